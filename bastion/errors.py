@@ -1,0 +1,112 @@
+"""
+Everything Bastion raises on purpose.
+
+    BastionError
+    ├── SpecError              what a user wrote is wrong: every problem, each with its field
+    ├── RefusedError           the bastion answered a request with no, and why
+    ├── NotFoundError          no such object, job, machine or launch
+    ├── ConflictError          someone wrote first: read again and decide again
+    ├── LeaseError
+    │   ├── LeaseHeldError     another bastion leads: wait
+    │   └── FencedError        another bastion took over: stop now, do no more
+    ├── RecordError            a stored object does not say what its schema promises
+    ├── ProviderError
+    │   ├── NoCapacityError    a verdict of the provider, not a fault
+    │   └── ProviderUnavailableError   try again next tick
+    └── StoreError             the store is out of reach, or its answer is in doubt
+        └── StoreRefusedError  the store answered no for good: credentials, a missing bucket, a full disk
+
+A new class exists only where a caller would do something different. Every message is one line that
+says what is wrong, the value and what is allowed; `hint`, where there is one, says what to do.
+"""
+
+from __future__ import annotations
+
+
+class BastionError(Exception):
+    """
+    The root of the tree.
+
+    Args:
+        message: One line, no full stop: what is wrong, the value, what is allowed.
+        hint: What to do about it, or empty.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """The message alone: hints are shown apart."""
+        return self.message
+
+
+class SpecError(BastionError):
+    """
+    What a user wrote is wrong.
+
+    Args:
+        problems: Every problem found, each beginning with the path of its field.
+    """
+
+    def __init__(self, *problems: str, hint: str = "") -> None:
+        super().__init__("; ".join(problems), hint=hint)
+        self.problems = problems
+
+
+class RefusedError(BastionError):
+    """The bastion answered a request with no; the message is its answer."""
+
+
+class NotFoundError(BastionError):
+    """No such object, job, machine or launch."""
+
+
+class ConflictError(BastionError):
+    """Someone else wrote first, or the thing already exists: read again and decide again."""
+
+
+class LeaseError(BastionError):
+    """About the right to lead."""
+
+
+class LeaseHeldError(LeaseError):
+    """Another bastion leads."""
+
+    def __init__(self, owner: str, *, hint: str = "") -> None:
+        super().__init__(f"another bastion leads here: {owner}", hint=hint)
+        self.owner = owner
+
+
+class FencedError(LeaseError):
+    """Another bastion took over while we led: stop at once and do nothing more."""
+
+    def __init__(self, *, ours: int, theirs: int) -> None:
+        super().__init__(f"fenced: we led epoch {ours}, root is in epoch {theirs}")
+        self.ours = ours
+        self.theirs = theirs
+
+
+class RecordError(BastionError):
+    """A stored object does not say what its schema promises; the message holds key and path."""
+
+
+class ProviderError(BastionError):
+    """Something between us and where machines come from."""
+
+
+class NoCapacityError(ProviderError):
+    """The provider has no such machine now: a verdict, not a fault."""
+
+
+class ProviderUnavailableError(ProviderError):
+    """The provider cannot be asked now."""
+
+
+class StoreError(BastionError):
+    """The store is out of reach, or it is in doubt whether it did what was asked."""
+
+
+class StoreRefusedError(StoreError):
+    """The store said no for good: wrong credentials, a missing bucket, a full or read-only disk."""
