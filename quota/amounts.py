@@ -1,0 +1,211 @@
+"""
+`Amounts`: how much of each resource type, in whole units.
+
+Rules: a type that is not named counts as zero, so no zero is ever kept and two equal amounts are
+equal values. Differences may be negative. Nothing here changes once made.
+
+This is the scheduler's innermost value: `+`, `-` and `<=` run many thousand times a cycle. That is
+why it keeps a plain dict behind one slot and makes its results without checking them again.
+
+It must not know what a type means, nor which types are under quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+
+class Amounts:
+    """
+    A frozen, hashable multiset: resource type -> whole units, negative ones allowed.
+
+    `+`, `-` and `n *` go type by type. `a | b` is the larger and `a & b` the smaller of the two
+    for every type named in either; `a <= b` compares every type named in either, so neither
+    `a <= b` nor `b <= a` may hold.
+
+    Args:
+        units: Whole units by type; zeros are dropped.
+
+    Raises:
+        TypeError: A unit is not an int.
+
+    Source: the operators of `collections.Counter`, but differences keep their sign.
+    """
+
+    __slots__ = ("_hash", "_units")
+
+    _units: dict[str, int]
+    _hash: int
+
+    def __init__(self, units: Mapping[str, int]) -> None:
+        for resource, number in units.items():
+            if type(number) is not int:
+                raise TypeError(f"{resource}: {number!r} is not a whole number of units")
+        self._units = {resource: number for resource, number in units.items() if number}
+
+    @staticmethod
+    def sum(amounts: Iterable[Amounts]) -> Amounts:
+        """All of `amounts` together; `NOTHING` for none. Faster than adding them one by one."""
+        total: dict[str, int] = {}
+        for each in amounts:
+            for resource, number in each._units.items():
+                total[resource] = total.get(resource, 0) + number
+        return _of({resource: number for resource, number in total.items() if number})
+
+    def __add__(self, other: Amounts) -> Amounts:
+        mine, theirs = self._units, other._units
+        if not theirs:
+            return self
+        if not mine:
+            return other
+        total = mine.copy()
+        for resource, number in theirs.items():
+            if resource not in total:
+                total[resource] = number
+            elif both := total[resource] + number:
+                total[resource] = both
+            else:
+                del total[resource]
+        return _of(total)
+
+    def __sub__(self, other: Amounts) -> Amounts:
+        theirs = other._units
+        if not theirs:
+            return self
+        rest = self._units.copy()
+        for resource, number in theirs.items():
+            if resource not in rest:
+                rest[resource] = -number
+            elif left := rest[resource] - number:
+                rest[resource] = left
+            else:
+                del rest[resource]
+        return _of(rest)
+
+    def __neg__(self) -> Amounts:
+        return _of({resource: -number for resource, number in self._units.items()})
+
+    def __mul__(self, times: int) -> Amounts:
+        if not times:
+            return NOTHING
+        return _of({resource: number * times for resource, number in self._units.items()})
+
+    __rmul__ = __mul__
+
+    def __or__(self, other: Amounts) -> Amounts:
+        return self._joined(other, max)
+
+    def __and__(self, other: Amounts) -> Amounts:
+        return self._joined(other, min)
+
+    def _joined(self, other: Amounts, choose: Callable[[int, int], int]) -> Amounts:
+        mine, theirs = self._units, other._units
+        return Amounts({r: choose(mine.get(r, 0), theirs.get(r, 0)) for r in mine | theirs})
+
+    def __le__(self, other: Amounts) -> bool:
+        mine, theirs = self._units, other._units
+        for resource, number in mine.items():
+            if number > theirs.get(resource, 0):
+                return False
+        for resource, number in theirs.items():  # noqa: SIM110  a generator costs twice as much
+            if number < 0 and resource not in mine:
+                return False
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Amounts) and self._units == other._units
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = hash(frozenset(self._units.items()))
+            return self._hash
+
+    def __bool__(self) -> bool:
+        return bool(self._units)
+
+    def __getitem__(self, resource: str) -> int:
+        return self._units.get(resource, 0)
+
+    def __contains__(self, resource: object) -> bool:
+        return resource in self._units
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.types())
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def types(self) -> tuple[str, ...]:
+        """The types with units other than zero, sorted."""
+        return tuple(sorted(self._units))
+
+    def items(self) -> tuple[tuple[str, int], ...]:
+        """Type and units, for every type with units other than zero, sorted by type."""
+        return tuple(sorted(self._units.items()))
+
+    def positive(self) -> Amounts:
+        """What is above zero; the rest is dropped."""
+        return _of({resource: number for resource, number in self._units.items() if number > 0})
+
+    def only(self, types: Container[str]) -> Amounts:
+        """The units of `types`; every other type is dropped."""
+        return _of(
+            {resource: number for resource, number in self._units.items() if resource in types}
+        )
+
+    def __str__(self) -> str:
+        """For people: `8 h100 + 2 v4`, `8 h100 - 2 v4`, or `nothing`."""
+        text = " ".join(f"{'-' if n < 0 else '+'} {abs(n)} {r}" for r, n in self.items())
+        if not text:
+            return "nothing"
+        return text[2:] if text[0] == "+" else f"-{text[2:]}"
+
+    def __repr__(self) -> str:
+        return f"Amounts({dict(self.items())!r})"
+
+    def __reduce__(self) -> tuple[type[Amounts], tuple[dict[str, int]]]:
+        # The cached hash is of this process only (text hashes are salted): it must not travel.
+        return Amounts, (dict(self.items()),)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        """How it is stored: a JSON object of whole numbers, sorted by type."""
+        from pydantic_core import core_schema
+
+        stored = core_schema.no_info_after_validator_function(
+            cls,
+            core_schema.dict_schema(core_schema.str_schema(), core_schema.int_schema(strict=True)),
+        )
+        return core_schema.json_or_python_schema(
+            json_schema=stored,
+            python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), stored]),
+            serialization=core_schema.plain_serializer_function_ser_schema(_stored),
+        )
+
+
+def _of(units: dict[str, int]) -> Amounts:
+    """`units` as they are: no zeros, all whole, owned by nobody else."""
+    made = _blank(Amounts)
+    made._units = units
+    return made
+
+
+def _stored(amounts: Amounts) -> dict[str, int]:
+    return dict(amounts.items())
+
+
+_blank = object.__new__
+
+NOTHING = Amounts({})
+"""No units of anything: where sums start."""
+
+
+def missing(want: Amounts, have: Amounts) -> Amounts:
+    """What `want` asks beyond `have`, never negative; `NOTHING` exactly when `want <= have`."""
+    return (want - have).positive()
