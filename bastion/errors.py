@@ -42,9 +42,9 @@ class BastionError(Exception):
         return self.message
 
 
-class SpecError(BastionError):
+class SpecError(BastionError, ValueError):
     """
-    What a user wrote is wrong.
+    What a user wrote is wrong (a ValueError too, so that pydantic gathers several).
 
     Args:
         problems: Every problem found, each beginning with the path of its field.

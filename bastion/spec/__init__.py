@@ -1,0 +1,34 @@
+"""
+What users write: a launch, its jobs, their processes, and what they ask for.
+
+Everything is checked when made and says every problem it has at once. Nothing here knows what
+machines exist, what a project may hold, or where anything is stored.
+"""
+
+from bastion.spec.code import BundleRef, Code, GitRef, ImageRef
+from bastion.spec.launch import Job, Launch, Process
+from bastion.spec.names import check_name, job_id
+from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
+from bastion.spec.request import Request, request_of
+from bastion.spec.resources import Resources
+from bastion.spec.where import Where
+
+__all__ = [
+    "BundleRef",
+    "Code",
+    "GitRef",
+    "ImageRef",
+    "Job",
+    "Launch",
+    "Process",
+    "Request",
+    "Resources",
+    "Where",
+    "bytes_of",
+    "check_name",
+    "job_id",
+    "request_of",
+    "seconds_of",
+    "text_of_bytes",
+    "text_of_seconds",
+]

@@ -1,0 +1,197 @@
+"""A launch, its jobs and their processes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Literal
+
+from bastion.errors import SpecError
+from bastion.spec.code import Code
+from bastion.spec.names import check_name
+from bastion.spec.quantity import seconds_of
+from bastion.spec.resources import Resources
+from bastion.spec.where import ANYWHERE, Where
+from bastion.value import value
+from quota.amounts import Amounts
+
+MAX_REPLICAS = 10_000
+MAX_JOBS = 1_000
+"""Of one launch: what one gang may be made of."""
+MAX_COMMAND_BYTES = 100_000
+"""Of one process: below the 128 KiB that Linux allows one argument (MAX_ARG_STRLEN)."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@value
+class Process:
+    """
+    One command that runs beside the others of its replica, on the same machine.
+
+    `command` is a list of arguments. A string is a shell line, and only with `shell=True`.
+    """
+
+    command: Sequence[str] | str = field(kw_only=False)
+    shell: bool = False
+    resources: Resources = field(default_factory=Resources)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problems = _command_problems(self.command, shell=self.shell)
+        problems += _env_problems("env", self.env)
+        if problems:
+            raise SpecError(*problems)
+        words = (self.command,) if isinstance(self.command, str) else tuple(self.command)
+        object.__setattr__(self, "command", words)
+        object.__setattr__(self, "env", dict(self.env))
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What is executed."""
+        return ("/bin/sh", "-c", self.command[0]) if self.shell else tuple(self.command)
+
+
+@value
+class Job:
+    """
+    `replicas` equal replicas, each of one or more processes; admitted together or not at all.
+
+    `on_failure` left empty is `stop_others` for more than one replica. Durations are seconds or
+    text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts failures only:
+    a preempted job always resumes. `priority` is 1 (highest) to 5.
+    """
+
+    name: str = "main"
+    replicas: int = 1
+    processes: tuple[Process, ...]
+    instance_type: str = ""
+    on_failure: Literal["", "stop_others", "continue"] = ""
+    scope: Literal["job", "launch"] = "job"
+    max_runtime: float | str | None = None
+    retries: int = 0
+    retry_backoff: float | str = 30.0
+    priority: int = 3
+    grace: float | str | None = None
+    hold: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "processes", tuple(self.processes))
+        put(self, "env", dict(self.env))
+        problems = [*check_name("name", self.name), *_env_problems("env", self.env)]
+        problems += self._count_problems()
+        for name in ("max_runtime", "retry_backoff", "grace"):
+            written = getattr(self, name)
+            try:
+                put(self, name, None if written is None else seconds_of(name, written))
+            except SpecError as error:
+                problems.extend(error.problems)
+        if problems:
+            raise SpecError(*problems)
+
+    def _count_problems(self) -> list[str]:
+        problems = []
+        if not 1 <= self.replicas <= MAX_REPLICAS:
+            problems.append(f"replicas: {self.replicas} is not allowed; 1 to {MAX_REPLICAS}")
+        if not self.processes:
+            problems.append("processes: none given; a replica runs at least one")
+        if not 1 <= self.priority <= 5:
+            problems.append(f"priority: {self.priority} is not allowed; 1 (highest) to 5")
+        if self.retries < 0:
+            problems.append(f"retries: {self.retries} is not allowed; 0 or more")
+        return problems
+
+    @property
+    def max_runtime_s(self) -> float | None:
+        """Seconds an attempt may run, or None."""
+        return None if self.max_runtime is None else float(self.max_runtime)
+
+    @property
+    def retry_backoff_s(self) -> float:
+        """Seconds between a failure and the next attempt."""
+        return float(self.retry_backoff)
+
+    @property
+    def grace_s(self) -> float | None:
+        """Seconds between notice and kill, or None for the pool's default."""
+        return None if self.grace is None else float(self.grace)
+
+    @property
+    def stops_others(self) -> bool:
+        """Whether one failed replica stops its siblings."""
+        return self.on_failure == "stop_others" or (not self.on_failure and self.replicas > 1)
+
+    @property
+    def per_replica(self) -> Amounts:
+        """What the processes of one replica ask for together."""
+        return sum((process.resources.amounts for process in self.processes), Amounts({}))
+
+
+@value
+class Launch:
+    """
+    One submission: its code, its jobs (one gang, unless `together=False`), and where they may run.
+
+    `project` left empty is the user's only project. `when_busy="fail"` is refused where it cannot
+    start in the same cycle.
+    """
+
+    name: str
+    jobs: tuple[Job, ...]
+    project: str = ""
+    description: str = ""
+    code: Code | None = None
+    where: Where = ANYWHERE
+    when_busy: Literal["queue", "fail"] = "queue"
+    together: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "jobs", tuple(self.jobs))
+        problems = check_name("name", self.name)
+        if self.project:
+            problems += check_name("project", self.project)
+        if not 1 <= len(self.jobs) <= MAX_JOBS:
+            problems.append(f"jobs: {len(self.jobs)} is not allowed; 1 to {MAX_JOBS}")
+        twice = [name for name, n in Counter(job.name for job in self.jobs).items() if n > 1]
+        problems += [f"jobs: two are called {name!r}; names differ in a launch" for name in twice]
+        if len(self.description.encode()) > 4096:
+            problems.append("description: longer than 4096 bytes")
+        if problems:
+            raise SpecError(*problems)
+
+
+def _command_problems(command: Sequence[str] | str, *, shell: bool) -> list[str]:
+    if isinstance(command, str) and not shell:
+        return [
+            f"command: {command!r} is one string; give a list of arguments"
+            f" ({command.split()!r}), or shell=True for a shell line"
+        ]
+    parts = (command,) if isinstance(command, str) else tuple(command)
+    if shell and len(parts) != 1:
+        return [f"command: shell=True takes one string, not {len(parts)} arguments"]
+    if not parts or not all(isinstance(part, str) for part in parts):
+        return [f"command: {list(parts)!r} is not allowed; a list of at least one string"]
+    if any("\0" in part for part in parts):
+        return ["command: holds a NUL character, which no program can receive"]
+    if not parts[0].strip():
+        return ["command: its first word is empty; the first word is the program to run"]
+    size = sum(len(part.encode(errors="surrogateescape")) + 1 for part in parts)
+    if size > MAX_COMMAND_BYTES:
+        return [f"command: {size} bytes is too long; at most {MAX_COMMAND_BYTES}"]
+    return []
+
+
+def _env_problems(name: str, env: Mapping[str, str]) -> list[str]:
+    problems = []
+    for variable, text in env.items():
+        if not _VARIABLE.fullmatch(variable):
+            problems.append(f"{name}.{variable}: not the name of a variable (letters, digits, _)")
+        elif not isinstance(text, str) or "\0" in text:
+            problems.append(f"{name}.{variable}: {text!r} is not text without NUL")
+        elif variable.startswith("BASTION_"):
+            problems.append(f"{name}.{variable}: names that begin with BASTION_ are the bastion's")
+    return problems

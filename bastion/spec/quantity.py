@@ -1,0 +1,75 @@
+"""Durations and sizes as people write them."""
+
+from __future__ import annotations
+
+import re
+
+from bastion.errors import SpecError
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_BYTES = {"": 1, "B": 1} | {
+    f"{prefix}{end}": base**power
+    for end, base in (("iB", 1024), ("B", 1000))
+    for power, prefix in enumerate("KMGTP", start=1)
+}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+
+
+def seconds_of(field: str, written: float | str) -> float:
+    """
+    Seconds in `written`: a number, or text such as `90s`, `8h`, `1h30m`, `2d`.
+
+    Raises:
+        SpecError: It is neither, or negative.
+    """
+    if isinstance(written, str):
+        text = written.strip()
+        if not _DURATION.fullmatch(text):
+            raise SpecError(
+                f"{field}: {written!r} is not a duration; allowed: seconds, or text like 90s 8h 2d"
+            )
+        return sum(float(n) * _SECONDS[u] for n, u in re.findall(r"([\d.]+)([smhdw])", text))
+    if isinstance(written, bool) or not 0 <= written < float("inf"):
+        raise SpecError(f"{field}: {written!r} is not a duration; allowed: 0 or more seconds")
+    return float(written)
+
+
+def bytes_of(field: str, written: int | str) -> int:
+    """
+    Bytes in `written`: a whole number, or text such as `64GiB`, `500MB`.
+
+    Raises:
+        SpecError: It is neither, or negative.
+    """
+    if isinstance(written, str):
+        match = _SIZE.fullmatch(written.strip())
+        if match and match[2] in _BYTES:
+            return int(float(match[1]) * _BYTES[match[2]])
+    elif not isinstance(written, bool) and isinstance(written, int) and written >= 0:
+        return written
+    raise SpecError(f"{field}: {written!r} is not a size; allowed: bytes, or text like 64GiB 500MB")
+
+
+def text_of_seconds(seconds: float) -> str:
+    """`seconds` as a person reads them: `0.4s`, `42s`, `3m 5s`, `2h 10m`, `3d 4h`."""
+    if seconds < 0:
+        return f"-{text_of_seconds(-seconds)}"
+    if seconds < 10:
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
+    whole = round(seconds)
+    for big, small in (("d", "h"), ("h", "m"), ("m", "s")):
+        if whole >= _SECONDS[big]:
+            rest = whole % _SECONDS[big] // _SECONDS[small]
+            return f"{whole // _SECONDS[big]}{big}" + (f" {rest}{small}" if rest else "")
+    return f"{whole}s"
+
+
+def text_of_bytes(size: int) -> str:
+    """`size` as a person reads it: `512 B`, `3.4 KiB`, `64 GiB`."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            return f"{amount:.1f}".removesuffix(".0") + f" {unit}"
+        amount /= 1024
+    raise AssertionError("unreachable")

@@ -1,0 +1,44 @@
+"""What a job asks of the scheduler: the part of a spec that decides when and where it runs."""
+
+from __future__ import annotations
+
+from bastion.spec.launch import Job, Launch
+from bastion.spec.where import ANYWHERE, Where
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+
+@value
+class Request:
+    """
+    The scheduler's view of one job.
+
+    `per_replica` is what one replica asks for, over all of its `hosts` (above 1 only for slices,
+    which are allocated whole). `units` is what the whole gang asks for.
+    """
+
+    replicas: int = 1
+    per_replica: Amounts = NOTHING
+    hosts: int = 1
+    where: Where = ANYWHERE
+    priority: int = 3
+    max_runtime_s: float | None = None
+    grace_s: float | None = None
+
+    @property
+    def units(self) -> Amounts:
+        """What all replicas ask for together."""
+        return self.replicas * self.per_replica
+
+
+def request_of(launch: Launch, job: Job, *, per_replica: Amounts, hosts: int) -> Request:
+    """The request of `job`; what an instance type stands for was looked up by the caller."""
+    return Request(
+        replicas=job.replicas,
+        per_replica=per_replica,
+        hosts=hosts,
+        where=launch.where,
+        priority=job.priority,
+        max_runtime_s=job.max_runtime_s,
+        grace_s=job.grace_s,
+    )

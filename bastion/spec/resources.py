@@ -1,0 +1,85 @@
+"""What one process asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bastion.errors import SpecError
+from bastion.spec.quantity import bytes_of
+from quota.amounts import Amounts
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+
+class Resources:
+    """
+    Whole units by resource type: `Resources(h100=2, cpu=8, memory="64GiB")`.
+
+    Memory is in bytes, or text with a unit. Whether a type exists is for the bastion to say.
+
+    Raises:
+        SpecError: A unit is no whole number above zero; every problem at once.
+    """
+
+    __slots__ = ("amounts",)
+    amounts: Amounts
+
+    def __init__(self, **units: int | str) -> None:
+        problems: list[str] = []
+        whole: dict[str, int] = {}
+        for name, written in units.items():
+            try:
+                whole[name] = _units(name, written)
+            except SpecError as error:
+                problems.extend(error.problems)
+        if problems:
+            raise SpecError(*problems)
+        object.__setattr__(self, "amounts", Amounts(whole))
+
+    def __setattr__(self, name: str, _: object) -> None:
+        raise AttributeError(f"Resources are frozen: cannot set {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resources) and self.amounts == other.amounts
+
+    def __hash__(self) -> int:
+        return hash(self.amounts)
+
+    def __repr__(self) -> str:
+        return f"Resources({', '.join(f'{name}={n}' for name, n in self.amounts.items())})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            cls._stored, serialization=core_schema.plain_serializer_function_ser_schema(cls._plain)
+        )
+
+    @classmethod
+    def _stored(cls, stored: object) -> Resources:
+        if isinstance(stored, Resources):
+            return stored
+        if not isinstance(stored, dict):
+            raise SpecError(f"resources: {stored!r} is not a table; allowed: type = units")
+        return cls(**stored)
+
+    def _plain(self) -> dict[str, int]:
+        return dict(self.amounts.items())
+
+
+def _units(name: str, written: int | str) -> int:
+    field = f"resources.{name}"
+    if name == "memory":
+        units = bytes_of(field, written)
+    elif isinstance(written, bool) or not isinstance(written, int):
+        raise SpecError(f"{field}: {written!r} is not a number of units; allowed: 1, 2, 3, ...")
+    else:
+        units = written
+    if units < 1:
+        raise SpecError(f"{field}: {units} is not above zero; leave the type out to ask for none")
+    return units
