@@ -1,0 +1,271 @@
+"""
+The port to the keeper: what an agent may ask of the one program that holds users' processes.
+
+Rules the real keeper and the fake keep, and `tests/contracts/test_keeper.py` holds them to:
+
+* A key is started at most once, whatever crashes: the start is on disk before the first fork, and
+  a second start of the same key is refused by this keeper and by every later one of this home.
+* `Exited` is told only when every process of the attempt, every descendant of those and every pipe
+  is done: devices are free, log sizes are final, the record is on disk.
+* A record stays, whoever connects or dies, until `forget`.
+* Times named `_at` are seconds on CLOCK_BOOTTIME (`Clock.monotonic`): they order what happened on
+  one machine in one boot, and mean nothing elsewhere.
+
+It must not know the bucket, the agent's instructions or what a job is: a key is an opaque string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+from bastion.errors import BastionError
+from bastion.value import value
+
+SPOOL_LIMIT_BYTES = 1 << 30
+"""Spool of one process, unless said otherwise: a gibibyte is more than anyone reads."""
+
+TIME_LIMIT = "time limit"
+"""Reason of the notice the keeper gives when `max_runtime_s` has passed."""
+
+LOST_CONTACT = "lost contact"
+"""Reason of the notice the keeper gives when its permit has run out."""
+
+SIBLING_FAILED = "sibling failed"
+"""Reason of the notice the keeper gives to the others of an attempt when one process failed."""
+
+KEEPER_STOPPED = "keeper stopped"
+"""Reason of the notice the keeper gives when it is itself told to end (SIGTERM)."""
+
+
+class KeeperError(BastionError):
+    """The keeper said no; nothing was started or changed."""
+
+
+class KeeperGoneError(KeeperError):
+    """No keeper answers: whether the last request was done is in its journal; start a new life."""
+
+
+@value
+class ProcessStart:
+    """One process to start; its working directory must exist."""
+
+    argv: tuple[str, ...]
+    """The program (a path, or a name looked up in the `PATH` of `env`) and its arguments."""
+    env: Mapping[str, str]
+    """The complete environment; the keeper adds only `BASTION_MARK`."""
+    cwd: str
+
+
+@value
+class AttemptStart:
+    """The processes of one replica on this machine, started and ended together."""
+
+    key: str
+    """Opaque and unique for ever, such as `project/job/a1-nonce/r0/h0`; at most 200 bytes."""
+    processes: tuple[ProcessStart, ...]
+    grace_s: float
+    """From SIGTERM to SIGKILL, for stops the keeper decides on itself."""
+    max_runtime_s: float | None = None
+    """Counted from the start; None: no limit."""
+    memory_limit_bytes: int | None = None
+    """For all processes together; kept only where cgroups can be written."""
+    notice_path: str = ""
+    """Where notices are written, the `BASTION_NOTICE_FILE` of the processes; empty: nowhere."""
+    spool_limit_bytes: int = SPOOL_LIMIT_BYTES
+    """For each process: beyond it only the head and the last 64 KiB are kept."""
+    umask: int = 0o022
+
+
+@value
+class Notice:
+    """That processes were told to end (SIGTERM), and why."""
+
+    reason: str
+    by: str
+    at: float
+    """When it was delivered, to at least one living process."""
+
+
+@value
+class ProcessExit:
+    """How one process ended; all three of `code`, `signal`, `setup_failure` empty: nobody knows."""
+
+    code: int | None
+    signal: int | None
+    setup_failure: str
+    """Why it could not be started at all, or empty."""
+    ended_at: float
+    log_size_bytes: int
+    """Final size of its log in the spool, marker of a cut included."""
+    dropped_bytes: int
+    """What the process wrote and the spool did not keep; 0: the log is complete."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended in any other way than with code 0."""
+        return self.code != 0
+
+
+@value
+class ExitRecord:
+    """How an attempt ended on this machine; written when nothing of it is left."""
+
+    key: str
+    life: int
+    """The keeper life that started it."""
+    started_at: float
+    ended_at: float
+    processes: tuple[ProcessExit, ...]
+    notices: tuple[Notice, ...]
+    """Every notice that reached a living process, in order; the first decides the outcome."""
+    first_failed: int | None
+    """Index of the process that failed first, before or after a notice."""
+    last_lines: str
+    """The end of that process's log, at most 4 KiB; undecodable bytes replaced."""
+    timed_out: bool
+    out_of_memory: bool
+    lost: bool
+    """The keeper died with the attempt running: a later life killed what was left of it."""
+
+    @property
+    def failed_by_itself(self) -> bool:
+        """Whether a process failed before any notice had been delivered."""
+        if self.first_failed is None:
+            return False
+        return not self.notices or self.processes[self.first_failed].ended_at < self.notices[0].at
+
+
+@value
+class Running:
+    """An attempt whose processes, or descendants of these, are alive."""
+
+    key: str
+    started_at: float
+    pids: tuple[int | None, ...]
+    """Per process; None once it has ended (or could not start)."""
+    log_sizes_bytes: tuple[int, ...]
+    notices: tuple[Notice, ...]
+
+
+@value
+class Ended:
+    """An attempt that is over and not yet forgotten."""
+
+    record: ExitRecord
+
+
+AttemptState: TypeAlias = Running | Ended
+
+
+@value
+class OutputGrew:
+    """A process's log has reached `size_bytes`: at once for the first bytes, then at most 20/s."""
+
+    key: str
+    process: int
+    size_bytes: int
+
+
+@value
+class Exited:
+    """An attempt is over."""
+
+    record: ExitRecord
+
+
+KeeperEvent: TypeAlias = OutputGrew | Exited
+
+
+class Keeper(Protocol):
+    """One life of the keeper of one machine. Any thread may call; `poll` only one at a time."""
+
+    @property
+    def life(self) -> int:
+        """The number this keeper was started with."""
+        ...
+
+    def start(self, attempt: AttemptStart) -> None:
+        """
+        Start every process of `attempt`, once and for all.
+
+        A process that cannot be started (no such program, no such directory) is no error here: it
+        ends at once with a `setup_failure`, which stops its siblings.
+
+        Raises:
+            ConflictError: This key was started before; whatever came of it is in `attempts`.
+            KeeperError: The attempt is malformed, the permit has run out or the disk is full:
+                nothing was started, the key may be used again.
+            KeeperGoneError: No answer: a later `attempts` tells whether it was started.
+        """
+        ...
+
+    def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
+        """
+        Give notice: the notice file and SIGTERM to the whole tree now, SIGKILL after `grace_s`.
+
+        Returns at once. A later stop is a further notice and can only bring SIGKILL nearer. An
+        attempt that has ended is left as it is.
+
+        Raises:
+            NotFoundError: No such attempt.
+            KeeperGoneError: No answer.
+        """
+        ...
+
+    def permit(self, *, valid_for_s: float, sent_at: float) -> None:
+        """
+        Let processes run until `sent_at + valid_for_s` at least; the end never moves back.
+
+        Args:
+            valid_for_s: How long the right lasts.
+            sent_at: When the round trip to the store, that proves the right, was begun
+                (`Clock.monotonic`).
+
+        Raises:
+            KeeperGoneError: No answer.
+        """
+        ...
+
+    def attempts(self) -> tuple[AttemptState, ...]:
+        """
+        Everything started and not forgotten, older lives' included, oldest first.
+
+        Raises:
+            KeeperGoneError: No answer.
+        """
+        ...
+
+    def forget(self, key: str) -> None:
+        """
+        Delete record and spool; only when end and logs are safe elsewhere. Unknown keys are fine.
+
+        Raises:
+            ConflictError: The attempt is running.
+            KeeperGoneError: No answer.
+        """
+        ...
+
+    def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
+        """
+        What happened since the last call, waiting up to `timeout_s` for the first of it.
+
+        Events before the first `poll` of a connection are not told: ask `attempts` after it.
+
+        Raises:
+            KeeperGoneError: The connection broke.
+        """
+        ...
+
+
+class Spool(Protocol):
+    """Where the logs of a keeper's attempts lie until they are forgotten."""
+
+    def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
+        """
+        Up to `size_bytes` of a log from `offset`; empty at its end so far.
+
+        Raises:
+            NotFoundError: No such log.
+        """
+        ...
