@@ -1,0 +1,256 @@
+"""
+What is true of a job now: the record that root holds while the job is active.
+
+Rules: a record changes only in `bastion.lifecycle.step`. Times are seconds of the store's clock.
+A field at its default is not stored, so a queued job costs a few hundred bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Literal
+
+from bastion.spec.request import Request
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+
+class Phase(StrEnum):
+    """Where a job is; the moves between them are the table in `bastion.lifecycle`."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    DRAINING = "draining"
+    DONE = "done"
+
+
+ADMITTED = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
+"""The phases in which a job holds devices."""
+
+
+class JobClass(StrEnum):
+    """Whether an admitted gang stands on its project's own share."""
+
+    GUARANTEED = "guaranteed"
+    BORROWED = "borrowed"
+
+
+class StopReason(StrEnum):
+    """Why an attempt is being stopped; also the word in the notice that its processes get."""
+
+    PREEMPT = "preempt"
+    CANCEL = "cancel"
+    TIME_LIMIT = "time limit"
+    SIBLING = "sibling failed"
+    HOST_LOST = "host lost"
+
+
+class OutcomeKind(StrEnum):
+    """How a job, or one attempt of it, ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    OUT_OF_MEMORY = "out_of_memory"
+    SETUP_FAILED = "setup_failed"
+    PREEMPTED = "preempted"
+    LOST = "lost"
+
+
+@value
+class Outcome:
+    """How it ended, in a word, a sentence and the numbers behind it."""
+
+    kind: OutcomeKind
+    text: str
+    code: int | None = None
+    """Exit code of the process that decided it; negative for a signal."""
+    replica: int | None = None
+
+
+@value
+class HostPlace:
+    """One host of one replica: its machine, and by type the indices of the devices it may use."""
+
+    machine: str
+    devices: Mapping[str, tuple[int, ...]]
+
+
+@value
+class ReplicaPlace:
+    """Where one replica lies: one host, or all hosts of a slice, in one tier."""
+
+    hosts: tuple[HostPlace, ...]
+    tier: int = 0
+
+
+Placement = tuple[ReplicaPlace, ...]
+"""Replica by replica; index = replica index."""
+
+
+@value
+class Claim:
+    """What an agent wrote when it won the right to start one host of an attempt."""
+
+    machine: str
+    life: int
+    address: str = ""
+    port: int = 0
+
+
+@value
+class End:
+    """
+    How one host of an attempt ended: its processes are dead and its devices are free.
+
+    `exited`: the processes ran; `codes` are theirs, negative for signals. `setup_failed`: none ran,
+    and `detail` says why. `lost`: nobody knows how it ended, but nothing of it lives. `revoked`:
+    it never started, or its machine is gone for good.
+    """
+
+    kind: Literal["exited", "setup_failed", "lost", "revoked"]
+    codes: tuple[int, ...] = ()
+    first_failed: int | None = None
+    """Index of the process that failed first on its own account, before any notice."""
+    notice: str = ""
+    """Reason of the notice delivered before the processes exited (a StopReason), or empty."""
+    finished: bool = False
+    """A process wrote the *finished* mark: its work is complete whatever its code."""
+    checkpointed: bool = False
+    out_of_memory: bool = False
+    sizes: tuple[int, ...] = ()
+    """Log bytes of each process."""
+    ran_s: float = 0.0
+    detail: str = ""
+    """Last lines of the process that failed first, or the output of the set-up that failed."""
+
+
+@value
+class HostState:
+    """What the bastion knows of one host of an attempt."""
+
+    instructed: int = 0
+    """The keeper life that was last told to start it; 0 for none."""
+    stop_instructed: bool = False
+    claim: Claim | None = None
+    end: End | None = None
+    drained: bool = False
+
+
+@value
+class Stop:
+    """A stop that was committed: from here the attempt only ends."""
+
+    reason: StopReason
+    at: float
+    deadline: float
+    """When its processes are killed: the end of their grace."""
+    by: str = ""
+    """Who asked, as its users name it: a user, a job, a replica."""
+
+
+@value
+class Attempt:
+    """The k-th start of a job."""
+
+    number: int
+    nonce: str
+    admitted_at: float
+    placement: Placement
+    job_class: JobClass = JobClass.GUARANTEED
+    go: Literal["unneeded", "awaited", "wanted", "given", "revoked"] = "unneeded"
+    """The start barrier; `unneeded` when there is only one host."""
+    started_at: float | None = None
+    checkpoint_at: float | None = None
+    hosts: tuple[tuple[HostState, ...], ...] = ()
+    """Replica by replica, host by host, as in `placement`."""
+    stop: Stop | None = None
+    first_failure: tuple[int, int] | None = None
+    """Replica and host of the first failure that was seen."""
+
+    def each_host(self) -> Iterator[tuple[int, int, HostPlace, HostState]]:
+        """(replica, host, place, state) of every host, in order."""
+        for r, replica in enumerate(self.placement):
+            for h, place in enumerate(replica.hosts):
+                yield r, h, place, self.hosts[r][h]
+
+
+@value
+class JobRecord:
+    """One active job."""
+
+    id: str
+    project: str
+    user: str
+    launch: str
+    index: int = 0
+    """Which job of its launch."""
+    ulid: str
+    """The request that asked for it."""
+    submitted_at: float
+    request: Request
+    name: str = ""
+    gang: tuple[str, ...] = ()
+    """Ids of all jobs of its launch, when they are admitted together and are more than one."""
+    stops_others: bool = False
+    launch_scope: bool = False
+    retries: int = 0
+    retry_backoff_s: float = 30.0
+    fail_when_busy: bool = False
+    phase: Phase = Phase.QUEUED
+    queued_at: float = 0.0
+    """When it last joined the queue: its submission, or its last requeue."""
+    held: str = ""
+    """Who holds it back, or empty."""
+    cancelled_by: str = ""
+    attempts: int = 0
+    """How many were admitted so far."""
+    attempt: Attempt | None = None
+    failures: int = 0
+    preemptions: int = 0
+    preempted_at: float | None = None
+    losses_in_row: int = 0
+    not_before: float = 0.0
+    """It waits until then after a failure or a loss."""
+    last: Outcome | None = None
+    """How its latest attempt ended."""
+    drain_deadline: float = 0.0
+    outcome: Outcome | None = None
+    ended_at: float | None = None
+    applied: tuple[str, ...] = ()
+    """ULIDs of the requests that changed it: each is applied once."""
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it holds devices."""
+        return self.phase in ADMITTED
+
+    @property
+    def usage(self) -> Amounts:
+        """What it holds now: the replicas that have not ended on every host."""
+        if self.attempt is None or not self.is_admitted:
+            return NOTHING
+        alive = sum(not all(host.end for host in replica) for replica in self.attempt.hosts)
+        return alive * self.request.per_replica
+
+
+def state_of(job: JobRecord) -> str:
+    """
+    The one word users see: the phase, except where another word says more.
+
+    `held` while held in the queue, `preempted` while queued again after a preemption, and the
+    outcome once there is one.
+    """
+    if job.outcome is not None:
+        return job.outcome.kind.value
+    if job.phase is not Phase.QUEUED:
+        return job.phase.value
+    if job.held:
+        return "held"
+    if job.last is not None and job.last.kind is OutcomeKind.PREEMPTED:
+        return "preempted"
+    return "queued"

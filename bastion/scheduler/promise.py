@@ -1,0 +1,35 @@
+"""What the scheduler committed itself to: promises for gangs within their share, planned starts."""
+
+from __future__ import annotations
+
+from bastion.job import Placement
+from bastion.value import value
+
+
+@value
+class Promise:
+    """
+    Devices kept for a gang within its project's share, by a deadline.
+
+    `placement` is closed to every other gang, except to a borrower whose time limit ends before
+    the deadline. `victims` are being stopped for it, or will be at their stop time.
+    """
+
+    gang: tuple[str, ...]
+    """Ids of its jobs; the first names it."""
+    placements: tuple[Placement, ...]
+    """Job by job, as in `gang`."""
+    deadline: float
+    """Store's seconds: the last victim's stop time plus its grace."""
+    victims: tuple[tuple[str, float], ...] = ()
+    """(job, stop time) of each victim."""
+    made_at: float = 0.0
+
+
+@value
+class PlannedStart:
+    """A start in the future for an aged gang; backfill goes on around it."""
+
+    gang: tuple[str, ...]
+    placements: tuple[Placement, ...]
+    at: float

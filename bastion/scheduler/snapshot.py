@@ -1,0 +1,42 @@
+"""The frozen input of one cycle of the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from bastion.job import JobRecord
+from bastion.machine import Machine, Pool
+from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.value import value
+from quota import Quota
+
+
+@value
+class Snapshot:
+    """
+    Everything `decide` may know.
+
+    `decayed` is each project's, and `decayed_by_user` each user's, borrowed respectively total
+    usage so far in unit-seconds, already decayed to now. `first_machine` and `epoch_seq` name new
+    machines: `<pool>-<seq>-<i>`.
+    """
+
+    quota: Quota
+    quota_problem: str = ""
+    """Why the newest quota file is not in force, or empty."""
+    jobs: Mapping[str, JobRecord]
+    machines: Mapping[str, Machine]
+    pools: Mapping[str, Pool]
+    promises: tuple[Promise, ...] = ()
+    planned: tuple[PlannedStart, ...] = ()
+    seq: int = 0
+    """Of the commit this plan will go into: part of the names of new machines."""
+    decayed: Mapping[str, float] = field(default_factory=dict)
+    """Project -> decayed borrowed unit-seconds (dominant share x seconds)."""
+    decayed_by_user: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(project, user) -> decayed unit-seconds (dominant share x seconds)."""
+    stockouts: Mapping[str, float] = field(default_factory=dict)
+    """Pool -> until when its provider said it has no machines."""
+    reports: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Job -> numbers it reported, for policies."""
