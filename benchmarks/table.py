@@ -1,0 +1,75 @@
+"""
+How every benchmark prints: the machine it ran on, then one table of medians.
+
+A median of several runs, because one run on a shared machine says little; never a best, which says
+what the machine can do when nobody looks. Numbers are printed, not asserted: a clock has no place
+in a test.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+
+def machine() -> str:
+    """This machine in one line: processor, cores we may use, Python."""
+    cores = len(os.sched_getaffinity(0))
+    return f"{_processor()}, {cores} cores, Python {platform.python_version()}"
+
+
+def median_of(runs: int, measured: Callable[[], object]) -> float:
+    """
+    Seconds that `measured()` takes: the median of `runs` runs, after one that is not counted.
+
+    The first run pays for imports and empty caches; measure those on purpose or not at all.
+    """
+    measured()
+    return median(_seconds(measured) for _ in range(runs))
+
+
+def show(rows: Sequence[Mapping[str, object]]) -> None:
+    """
+    Print the machine, then `rows` as aligned columns under the first row's keys.
+
+    Seconds are best given in a column named for its unit, such as `median_ms`.
+    """
+    print(machine())
+    if not rows:
+        return
+    names = list(rows[0])
+    cells = [names, *([_cell(row.get(name, "")) for name in names] for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
+    rightward = [all(isinstance(row.get(name), (int, float)) for row in rows) for name in names]
+    for line in cells:
+        aligned = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, rightward)
+        )
+        print("  ".join(aligned).rstrip())
+
+
+def _seconds(measured: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    measured()
+    return time.perf_counter() - began
+
+
+def _cell(written: object) -> str:
+    if isinstance(written, float):
+        return f"{written:,.3g}" if abs(written) < 100 else f"{written:,.0f}"
+    return f"{written:,}" if isinstance(written, int) else str(written)
+
+
+def _processor() -> str:
+    """The processor's own name; Linux keeps it in /proc, elsewhere the architecture must do."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())

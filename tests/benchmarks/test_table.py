@@ -1,0 +1,52 @@
+"""Benchmarks print alike: the machine, then medians."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import table
+
+
+def test_the_machine_is_named() -> None:
+    """A table says which processor, how many cores and which Python its numbers are of."""
+    assert f" cores, Python {platform.python_version()}" in table.machine()
+
+
+def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    """Text is set to the left, numbers to the right, with the machine above them."""
+    table.show(
+        [{"what": "decide", "jobs": 10_000, "ms": 42.123}, {"what": "x", "jobs": 1, "ms": 0.5}]
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        table.machine(),
+        "what      jobs    ms",
+        "decide  10,000  42.1",
+        "x            1   0.5",
+    ]
+
+
+def test_no_rows_print_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without rows only the machine is printed."""
+    table.show([])
+    assert capsys.readouterr().out == f"{table.machine()}\n"
+
+
+def test_the_median_leaves_out_the_first_run() -> None:
+    """`median_of` runs once more than asked and times each of the others."""
+    calls: list[int] = []
+    seconds = table.median_of(3, lambda: calls.append(1))
+    assert len(calls) == 4
+    assert 0 <= seconds < 1
+
+
+def test_every_benchmark_is_listed() -> None:
+    """`python -m benchmarks` names no shared file and fails on none."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "benchmarks"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "benchmarks.table" not in listed
+    assert all(line.startswith("  python -m benchmarks.") for line in listed.splitlines())
