@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Literal
 
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
@@ -106,6 +107,7 @@ class Machine:
 class Start:
     """Start one host of an attempt, once its claim is won."""
 
+    kind: Literal["start"] = "start"
     project: str
     job: str
     launch: str
@@ -131,6 +133,7 @@ class Start:
 class StopHost:
     """Stop one host of an attempt: notice and TERM, then KILL after `grace_s`."""
 
+    kind: Literal["stop"] = "stop"
     project: str
     job: str
     attempt: int
@@ -146,6 +149,7 @@ class StopHost:
 class Follow:
     """Someone follows this job's logs: flush them at once for the next `for_s` seconds."""
 
+    kind: Literal["follow"] = "follow"
     project: str
     job: str
     for_s: float = 60.0
@@ -154,6 +158,8 @@ class Follow:
 @value
 class Leave:
     """Take nothing new, finish what runs, exit."""
+
+    kind: Literal["leave"] = "leave"
 
 
 Instruction = Start | StopHost | Follow | Leave

@@ -1,0 +1,108 @@
+"""
+Values to JSON and back: the one door for stored records.
+
+Defaults are left out when writing. When reading, an unknown field, a wrong type or another schema
+is a `RecordError` that names the key and the path of every problem. pydantic stands only here and
+where users' files enter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from bastion.errors import RecordError
+from bastion.spec.resources import Resources
+from quota.amounts import Amounts
+
+_T = TypeVar("_T")
+_ALWAYS = object()
+
+
+def encode(record: object) -> bytes:
+    """`record` as JSON without what stands at its default."""
+    return json.dumps(plain(record), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def plain(record: object) -> Any:
+    """
+    `record` as JSON-ready Python values, without what stands at its default.
+
+    `kind` and `schema` are always written: a reader needs them to know what it reads.
+    """
+    if record is None or isinstance(record, (str, int, float, bool)):
+        return record
+    if isinstance(record, (tuple, list)):
+        return [plain(item) for item in record]
+    if isinstance(record, Resources):
+        return dict(record.amounts.items())
+    if isinstance(record, (Mapping, Amounts)):
+        return {name: plain(item) for name, item in record.items()}
+    made = {}
+    for name, default in _stored_fields(type(record)):
+        item = getattr(record, name)
+        if default is _ALWAYS or item != default:
+            made[name] = plain(item)
+    return made
+
+
+def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
+    """
+    The record of type `kind` that `data` holds.
+
+    Raises:
+        RecordError: It holds none; the message names `key` and the path of every problem.
+    """
+    try:
+        record: _T = _adapter(kind).validate_json(data)
+    except ValidationError as error:
+        raise RecordError(f"{key}: {problems_text(error)}") from error
+    return record
+
+
+def problems_text(error: ValidationError) -> str:
+    """Every problem of a failed reading: path, what is wrong, the value."""
+    return "; ".join(problems(error))
+
+
+def problems(error: ValidationError) -> list[str]:
+    """One line for every problem: the path of the field, and what is wrong with it."""
+    return [_problem(detail) for detail in error.errors(include_url=False)]
+
+
+def _problem(detail: Any) -> str:
+    path = ".".join(str(part) for part in detail["loc"])
+    text = str(detail["msg"]).removeprefix("Value error, ")
+    if detail["type"] == "unexpected_keyword_argument":
+        text = "unknown field"
+    elif detail["type"] == "missing":
+        text = "missing"
+    elif not str(detail["msg"]).startswith("Value error"):
+        shown = repr(detail.get("input"))
+        text = f"{text[:1].lower()}{text[1:]} (found {shown[:80]})"
+    return f"{path}: {text}" if path else text
+
+
+@cache
+def _adapter(kind: type[_T]) -> TypeAdapter[_T]:
+    return TypeAdapter(kind)
+
+
+@cache
+def _stored_fields(kind: type) -> tuple[tuple[str, object], ...]:
+    """(name, default) of every field of the value class `kind`; `_ALWAYS` for what is never left out."""
+    fields = []
+    for field in dataclasses.fields(kind):
+        default: object = _ALWAYS
+        if field.name not in ("kind", "schema"):
+            if field.default is not dataclasses.MISSING:
+                default = field.default
+            elif field.default_factory is not dataclasses.MISSING:
+                default = field.default_factory()
+        fields.append((field.name, default))
+    return tuple(fields)

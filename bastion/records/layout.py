@@ -1,0 +1,194 @@
+"""
+Every key in the bucket. No other file spells one.
+
+    <root>/
+      project-quotas/project-quotas.config           admins    the quota file (TOML)
+      config/bastion.toml                            admins    pools and providers
+      inbox/<project>/<user>/<ulid>.<verb>.json      users     requests, create-only
+      inbox/_bell/<machine>/<life>-<n>.json          agents    facts, create-only
+      results/<project>/<user>/<ulid>.json           bastion   the answer to a request, create-only
+      state/root.json                                bastion   THE state, compare-and-swapped
+      state/log/<first>.jsonl                        bastion   sealed events, create-only
+      state/snap/<date>/<seq>.json                   bastion   hourly copy of root, create-only
+      launches/<project>/<launch>/spec.json          bastion   the checked spec, create-only
+      jobs/<project>/<job>/result.json               bastion   the final record, create-only
+      run/<project>/<job>/a<k>-<nonce>/r<i>/h<j>/claim    write-once: CLAIMED by the agent | REVOKED
+      run/<project>/<job>/a<k>-<nonce>/r<i>/h<j>/end      write-once: how the host ended
+      run/<project>/<job>/a<k>-<nonce>/go                 write-once: GO | REVOKED
+      machines/<machine>/life/<n>                    agents    a keeper life, create-only
+      machines/<machine>/<life>/instructions/<n>.json     bastion   a batch, create-only
+      view/<name>.json                               bastion   published for reading, swapped
+      logs/_bastion/<bastion>/<n>.log                bastion   segments of its own log
+      logs/<bastion>                                 bastion   the tail of its own log, swapped
+      logs/<project>/<job>/a<k>/r<i>/h<j>/p<l>/<byte offset>.log   agents   log segments
+      output/<project>/<job>/...                     agents    what jobs keep between attempts
+      bundles/manifests/<digest>, bundles/packs/<digest>           users    code
+
+Numbers that are listed in order are padded with zeros so that names sort as numbers do.
+A project called `_bell`, `_bastion` or the like cannot be: names begin with a letter or digit.
+"""
+
+from __future__ import annotations
+
+from bastion.value import value
+
+QUOTA = "project-quotas/project-quotas.config"
+CONFIG = "config/bastion.toml"
+INBOX = "inbox/"
+BELLS = "inbox/_bell/"
+ROOT = "state/root.json"
+EVENTS = "state/log/"
+SNAPSHOTS = "state/snap/"
+VIEWS = "view/"
+LOGS = "logs/"
+BUNDLES = "bundles/"
+
+_DIGITS = 12
+"""Enough for a log of 1 TB by byte offset and for a million years of events."""
+
+
+@value
+class RequestName:
+    """What the key of a request says: its identity is the path, never the body."""
+
+    project: str
+    user: str
+    ulid: str
+    verb: str
+
+
+def request(project: str, user: str, ulid: str, verb: str) -> str:
+    """Where a user's request lies until it is absorbed."""
+    return f"inbox/{project}/{user}/{ulid}.{verb}.json"
+
+
+def parse_request(key: str) -> RequestName | None:
+    """What `request` was called with, or None when the key is no request's."""
+    parts = key.split("/")
+    if len(parts) != 4 or not key.startswith(INBOX) or not parts[3].endswith(".json"):
+        return None
+    ulid, dot, verb = parts[3].removesuffix(".json").partition(".")
+    if not dot or not verb or len(ulid) != 26:
+        return None
+    return RequestName(project=parts[1], user=parts[2], ulid=ulid, verb=verb)
+
+
+def user_inbox(project: str, user: str) -> str:
+    """The prefix of one user's requests."""
+    return f"inbox/{project}/{user}/"
+
+
+def bell(machine: str, life: int, number: int) -> str:
+    """The `number`-th bell of a keeper life."""
+    return f"inbox/_bell/{machine}/{life:06d}-{number:0{_DIGITS}d}.json"
+
+
+def parse_bell(key: str) -> tuple[str, int, int] | None:
+    """(machine, life, number) of a bell's key, or None when it is none."""
+    parts = key.split("/")
+    if len(parts) != 4 or not key.startswith(BELLS) or not parts[3].endswith(".json"):
+        return None
+    life, dash, number = parts[3].removesuffix(".json").partition("-")
+    if not (dash and life.isdecimal() and number.isdecimal()):
+        return None
+    return parts[2], int(life), int(number)
+
+
+def answer(project: str, user: str, ulid: str) -> str:
+    """Where the answer to a request stands."""
+    return f"results/{project}/{user}/{ulid}.json"
+
+
+def events(first: int) -> str:
+    """The sealed segment of events that begins with number `first`."""
+    return f"{EVENTS}{first:0{_DIGITS}d}.jsonl"
+
+
+def snapshot(date: str, seq: int) -> str:
+    """The copy of root as of commit `seq`, taken on `date` (YYYY-MM-DD)."""
+    return f"{SNAPSHOTS}{date}/{seq:0{_DIGITS}d}.json"
+
+
+def spec(project: str, launch: str) -> str:
+    """The checked spec of a launch."""
+    return f"launches/{project}/{launch}/spec.json"
+
+
+def result(project: str, job: str) -> str:
+    """The final record of a job; also the tombstone that makes a late duplicate harmless."""
+    return f"jobs/{project}/{job}/result.json"
+
+
+def results_of(project: str) -> str:
+    """The prefix of all final records of a project."""
+    return f"jobs/{project}/"
+
+
+def attempt(project: str, job: str, number: int, nonce: str) -> str:
+    """The prefix of an attempt's registers."""
+    return f"run/{project}/{job}/a{number}-{nonce}"
+
+
+def go(project: str, job: str, number: int, nonce: str) -> str:
+    """The start barrier of an attempt on more than one host."""
+    return f"{attempt(project, job, number, nonce)}/go"
+
+
+def claim(project: str, job: str, number: int, nonce: str, *, replica: int, host: int) -> str:
+    """The right to start one host of an attempt."""
+    return f"{attempt(project, job, number, nonce)}/r{replica}/h{host}/claim"
+
+
+def end(project: str, job: str, number: int, nonce: str, *, replica: int, host: int) -> str:
+    """How one host of an attempt ended."""
+    return f"{attempt(project, job, number, nonce)}/r{replica}/h{host}/end"
+
+
+def lives(machine: str) -> str:
+    """The prefix of a machine's keeper lives."""
+    return f"machines/{machine}/life/"
+
+
+def life(machine: str, number: int) -> str:
+    """The `number`-th keeper life of a machine."""
+    return f"{lives(machine)}{number:06d}"
+
+
+def instructions(machine: str, life: int, number: int) -> str:
+    """The `number`-th batch of instructions to one keeper life."""
+    return f"machines/{machine}/{life}/instructions/{number:0{_DIGITS}d}.json"
+
+
+def view(name: str) -> str:
+    """Something published for reading: `queue`, `pool`, `status`, `quota`."""
+    return f"{VIEWS}{name}.json"
+
+
+def log(project: str, job: str, number: int, *, replica: int, host: int, process: int) -> str:
+    """The prefix of the log segments of one process of an attempt."""
+    return f"{job_logs(project, job)}a{number}/r{replica}/h{host}/p{process}/"
+
+
+def job_logs(project: str, job: str) -> str:
+    """The prefix of everything a job's processes printed."""
+    return f"logs/{project}/{job}/"
+
+
+def bastion_log(bastion: str) -> str:
+    """The tail of a bastion's own log."""
+    return f"{LOGS}{bastion}"
+
+
+def bastion_log_segments(bastion: str) -> str:
+    """The prefix of all of a bastion's own log."""
+    return f"{LOGS}_bastion/{bastion}/"
+
+
+def output(project: str, job: str) -> str:
+    """The prefix of what a job keeps from attempt to attempt."""
+    return f"output/{project}/{job}/"
+
+
+def padded(number: int) -> str:
+    """`number` as it stands in names that sort."""
+    return f"{number:0{_DIGITS}d}"

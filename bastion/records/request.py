@@ -1,0 +1,110 @@
+"""What users ask for: the bodies of the objects in the inbox, and the answers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bastion.spec.launch import Launch
+from bastion.value import value
+
+VERBS = ("launch", "cancel", "hold", "release", "update", "follow")
+
+
+@value
+class LaunchRequest:
+    """Take this launch. What instance types stand for was looked up by the client."""
+
+    schema: Literal[1] = 1
+    launch: Launch
+    idempotency_key: str = ""
+
+
+@value
+class JobsRequest:
+    """Do the verb in the request's name (`cancel`, `hold`, `release`) to these jobs or launches."""
+
+    schema: Literal[1] = 1
+    targets: tuple[str, ...]
+    """Ids of jobs, or of launches for all of their jobs."""
+
+
+@value
+class UpdateRequest:
+    """Change what may be changed of a waiting job."""
+
+    schema: Literal[1] = 1
+    targets: tuple[str, ...]
+    priority: int | None = None
+    max_runtime_s: float | None = None
+
+
+@value
+class FollowRequest:
+    """Someone reads these jobs' logs now: let them be flushed at once."""
+
+    schema: Literal[1] = 1
+    targets: tuple[str, ...]
+
+
+Body = LaunchRequest | JobsRequest | UpdateRequest | FollowRequest
+
+BODIES: dict[str, type[Body]] = {
+    "launch": LaunchRequest,
+    "cancel": JobsRequest,
+    "hold": JobsRequest,
+    "release": JobsRequest,
+    "update": UpdateRequest,
+    "follow": FollowRequest,
+}
+
+
+@value
+class Answer:
+    """The answer to one request: accepted as these jobs, or every problem it had."""
+
+    schema: Literal[1] = 1
+    ulid: str
+    verb: str
+    accepted: bool
+    launch: str = ""
+    jobs: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    at: float = 0.0
+    """Store's seconds of the commit that decided it."""
+
+
+@value
+class Result:
+    """The final record of a job, kept when machines, bastion and job are long gone."""
+
+    schema: Literal[1] = 1
+    id: str
+    project: str
+    user: str
+    launch: str
+    name: str
+    outcome: str
+    text: str
+    code: int | None = None
+    submitted_at: float
+    ended_at: float
+    attempts: int = 0
+    preemptions: int = 0
+    failures: int = 0
+    runs: tuple[Run, ...] = ()
+    ulids: tuple[str, ...] = ()
+    """Of every request that was applied to it."""
+
+
+@value
+class Run:
+    """One attempt, in a result."""
+
+    number: int
+    nonce: str
+    admitted_at: float
+    started_at: float | None
+    machines: tuple[tuple[str, ...], ...]
+    """Replica by replica, host by host."""
+    processes: int
+    """Of each host."""
