@@ -1,1 +1,1 @@
-""""""
+"""Log segments: written by agents, followed and searched by anyone."""

@@ -1,1 +1,1 @@
-""""""
+"""Where machines come from: the port, and one adapter a file."""

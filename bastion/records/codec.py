@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -89,13 +89,13 @@ def _problem(detail: Any) -> str:
 
 
 @cache
-def _adapter(kind: type[_T]) -> TypeAdapter[_T]:
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
 @cache
 def _stored_fields(kind: type) -> tuple[tuple[str, object], ...]:
-    """(name, default) of every field of the value class `kind`; `_ALWAYS` for what is never left out."""
+    """(name, default) of every field of `kind`; `_ALWAYS` for what is never left out."""
     fields = []
     for field in dataclasses.fields(kind):
         default: object = _ALWAYS

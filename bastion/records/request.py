@@ -20,6 +20,18 @@ class LaunchRequest:
 
 
 @value
+class SpecRecord:
+    """What `spec.json` of a launch holds: the checked, normalised spec; a function of the request."""
+
+    schema: Literal[1] = 1
+    id: str
+    project: str
+    user: str
+    ulid: str
+    launch: Launch
+
+
+@value
 class JobsRequest:
     """Do the verb in the request's name (`cancel`, `hold`, `release`) to these jobs or launches."""
 
