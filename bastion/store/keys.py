@@ -1,0 +1,85 @@
+"""
+Which strings are keys, and how a key becomes a name in a bucket or in a folder.
+
+One rule for all stores, so that what one of them takes, every other takes too: the lengths leave
+room for a prefix in a bucket and for one file name a part in a folder. What lies in a bucket under
+a name that is no key does not exist for this program: lists leave it out.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bastion.errors import SpecError
+
+KEY_BYTES = 900
+"""Longest key. GCS and S3 take names of 1,024 bytes; what is left is for the root's own prefix."""
+
+PREFIX_BYTES = 1024 - KEY_BYTES - 1
+"""Longest prefix of a root in a bucket, without the `/` after it."""
+
+PART_BYTES = 240
+"""Longest part between two `/`. Linux takes file names of 255 bytes (NAME_MAX in limits.h)."""
+
+_PART = re.compile("[^\x00-\x1f\x7f/\ud800-\udfff]+")
+_RESERVED = ".tmp"
+"""The folder of a local store that holds what is not an object."""
+
+
+def is_key(text: str) -> bool:
+    """Whether `text` is a key: relative, `/`-separated, each part plain, short enough."""
+    return len(text.encode(errors="replace")) <= KEY_BYTES and all(map(is_part, text.split("/")))
+
+
+def is_part(text: str) -> bool:
+    """Whether `text` may stand between two `/` of a key."""
+    if not _PART.fullmatch(text) or text in {".", ".."}:
+        return False
+    return len(text) * 4 <= PART_BYTES or len(text.encode()) <= PART_BYTES
+
+
+def checked(key: str) -> str:
+    """
+    `key` itself, when it is one.
+
+    Raises:
+        SpecError: It is not.
+    """
+    if is_key(key):
+        return key
+    raise SpecError(
+        f"key {key!r}: must be parts joined by '/', none of them empty, '.', '..' or with control "
+        f"characters, at most {PART_BYTES} bytes each and {KEY_BYTES} in all"
+    )
+
+
+def checked_prefix(prefix: str) -> str:
+    """
+    `prefix` itself, when keys may begin with it: whole parts, then any beginning of one.
+
+    Raises:
+        SpecError: No key can begin with it.
+    """
+    folder, slash, part = prefix.rpartition("/")
+    whole = is_key(folder) if slash else True
+    if not whole or not (part in {"", ".", ".."} or is_part(part)):
+        raise SpecError(f"prefix {prefix!r}: no key begins with it")
+    return prefix
+
+
+def file_name(part: str) -> str:
+    """
+    The name of the file or folder that stands for `part`, one to one.
+
+    A part is its own name but for `%`, which becomes `%25`, and for `.tmp`, which would collide
+    with the store's own folder and becomes `%2Etmp`.
+    """
+    return "%2Etmp" if part == _RESERVED else part.replace("%", "%25")
+
+
+def part_of(name: str) -> str | None:
+    """The part that `file_name` turns into `name`; None when there is no such part."""
+    if "%" not in name:
+        return name if name != _RESERVED and is_part(name) else None
+    part = _RESERVED if name == "%2Etmp" else name.replace("%25", "%")
+    return part if file_name(part) == name and is_part(part) else None

@@ -1,0 +1,375 @@
+"""
+`LocalStore`: a folder that behaves like a bucket, for many processes on **one** machine.
+
+    <root>/inbox/vision/ada/01H….launch.json   one file an object, `cat` shows it
+    <root>/.tmp/<pid>-<token>-<n>.tmp          what is being written; no key leads here
+    <root>/.tmp/locks/<nnn>                    one lock for every 4,096th key; never deleted
+
+* **create**: write a temp, fsync it, `link` it to its name (which fails when the name is taken),
+  fsync the folder, unlink the temp. **swap**: under the key's lock, look at the version, write a
+  temp, fsync it, `rename` it over the name, fsync the folder. **delete**: under the same lock, so
+  that no swap revives what was deleted, then remove folders left empty; a create that finds its
+  folder gone makes it again.
+* A **version** is the file's modification time, inode and size. Every write stamps its own time on
+  the temp, at least a nanosecond after the state it replaces, so no version comes back: not even
+  when the same bytes do. A filesystem that rounds the stamp is refused. (A hash of the bytes would
+  make a list read every object it shows, and a conditional read the whole object.)
+* **Killed at any instruction**: before `link` or `rename` nothing has happened but a temp, which
+  a later opening sweeps away. After it the object is whole, since it was fsynced under its other
+  name. Between it and the fsync of the folder the object is seen by others but may be lost if the
+  whole machine loses power; so are then all who saw it, and what they made durable afterwards went
+  into the same journal later. A swap's lock is an flock: the kernel drops it with its process.
+* Network and FUSE filesystems are refused: their `link`, `rename` and locks promise less.
+"""
+
+# One pathlib object costs more than the system call it makes, and a list makes many.
+# ruff: noqa: PTH
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import os
+import secrets
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from bastion.clock import Clock, SystemClock
+from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
+from bastion.store.filesystem import filesystem_of, is_shared
+from bastion.store.keys import checked, checked_prefix, file_name, part_of
+from bastion.store.port import Entry, Object, Version, Written
+
+_LOCKS = 4096
+"""Locks in a store: two busy keys hardly ever share one, and all may be kept for ever."""
+
+_STALE_S = 3600
+"""A temp older than this has no living writer: the longest write is a bundle of some gigabytes."""
+
+_RACES = 100
+"""How often a create makes its folder again before it gives up: each time someone deleted it."""
+
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+
+_REFUSALS = {
+    errno.ENOSPC: ("the disk is full", "free some space, then try again"),
+    errno.EDQUOT: ("the disk quota is used up", "free some space, then try again"),
+    errno.EROFS: ("the filesystem is read-only", "remount it writable, or choose another folder"),
+    errno.EACCES: ("permission denied", "make the folder readable and writable for this user"),
+    errno.EPERM: ("operation not permitted", "the filesystem must allow hard links"),
+    errno.ENAMETOOLONG: ("the file name is too long", "'%' counts three bytes in a folder"),
+}
+
+
+class LocalStore:
+    """
+    Objects as files under one folder; made by the first write.
+
+    Files and folders get the permissions that the umask leaves them.
+
+    Args:
+        root: An absolute path.
+        clock: Its wall clock is the store's clock.
+        durable: False skips every fsync: for tests, where no power is ever lost.
+        lock_timeout_s: How long a swap or delete waits for another process that holds the key.
+
+    Raises:
+        StoreRefusedError: `root` lies on a network filesystem, or is no folder.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        clock: Clock | None = None,
+        durable: bool = True,
+        lock_timeout_s: float = 10.0,
+    ) -> None:
+        self._root = os.fspath(root)
+        self._temps = f"{self._root}/.tmp"
+        self._clock = clock or SystemClock()
+        self._durable = durable
+        self._lock_timeout_s = lock_timeout_s
+        # Containers that share the folder may share pids: a token keeps their temps apart.
+        self._token = secrets.token_hex(4)
+        self._numbers = itertools.count()
+        _refuse_shared(root)
+        with self._explained("", "opened"):
+            self._sweep()
+
+    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+        """See the port."""
+        with self._explained(key, "read"):
+            try:
+                # O_NONBLOCK: a FIFO that someone left in the folder must not stop us.
+                handle = os.open(self._path(key), os.O_RDONLY | os.O_NONBLOCK)
+            except _ABSENT:
+                raise NotFoundError(f"no object at {key!r}") from None
+            try:
+                found = os.fstat(handle)
+                if not stat.S_ISREG(found.st_mode):
+                    raise NotFoundError(f"no object at {key!r}")
+                if _version(found) == unless:
+                    return None
+                with open(handle, "rb", closefd=False) as file:
+                    data = file.read()
+            finally:
+                os.close(handle)
+        return Object(data=data, version=_version(found), modified_at=found.st_mtime)
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port; refuses a key that is a folder of others, or lies inside an object."""
+        path = self._path(key)
+        with self._explained(key, "created"), self._temp(data, after_ns=0) as (temp, written):
+            self._link(temp, path, key)
+            self._settle(path)
+        return written
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """See the port; StoreError names the process that holds the key for too long."""
+        path = self._path(key)
+        with self._explained(key, "swapped"), self._locked(key):
+            found = _stat(path)
+            if found is None or _version(found) != if_version:
+                raise ConflictError(f"the object at {key!r} is no longer at version {if_version}")
+            with self._temp(data, after_ns=found.st_mtime_ns) as (temp, written):
+                os.rename(temp, path)
+                self._settle(path)
+        return written
+
+    def delete(self, key: str) -> None:
+        """See the port; StoreError names the process that holds the key for too long."""
+        path = self._path(key)
+        with self._explained(key, "deleted"):
+            if _stat(path) is None:
+                return
+            with self._locked(key), contextlib.suppress(*_ABSENT, IsADirectoryError):
+                os.unlink(path)
+            self._remove_empty(os.path.dirname(path))
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port; looks only into folders that can hold what is asked."""
+        folder = checked_prefix(prefix).rpartition("/")[0]
+        with self._explained(prefix, "listed"):
+            path = self._path(folder) if folder else self._root
+            found = self._walk(path, folder and folder + "/", prefix, start_after)
+            return tuple(itertools.islice(found, limit))
+
+    def _walk(self, path: str, folder: str, prefix: str, start_after: str) -> Iterator[Entry]:
+        below: list[tuple[str, str]] = []
+        try:
+            with os.scandir(path) as children:
+                for child in children:
+                    part = part_of(child.name)
+                    if part is None:
+                        continue
+                    slash = "/" if child.is_dir(follow_symlinks=False) else ""
+                    key = f"{folder}{part}{slash}"
+                    within = slash and (prefix.startswith(key) or start_after.startswith(key))
+                    if within or (key > start_after and key.startswith(prefix)):
+                        below.append((key, child.path))
+        except _ABSENT:
+            return
+        below.sort()
+        for key, child_path in below:
+            if key.endswith("/"):
+                yield from self._walk(child_path, key, prefix, start_after)
+            elif (found := _stat(child_path)) is not None:
+                yield Entry(
+                    key=key,
+                    version=_version(found),
+                    size=found.st_size,
+                    modified_at=found.st_mtime,
+                )
+
+    def _path(self, key: str) -> str:
+        return "/".join([self._root, *map(file_name, checked(key).split("/"))])
+
+    @contextlib.contextmanager
+    def _temp(self, data: bytes, *, after_ns: int) -> Iterator[tuple[str, Written]]:
+        """A file of `data`, durable, stamped later than `after_ns`; gone in the end."""
+        handle, path = self._open_temp()
+        try:
+            with open(handle, "wb", buffering=0) as file:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) :]
+                stamp_ns = max(int(self._clock.wall() * 1e9), after_ns + 1)
+                os.utime(handle, ns=(stamp_ns, stamp_ns))
+                if self._durable:
+                    os.fsync(handle)
+                found = os.fstat(handle)
+            if found.st_mtime_ns != stamp_ns:
+                raise StoreRefusedError(
+                    f"{self._root!r}: the filesystem rounds file times, so no version could be told"
+                    " from the next",
+                    hint="choose a folder on ext4, xfs, btrfs or tmpfs",
+                )
+            yield path, Written(version=_version(found), modified_at=found.st_mtime)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def _open_temp(self) -> tuple[int, str]:
+        while True:
+            path = f"{self._temps}/{os.getpid()}-{self._token}-{next(self._numbers)}.tmp"
+            try:
+                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), path
+            except FileNotFoundError:
+                self._make_folder(self._temps)
+
+    def _link(self, temp: str, path: str, key: str) -> None:
+        for _ in range(_RACES):
+            try:
+                return os.link(temp, path)
+            except FileNotFoundError:
+                os.stat(temp)  # raises when it is the temp that is gone, swept as stale
+                self._make_folder(os.path.dirname(path))
+            except FileExistsError:
+                if not os.path.isdir(path):
+                    raise ConflictError(f"there is an object at {key!r}") from None
+                self._empty_or_refuse(path, key)
+            except NotADirectoryError:
+                raise _nested(key) from None
+        raise StoreError(
+            f"{key!r} was not created: its folder was deleted {_RACES} times meanwhile"
+        )
+
+    def _empty_or_refuse(self, path: str, key: str) -> None:
+        """Remove a folder that only a killed process can have left empty, with what is in it."""
+        for folder, _, _ in os.walk(path, topdown=False):
+            try:
+                os.rmdir(folder)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                raise _nested(key) from None
+
+    def _make_folder(self, path: str) -> None:
+        """Make `path` and what is missing above it, each durable before it is used."""
+        try:
+            os.mkdir(path)
+            self._settle(path)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            self._make_folder(os.path.dirname(path))
+            self._make_folder(path)
+
+    def _remove_empty(self, path: str) -> None:
+        while path != self._root:
+            try:
+                os.rmdir(path)
+            except OSError:
+                return  # not empty, gone already, or not ours: it may stay
+            path = os.path.dirname(path)
+
+    def _settle(self, path: str) -> None:
+        """Make the entry of `path` in its folder durable."""
+        if not self._durable:
+            return
+        try:
+            handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return  # the entry was deleted meanwhile, and its folder with it
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        path = f"{self._temps}/locks/{zlib.crc32(key.encode()) % _LOCKS:03x}"
+        handle = self._open_lock(path)
+        try:
+            self._acquire(handle, key)
+            with contextlib.suppress(OSError):  # on a full disk: the name is a courtesy
+                os.ftruncate(handle, os.pwrite(handle, str(os.getpid()).encode(), 0))
+            yield
+        finally:
+            # Unlocked by name, not only closed: a forked child may hold the same open file.
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
+
+    def _open_lock(self, path: str) -> int:
+        while True:
+            try:
+                return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:
+                self._make_folder(os.path.dirname(path))
+
+    def _acquire(self, handle: int, key: str) -> None:
+        deadline = self._clock.monotonic() + self._lock_timeout_s
+        pause_s = 0.0005
+        while True:
+            try:
+                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self._clock.monotonic() >= deadline:
+                    break
+            self._clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.02)
+        holder = os.pread(handle, 32, 0).decode(errors="replace")
+        raise StoreError(
+            f"{key!r} has been locked by process {holder} for {self._lock_timeout_s:g} s",
+            hint=f"see what process {holder} is doing; its lock goes when it ends",
+        )
+
+    def _sweep(self) -> None:
+        try:
+            children = os.scandir(self._temps)
+        except FileNotFoundError:
+            return
+        with children, contextlib.suppress(PermissionError):
+            for child in children:
+                with contextlib.suppress(FileNotFoundError):
+                    age_s = self._clock.wall() - child.stat(follow_symlinks=False).st_ctime
+                    if age_s > _STALE_S and child.name.endswith(".tmp"):
+                        os.unlink(child.path)
+
+    @contextlib.contextmanager
+    def _explained(self, key: str, done: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            place = f"{key!r} in {self._root!r}" if key else repr(self._root)
+            text, hint = _REFUSALS.get(error.errno or 0, ("", ""))
+            if text:
+                raise StoreRefusedError(f"{place} cannot be {done}: {text}", hint=hint) from error
+            raise StoreError(f"{place} cannot be {done}: {error.strerror or error}") from error
+
+
+def _refuse_shared(root: Path) -> None:
+    if not root.is_absolute():
+        raise StoreRefusedError(f"{os.fspath(root)!r} is not an absolute path")
+    if root.exists() and not root.is_dir():
+        raise StoreRefusedError(f"{os.fspath(root)!r} is not a folder")
+    kind = filesystem_of(root)
+    if is_shared(kind):
+        raise StoreRefusedError(
+            f"{os.fspath(root)!r} lies on {kind}, where other machines may write and locks do not "
+            "hold between them",
+            hint="choose a folder on this machine's own disk, or a bucket (gs://, s3://)",
+        )
+
+
+def _nested(key: str) -> StoreRefusedError:
+    return StoreRefusedError(
+        f"{key!r} cannot be created: no key may be both an object and a folder of others"
+    )
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        found = os.stat(path)
+    except _ABSENT:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _version(found: os.stat_result) -> Version:
+    return Version(f"{found.st_mtime_ns:x}-{found.st_ino:x}-{found.st_size:x}")

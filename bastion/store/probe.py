@@ -1,0 +1,72 @@
+"""
+`probe`: find out whether a store keeps its preconditions, before anything depends on it.
+
+Everything this program promises stands on two of them: of many creators one wins, and a swap from
+a stale version fails. Stores exist that take the headers and ignore them.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from bastion.errors import ConflictError, StoreRefusedError
+from bastion.store.port import ObjectStore, Version
+
+_FOLDER = "state/probe"
+"""Under `state/`, where only the bastion may write: it probes what it will use."""
+
+
+def probe(store: ObjectStore) -> None:
+    """
+    Return when `store` keeps its preconditions; leaves nothing behind.
+
+    Raises:
+        StoreRefusedError: It ignores one of them (the message says which), or refuses to serve.
+        StoreError: It is out of reach.
+    """
+    key = f"{_FOLDER}/{secrets.token_hex(8)}"
+    try:
+        _probe(store, key)
+    finally:
+        store.delete(key)
+
+
+def _probe(store: ObjectStore, key: str) -> None:
+    first = store.create(key, b"first").version
+    if not _conflicts_on_create(store, key):
+        raise _ignores("that a name is free", "a second create of one name succeeded")
+    try:
+        second = store.swap(key, b"second", if_version=first).version
+    except ConflictError as error:
+        raise _ignores("versions", "a swap from the current version failed") from error
+    if not _conflicts_on_swap(store, key, first):
+        raise _ignores("versions", "a swap from a stale version succeeded")
+    found = store.read(key)
+    if found is None or (found.data, found.version) != (b"second", second):
+        raise _ignores("what was written", "a read did not return the last write")
+    store.delete(key)
+    if not _conflicts_on_swap(store, key, second):
+        raise _ignores("versions", "a swap of a deleted object succeeded")
+
+
+def _conflicts_on_create(store: ObjectStore, key: str) -> bool:
+    try:
+        store.create(key, b"second creator")
+    except ConflictError:
+        return True
+    return False
+
+
+def _conflicts_on_swap(store: ObjectStore, key: str, stale: Version) -> bool:
+    try:
+        store.swap(key, b"stale", if_version=stale)
+    except ConflictError:
+        return True
+    return False
+
+
+def _ignores(what: str, seen: str) -> StoreRefusedError:
+    return StoreRefusedError(
+        f"the store ignores the precondition on {what}: {seen}",
+        hint="use a store with conditional writes: Google Cloud Storage, Amazon S3 or a folder",
+    )
