@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -89,12 +89,12 @@ def _problem(detail: Any) -> str:
 
 
 @cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
 @cache
-def _stored_fields(kind: type) -> tuple[tuple[str, object], ...]:
+def _stored_fields(kind: Any) -> tuple[tuple[str, object], ...]:
     """(name, default) of every field of `kind`; `_ALWAYS` for what is never left out."""
     fields = []
     for field in dataclasses.fields(kind):

@@ -21,7 +21,7 @@ class LaunchRequest:
 
 @value
 class SpecRecord:
-    """What `spec.json` of a launch holds: the checked, normalised spec; a function of the request."""
+    """What `spec.json` holds: a launch, checked and normalised; a function of its request."""
 
     schema: Literal[1] = 1
     id: str
