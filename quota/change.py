@@ -1,0 +1,129 @@
+"""What a new quota file changes: the difference of two quotas, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+
+from quota.amounts import Amounts
+from quota.tree import Project, Quota
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareChange:
+    """A project's own share changes; absent before or after means a share of nothing."""
+
+    project: str
+    before: Amounts
+    after: Amounts
+
+    @property
+    def difference(self) -> Amounts:
+        """Units gained; negative where units are lost."""
+        return self.after - self.before
+
+    def __str__(self) -> str:
+        return f"{self.project}: {self.before} -> {self.after}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberChange:
+    """A project's members change, names and patterns as the files have them."""
+
+    project: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        signed = [f"+{user}" for user in self.added] + [f"-{user}" for user in self.removed]
+        return f"{self.project}: {' '.join(signed)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionChange:
+    """Any other value changes: `path` is where the file would have it."""
+
+    path: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.before} -> {self.after}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaChange:
+    """Everything that differs between two quotas; false when nothing does."""
+
+    shares: tuple[ShareChange, ...] = ()
+    """By project."""
+    members: tuple[MemberChange, ...] = ()
+    """By project."""
+    options: tuple[OptionChange, ...] = ()
+    """Tiers, then options of projects that stand in both, then those of the scheduler."""
+
+    def __bool__(self) -> bool:
+        return bool(self.shares or self.members or self.options)
+
+
+def compare(old: Quota, new: Quota) -> QuotaChange:
+    """What is different in `new`; two files that mean the same give no change."""
+    names = sorted({*old.projects, *new.projects})
+    both = [name for name in names if name in old.projects and name in new.projects]
+    pairs = [(old.project(name), new.project(name)) for name in names]
+    return QuotaChange(
+        shares=tuple(
+            ShareChange(project=before.name, before=before.nominal, after=after.nominal)
+            for before, after in pairs
+            if before.nominal != after.nominal
+        ),
+        members=tuple(change for pair in pairs if (change := _members(*pair))),
+        options=(
+            *_options(_tiers(old), _tiers(new)),
+            *_options(_projects(old, both), _projects(new, both)),
+            *_options(_scheduler(old), _scheduler(new)),
+        ),
+    )
+
+
+def _members(before: Project, after: Project) -> MemberChange | None:
+    was, now = set(before.members.written), set(after.members.written)
+    if was == now:
+        return None
+    added, removed = tuple(sorted(now - was)), tuple(sorted(was - now))
+    return MemberChange(project=before.name, added=added, removed=removed)
+
+
+def _options(before: dict[str, str], after: dict[str, str]) -> tuple[OptionChange, ...]:
+    """What differs between two flat tables, in their order."""
+    return tuple(
+        OptionChange(path=path, before=before.get(path, "absent"), after=after.get(path, "absent"))
+        for path in before | after
+        if before.get(path) != after.get(path)
+    )
+
+
+def _tiers(quota: Quota) -> dict[str, str]:
+    return {
+        "total_resources": ", ".join(sorted(quota.types)),
+        **{f"total_resources[{i}]": f"{t.name}: {t.units}" for i, t in enumerate(quota.tiers)},
+    }
+
+
+def _projects(quota: Quota, names: Collection[str]) -> dict[str, str]:
+    """The options of the projects of `names`; a limit that limits nothing is `all`."""
+    options = {}
+    for name in names:
+        project = quota.project(name)
+        ceiling = "all" if project.ceiling == quota.totals else str(project.ceiling)
+        lend = str(project.lending_limit) if project.kept else "all"
+        path = f"project_options.{name}"
+        options[f"{path}.ceiling"] = ceiling
+        options[f"{path}.lend"] = lend
+        options[f"{path}.order"] = project.order
+        options[f"{path}.admins"] = ", ".join(sorted(project.admins.written)) or "none"
+    return options
+
+
+def _scheduler(quota: Quota) -> dict[str, str]:
+    return {f"scheduler.{key}": str(value) for key, value in asdict(quota.scheduler).items()}

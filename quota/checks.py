@@ -1,0 +1,180 @@
+"""
+Typed values out of a parsed file, every fault remembered instead of raised.
+
+Rules: a check that fails notes a problem and returns a stand-in that causes no second problem, so
+one mistake is told once and all mistakes are told together.
+
+It must not know what the quota file is about: `quota.config` names the keys and their limits.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TypeVar
+
+from quota.errors import Problem, QuotaError
+from quota.lines import Path, line_of, shown
+from quota.tree import People
+
+_Word = TypeVar("_Word", bound=str)
+_Node = Mapping[str, object]
+
+_PLACES = 50
+"""Decimal places of a number: more is no share of anything, and would cost time to add exactly."""
+
+_WORDS_SHOWN = 12
+"""Allowed words listed in a message, so that it stays one line."""
+
+
+class Checks:
+    """
+    The faults of one file.
+
+    Args:
+        lines: Where everything stands, from `quota.lines.locate`.
+    """
+
+    def __init__(self, lines: Mapping[Path, int]) -> None:
+        self._lines = lines
+        self._problems: list[Problem] = []
+
+    def note(self, path: Path, text: str) -> None:
+        """Remember that what stands at `path` is wrong."""
+        self._problems.append(Problem(line=line_of(self._lines, path), path=shown(path), text=text))
+
+    def finish(self) -> None:
+        """
+        Raise what was noted, in the order of the file.
+
+        Raises:
+            QuotaError: Anything was noted.
+        """
+        if self._problems:
+            raise QuotaError(*sorted(self._problems, key=lambda problem: problem.line))
+
+    def table(self, value: object, path: Path) -> _Node:
+        """`value` as a table; an absent one is an empty table."""
+        if value is None or isinstance(value, dict):
+            return value or {}
+        self.note(path, f"{as_text(value)} is not a table")
+        return {}
+
+    def keys(self, table: _Node, path: Path, allowed: Sequence[str]) -> None:
+        """Note every key of `table` that is none of `allowed`."""
+        for key in table:
+            if key not in allowed:
+                self.note((*path, key), f"unknown key, {choose(key, allowed)}")
+
+    def known(self, word: str, path: Path, allowed: Collection[str], text: str) -> bool:
+        """Whether `word` is one of `allowed`; else `text`, and what to choose from, is noted."""
+        if word not in allowed:
+            self.note(path, f"{text}, {choose(word, allowed)}")
+        return word in allowed
+
+    def word(
+        self, table: _Node, path: Path, key: str, allowed: tuple[_Word, ...], default: _Word
+    ) -> _Word:
+        """One of `allowed`."""
+        value = table.get(key, default)
+        if value in allowed:
+            return allowed[allowed.index(value)]
+        written = value if isinstance(value, str) else ""
+        self.note((*path, key), f"{as_text(value)} is unknown, {choose(written, allowed)}")
+        return default
+
+    def whole(self, value: object, path: Path, *, least: int, most: int) -> int:
+        """A whole number from `least` to `most`."""
+        if type(value) is int and least <= value <= most:
+            return value
+        self.note(
+            path, f"{as_text(value)} is not allowed, write a whole number from {least} to {most}"
+        )
+        return least
+
+    def fraction(self, value: object, path: Path) -> Decimal | None:
+        """A fraction from 0 to 1, exactly as written; None when it is none."""
+        number = _decimal(value)
+        if number is not None and 0 <= number <= 1:
+            return number
+        self.note(
+            path, f"{as_text(value)} is not allowed, write a fraction of the total from 0 to 1"
+        )
+        return None
+
+    def number(
+        self, table: _Node, path: Path, key: str, default: float, *, most: int, above: bool = False
+    ) -> float:
+        """A number from 0 to `most`; with `above`, zero itself is not allowed."""
+        if key not in table:
+            return default
+        number = _decimal(table[key])
+        if number is not None and 0 <= number <= most and not (above and number == 0):
+            return float(number)
+        allowed = f"above 0 and at most {most}" if above else f"from 0 to {most}"
+        said = as_text(table[key])
+        self.note((*path, key), f"{said} is not allowed, write a number {allowed}")
+        return default
+
+    def people(self, value: object, path: Path) -> People:
+        """A list of names and regular expressions."""
+        if not isinstance(value, list):
+            self.note(path, f'{as_text(value)} is not a list of users, write ["user1", "user2"]')
+            return People()
+        return People(written=tuple(self._persons(value, path)))
+
+    def _persons(self, values: list[object], path: Path) -> Iterable[str]:
+        for index, value in enumerate(values):
+            if not isinstance(value, str) or not value:
+                self.note(
+                    (*path, index), f"{as_text(value)} is not a user, write a name or a pattern"
+                )
+                continue
+            try:
+                People(written=(value,))
+            except (re.error, OverflowError, RecursionError) as error:
+                self.note(
+                    (*path, index),
+                    f"{as_text(value)} is not a regular expression ({error}), "
+                    "write a name or a pattern that matches a whole name",
+                )
+            else:
+                yield value
+
+
+def choose(word: str, allowed: Collection[str]) -> str:
+    """What may be written instead of `word`: `allowed are a, b, nearest is a`."""
+    if not allowed:
+        return "none is defined"
+    words = sorted(allowed)
+    more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
+    text = f"allowed {'is' if len(words) == 1 else 'are'} {', '.join(words[:_WORDS_SHOWN])}{more}"
+    nearest = difflib.get_close_matches(word, words, n=1)
+    return f"{text}, nearest is {nearest[0]}" if nearest else text
+
+
+def as_text(value: object) -> str:
+    """A value of the file on one line, cut when long."""
+    match value:
+        case dict():
+            return "a table"
+        case list():
+            return "a list"
+        case bool() | str():
+            text = json.dumps(value, ensure_ascii=False)
+        case _:
+            text = str(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _decimal(value: object) -> Decimal | None:
+    """A finite number with a bearable count of decimal places, else None."""
+    if type(value) is int:
+        return Decimal(value)
+    if not isinstance(value, Decimal) or not value.is_finite():
+        return None
+    exponent = value.as_tuple().exponent
+    return value if isinstance(exponent, int) and exponent >= -_PLACES else None

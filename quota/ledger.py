@@ -1,0 +1,127 @@
+"""
+Quota arithmetic: small functions over a `Quota` and what every project holds.
+
+Rules: only types under quota count; every other type is left out of what is returned and restricts
+nobody. A project that has left the file keeps what it holds, all of it borrowed (see
+`Quota.project`), so no function here fails on a name.
+
+It must not know jobs, machines or time.
+
+Source: Kueue, quota arithmetic of ClusterQueues in one cohort (KEP-79).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from quota.amounts import NOTHING, Amounts, missing
+from quota.apportion import apportion
+from quota.tree import Quota
+
+Usage = Mapping[str, Amounts]
+"""What admitted jobs hold, by project; a project that is absent holds nothing."""
+
+
+def usage_by_project(held: Iterable[tuple[str, Amounts]]) -> dict[str, Amounts]:
+    """What every project holds, from (project, amounts) of every admitted job."""
+    by_project: dict[str, list[Amounts]] = {}
+    for project, amounts in held:
+        by_project.setdefault(project, []).append(amounts)
+    return {project: Amounts.sum(parts) for project, parts in by_project.items()}
+
+
+def used(quota: Quota, usage: Usage, project: str) -> Amounts:
+    """What `project` holds of the types under quota."""
+    return usage.get(project, NOTHING).only(quota.types)
+
+
+def unused(quota: Quota, usage: Usage, project: str) -> Amounts:
+    """The part of its own share that `project` does not hold, never negative."""
+    return missing(quota.project(project).nominal, used(quota, usage, project))
+
+
+def borrowed(quota: Quota, usage: Usage, project: str) -> Amounts:
+    """What `project` holds beyond its own share, never negative."""
+    return missing(used(quota, usage, project), quota.project(project).nominal)
+
+
+def available(quota: Quota, usage: Usage, project: str) -> Amounts:
+    """
+    How much `project` could still be admitted to now, without preempting anyone.
+
+    Own unused nominal share plus what others would lend and what is nobody's share, as far as it
+    is not in use, cut by the ceiling. Negative while the project is over-admitted: its quota or
+    the total was cut, or lenders took theirs back.
+    """
+    closed = Amounts.sum(
+        missing(other.kept, used(quota, usage, other.name))
+        for other in quota.projects.values()
+        if other.kept and other.name != project
+    )
+    in_use = Amounts.sum(usage.values()).only(quota.types)
+    headroom = quota.project(project).ceiling - used(quota, usage, project)
+    return (quota.totals - in_use - closed) & headroom
+
+
+def reclaimable(quota: Quota, usage: Usage, project: str) -> Amounts:
+    """
+    How much of its own unused share `project` can have only by preempting borrowers.
+
+    Others always hold at least that much beyond their own shares, unless the totals were cut.
+    """
+    own = unused(quota, usage, project)
+    return missing(own, available(quota, usage, project)) & own
+
+
+def lent(quota: Quota, usage: Usage, project: str) -> Amounts:
+    """
+    How much of its own unused share others are using.
+
+    Borrowers use what is nobody's share first; the rest is divided over all lenders in proportion
+    to what each could lend, in whole units.
+    """
+    lendable = {name: _lendable(quota, usage, name) for name in quota.projects}
+    names = [*quota.projects, *(usage.keys() - quota.projects.keys())]
+    taken = Amounts.sum(borrowed(quota, usage, name) for name in names)
+    from_lenders = missing(taken, quota.unassigned) & Amounts.sum(lendable.values())
+    parts = {}
+    for resource, units in from_lenders.items():
+        weights = [Fraction(each[resource]) for each in lendable.values()]
+        parts[resource] = dict(zip(lendable, apportion(units, weights))).get(project, 0)
+    return Amounts(parts)
+
+
+def _lendable(quota: Quota, usage: Usage, project: str) -> Amounts:
+    return unused(quota, usage, project) & quota.project(project).lending_limit
+
+
+def is_within_share(quota: Quota, usage: Usage, project: str, request: Amounts) -> bool:
+    """
+    Whether `request` fits in the project's own share beside everything the project holds.
+
+    Only types under quota that `request` asks for count: who borrows one type keeps the guarantee
+    on the others.
+    """
+    asked = request.only(quota.types)
+    held = usage.get(project, NOTHING).only(asked)
+    return held + asked <= quota.project(project).nominal
+
+
+def dominant_share(quota: Quota, usage: Usage, project: str) -> float:
+    """
+    The largest part of its own share, over all types under quota, that `project` holds.
+
+    Above 1 when it borrows, infinite when it holds a type of which it has no share, 0 when it
+    holds nothing.
+
+    Source: dominant resource fairness (Ghodsi et al., NSDI 2011), with the project's own share in
+    the place of the cluster.
+    """
+    nominal = quota.project(project).nominal
+    shares = (
+        number / nominal[resource] if nominal[resource] else math.inf
+        for resource, number in used(quota, usage, project).items()
+    )
+    return max(shares, default=0.0)

@@ -1,0 +1,168 @@
+"""
+Where in a TOML text every key and every list element stands.
+
+The standard parser tells no positions, so the text is read a second time for them alone. It must
+already have been accepted by that parser: nothing is checked here, and a path that this scan does
+not know is looked up by its nearest ancestor.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+
+Path = tuple[str | int, ...]
+"""Keys and list indices from the top of the file down; empty for the file itself."""
+
+_TOKEN = re.compile(
+    r"""
+      (?P<text> \"{3} (?:\\.|[^\\])*? \"{3,5} | '{3} .*? '{3,5} | "(?:\\.|[^"\\])*" | '[^']*' )
+    | (?P<comment> \#[^\n]* )
+    | (?P<newline> \n )
+    | (?P<mark> [\[\]{},=.] )
+    | (?P<word> [^\s\[\]{},=."'\#]+ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Source: the grammar of TOML 1.0.0 (toml.io), reduced to what separates keys from values."""
+
+
+def locate(text: str) -> dict[Path, int]:
+    """The line, from 1, of every table, key and list element of `text`, which is valid TOML."""
+    return _Scan(text).statements()
+
+
+def line_of(lines: Mapping[Path, int], path: Path) -> int:
+    """The line of `path`, or of its nearest ancestor that is written down, or 1."""
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)
+
+
+def shown(path: Path) -> str:
+    """`path` as people write it: `total_resources[1].v4`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+            text += ("." if text else "") + (part if bare else repr(part))
+    return text
+
+
+class _Scan:
+    """One pass over the tokens; the place in the text is the only thing that moves."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[str, str, int]] = []
+        self._place = 0
+        self._lines: dict[Path, int] = {}
+        self._tables: dict[Path, int] = {}
+        line = 1
+        for found in _TOKEN.finditer(text):
+            kind = str(found.lastgroup)
+            if kind != "comment":
+                self._tokens.append((kind, found.group(), line))
+            line += found.group().count("\n")
+        self._tokens.append(("end", "", line))
+
+    def statements(self) -> dict[Path, int]:
+        """Read to the end."""
+        table: Path = ()
+        while self._after_newlines() != "end":
+            if self._peek() == "[":
+                table = self._header()
+            else:
+                self._pair(table)
+        return self._lines
+
+    def _header(self) -> Path:
+        """`[a.b]` or `[[a.b]]`: the table that the pairs below it belong to."""
+        line = self._tokens[self._place][2]
+        self._take()
+        listed = self._peek() == "["
+        if listed:
+            self._take()
+        keys = self._key()
+        for _ in range(1 + listed):
+            self._take()
+        path: Path = ()
+        for key in keys[:-1]:
+            path = self._last_of((*path, key))
+        path = (*path, keys[-1])
+        if listed:
+            self._tables[path] = self._tables.get(path, -1) + 1
+        self._lines.setdefault(path, line)
+        path = self._last_of(path)
+        self._lines.setdefault(path, line)
+        return path
+
+    def _last_of(self, path: Path) -> Path:
+        return (*path, self._tables[path]) if path in self._tables else path
+
+    def _pair(self, table: Path) -> None:
+        """`a.b = value`."""
+        line = self._tokens[self._place][2]
+        path = table
+        for key in self._key():
+            path = (*path, key)
+            self._lines.setdefault(path, line)
+        self._take()
+        self._value(path)
+
+    def _key(self) -> list[str]:
+        """The parts of a dotted key; stops at the mark that is not part of it."""
+        keys = []
+        while True:
+            kind, word, _ = self._take()
+            keys.append(word if kind == "word" else str(tomllib.loads(f"k = {word}")["k"]))
+            if self._peek() != ".":
+                return keys
+            self._take()
+
+    def _value(self, path: Path) -> None:
+        match self._peek():
+            case "[":
+                self._list(path)
+            case "{":
+                self._inline_table(path)
+            case _:
+                while self._tokens[self._place][0] in ("text", "word") or self._peek() == ".":
+                    self._take()
+
+    def _list(self, path: Path) -> None:
+        self._take()
+        index = 0
+        while self._after_newlines() != "]":
+            if self._peek() == ",":
+                self._take()
+                continue
+            self._lines[*path, index] = self._tokens[self._place][2]
+            self._value((*path, index))
+            index += 1
+        self._take()
+
+    def _inline_table(self, path: Path) -> None:
+        self._take()
+        while self._peek() != "}":
+            if self._peek() == ",":
+                self._take()
+            else:
+                self._pair(path)
+        self._take()
+
+    def _peek(self) -> str:
+        return self._tokens[self._place][1]
+
+    def _take(self) -> tuple[str, str, int]:
+        self._place += 1
+        return self._tokens[self._place - 1]
+
+    def _after_newlines(self) -> str:
+        """Step over line ends; the token there, or `end` after the last one."""
+        while self._tokens[self._place][0] == "newline":
+            self._place += 1
+        kind, word, _ = self._tokens[self._place]
+        return kind if kind == "end" else word

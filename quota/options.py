@@ -1,0 +1,52 @@
+"""What the `[scheduler]` table of a quota file may say, and what holds when it says nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Order = Literal["fair", "fifo", "priority", "srtf", "las", "tiresias"]
+Admission = Literal["all", "load-limit"]
+Placement = Literal["best-fit", "spread", "first-fit", "consolidated"]
+Preemption = Literal["reclaim", "order", "none"]
+ProjectOrder = Literal["fair", "fifo"]
+
+ORDERS: tuple[Order, ...] = get_args(Order)
+ADMISSIONS: tuple[Admission, ...] = get_args(Admission)
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+PREEMPTIONS: tuple[Preemption, ...] = get_args(Preemption)
+PROJECT_ORDERS: tuple[ProjectOrder, ...] = get_args(ProjectOrder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerOptions:
+    """The numbers and the policies that the admins chose for the whole pool."""
+
+    min_runtime_s: float = 600.0
+    """A borrower runs this long before it may be preempted; 0: at once."""
+    grace_s: float = 30.0
+    """Notice before a preempted process is killed, for jobs that ask for none of their own."""
+    max_grace_s: float = 300.0
+    """The longest notice a job may ask for; with `min_runtime_s` it bounds every guarantee."""
+    plan_after_s: float = 7200.0
+    """A waiting gang older than this gets a planned start."""
+    borrow_slice_s: float = 21600.0
+    """After it a borrower may be rotated for a planned gang."""
+    usage_half_life_s: float = 604800.0
+    """Decay of borrowed usage in the order of borrowers; above zero."""
+    order: Order = "fair"
+    """Who goes first among equals of class."""
+    admission: Admission = "all"
+    """Which queued jobs are considered at all."""
+    placement: Placement = "best-fit"
+    """Which machines a gang gets."""
+    preemption: Preemption = "reclaim"
+    """Who may be stopped for whom; the guarantees hold for `reclaim` only."""
+    max_queued_per_user: int = 10_000
+    """Jobs that one user may have waiting; more are refused."""
+    load_limit: float = 1.0
+    """For `admission = "load-limit"`: demand over total above which new jobs are held back."""
+
+
+DEFAULTS = SchedulerOptions()
+"""What holds without a `[scheduler]` table."""

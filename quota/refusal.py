@@ -1,0 +1,62 @@
+"""Why a request cannot be charged to a project: values, rendered when somebody asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownProject:
+    """The request names a project that is not in the quota file."""
+
+    project: str
+    nearest: str
+    """The most similar project of the file, or empty."""
+    projects: tuple[str, ...]
+    """The user's own projects, sorted."""
+
+    def __str__(self) -> str:
+        nearest = f", nearest is {self.nearest}" if self.nearest else ""
+        return f"project {self.project} is not in the quota file{nearest}, {_own(self.projects)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotMember:
+    """The request names a project that the user is no member of."""
+
+    user: str
+    project: str
+    projects: tuple[str, ...]
+    """The user's own projects, sorted."""
+
+    def __str__(self) -> str:
+        return f"{self.user} is not a member of {self.project}, {_own(self.projects)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoProject:
+    """The request names no project and the user is a member of none."""
+
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.user} is not a member of any project, ask an admin of the quota file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmbiguousProject:
+    """The request names no project and the user has several."""
+
+    user: str
+    projects: tuple[str, ...]
+    """The user's own projects, sorted; two or more."""
+
+    def __str__(self) -> str:
+        return f"{self.user} has several projects, name one of {', '.join(self.projects)}"
+
+
+ProjectRefusal = UnknownProject | NotMember | NoProject | AmbiguousProject
+
+
+def _own(projects: tuple[str, ...]) -> str:
+    return f"yours are {', '.join(projects)}" if projects else "you are a member of none"
