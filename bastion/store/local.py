@@ -23,18 +23,16 @@
 """
 
 # One pathlib object costs more than the system call it makes, and a list makes many.
-# ruff: noqa: PTH
+# ruff: noqa: PTH102, PTH104, PTH106, PTH108, PTH112, PTH116, PTH120, PTH123
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import itertools
 import os
 import secrets
 import stat
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,10 +40,8 @@ from bastion.clock import Clock, SystemClock
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
 from bastion.store.filesystem import filesystem_of, is_shared
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
+from bastion.store.lock import FileLocks
 from bastion.store.port import Entry, Object, Version, Written
-
-_LOCKS = 4096
-"""Locks in a store: two busy keys hardly ever share one, and all may be kept for ever."""
 
 _STALE_S = 3600
 """A temp older than this has no living writer: the longest write is a bundle of some gigabytes."""
@@ -92,8 +88,8 @@ class LocalStore:
         self._root = os.fspath(root)
         self._temps = f"{self._root}/.tmp"
         self._clock = clock or SystemClock()
+        self._locks = FileLocks(f"{self._temps}/locks", clock=self._clock, timeout_s=lock_timeout_s)
         self._durable = durable
-        self._lock_timeout_s = lock_timeout_s
         # Containers that share the folder may share pids: a token keeps their temps apart.
         self._token = secrets.token_hex(4)
         self._numbers = itertools.count()
@@ -132,13 +128,13 @@ class LocalStore:
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
         """See the port; StoreError names the process that holds the key for too long."""
         path = self._path(key)
-        with self._explained(key, "swapped"), self._locked(key):
-            found = _stat(path)
-            if found is None or _version(found) != if_version:
-                raise ConflictError(f"the object at {key!r} is no longer at version {if_version}")
-            with self._temp(data, after_ns=found.st_mtime_ns) as (temp, written):
-                os.rename(temp, path)
-                self._settle(path)
+        with self._explained(key, "swapped"):
+            _expect(if_version, path, key)
+            with self._locks.held(key):
+                found = _expect(if_version, path, key)
+                with self._temp(data, after_ns=found.st_mtime_ns) as (temp, written):
+                    os.rename(temp, path)
+                    self._settle(path)
         return written
 
     def delete(self, key: str) -> None:
@@ -147,7 +143,7 @@ class LocalStore:
         with self._explained(key, "deleted"):
             if _stat(path) is None:
                 return
-            with self._locked(key), contextlib.suppress(*_ABSENT, IsADirectoryError):
+            with self._locks.held(key), contextlib.suppress(*_ABSENT, IsADirectoryError):
                 os.unlink(path)
             self._remove_empty(os.path.dirname(path))
 
@@ -281,44 +277,6 @@ class LocalStore:
         finally:
             os.close(handle)
 
-    @contextlib.contextmanager
-    def _locked(self, key: str) -> Iterator[None]:
-        path = f"{self._temps}/locks/{zlib.crc32(key.encode()) % _LOCKS:03x}"
-        handle = self._open_lock(path)
-        try:
-            self._acquire(handle, key)
-            with contextlib.suppress(OSError):  # on a full disk: the name is a courtesy
-                os.ftruncate(handle, os.pwrite(handle, str(os.getpid()).encode(), 0))
-            yield
-        finally:
-            # Unlocked by name, not only closed: a forked child may hold the same open file.
-            fcntl.flock(handle, fcntl.LOCK_UN)
-            os.close(handle)
-
-    def _open_lock(self, path: str) -> int:
-        while True:
-            try:
-                return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-            except FileNotFoundError:
-                self._make_folder(os.path.dirname(path))
-
-    def _acquire(self, handle: int, key: str) -> None:
-        deadline = self._clock.monotonic() + self._lock_timeout_s
-        pause_s = 0.0005
-        while True:
-            try:
-                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if self._clock.monotonic() >= deadline:
-                    break
-            self._clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, 0.02)
-        holder = os.pread(handle, 32, 0).decode(errors="replace")
-        raise StoreError(
-            f"{key!r} has been locked by process {holder} for {self._lock_timeout_s:g} s",
-            hint=f"see what process {holder} is doing; its lock goes when it ends",
-        )
-
     def _sweep(self) -> None:
         try:
             children = os.scandir(self._temps)
@@ -369,6 +327,13 @@ def _stat(path: str) -> os.stat_result | None:
     except _ABSENT:
         return None
     return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _expect(version: Version, path: str, key: str) -> os.stat_result:
+    found = _stat(path)
+    if found is None or _version(found) != version:
+        raise ConflictError(f"the object at {key!r} is no longer at version {version}")
+    return found
 
 
 def _version(found: os.stat_result) -> Version:

@@ -4,13 +4,15 @@ The port to the object store: five operations, and nothing that only one store c
 Rules every adapter keeps, and `tests/contracts/` holds them to:
 
 * A key is relative, `/`-separated, without `.`, `..`, empty parts or control characters.
+* No key is both an object and a folder of others (`a` and `a/b`): no layout of ours needs it.
+  Stores that see it, folders and the memory, refuse it with `StoreRefusedError`; buckets cannot.
 * An object is whole or not there; a reader sees the old bytes or the new, never a mix.
 * `create` and `swap` succeed for one contender only. They are tried once: no adapter retries.
 * `ConflictError` says only that the precondition was seen to fail. It may have failed because an
   earlier try of the same write landed: only `bastion.records` may conclude anything from it, after
   reading back.
 * `StoreError` says nothing about what happened: the write may have landed, or may land later.
-* A list shows everything written before it began.
+* A list shows everything written before it began, and leaves out what has no key's name.
 * `modified_at` is the store's own clock; it is the only time that two machines may compare.
 """
 

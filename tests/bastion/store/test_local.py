@@ -1,0 +1,403 @@
+"""What only a folder must stand: killed writers, full disks, strange files, several users."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
+from bastion.store.filesystem import filesystem_of, is_shared
+from bastion.store.local import LocalStore
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where the store is; not made yet."""
+    return tmp_path / "root"
+
+
+def temps(root: Path) -> list[Path]:
+    """What is being written, or was when its writer died."""
+    return list((root / ".tmp").glob("*.tmp"))
+
+
+def kill_while(work: Callable[[], None], after_s: float) -> None:
+    """Run `work` for ever in a process and kill -9 it `after_s` after its first round."""
+    started, tell = FORK.Pipe(duplex=False)
+
+    def loop() -> None:
+        work()
+        tell.send(True)
+        while True:
+            work()
+
+    process = FORK.Process(target=loop)
+    process.start()
+    assert started.recv()
+    time.sleep(after_s)  # the moment of the kill is the test's input
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def swap_forward(store: LocalStore) -> None:
+    """Replace `large` by bytes one higher."""
+    found = store.read("large")
+    assert found is not None
+    body = bytes([(found.data[0] + 1) % 256]) * 200_000
+    store.swap("large", body, if_version=found.version)
+
+
+def kill_swappers(root: Path, rounds: int) -> None:
+    """Kill swapping processes at random moments; the object stays whole and the lock free."""
+    store = LocalStore(root, lock_timeout_s=1.0)
+    store.create("large", bytes(200_000))
+    moments = random.Random(7)
+    for _ in range(rounds):
+        kill_while(lambda: swap_forward(store), moments.uniform(0, 0.01))
+        found = store.read("large")
+        assert found is not None
+        assert found.data == found.data[:1] * 200_000
+        swap_forward(store)
+
+
+def kill_creators(root: Path, rounds: int) -> None:
+    """Kill creating and deleting processes at random moments; what is there is whole."""
+    store = LocalStore(root)
+    moments = random.Random(8)
+    for n in range(rounds):
+        counter = iter(range(1_000_000))
+
+        def come_and_go(n: int = n, counter: Iterator[int] = counter) -> None:
+            at = next(counter)
+            store.create(f"inbox/{n}/{at % 3}/{at}", b"x" * 5000)
+            if at >= 2:
+                store.delete(f"inbox/{n}/{(at - 2) % 3}/{at - 2}")
+
+        kill_while(come_and_go, moments.uniform(0, 0.01))
+        entries = store.list(f"inbox/{n}/")
+        assert 1 <= len(entries) <= 3
+        for entry in entries:
+            assert entry.size == 5000
+            with pytest.raises(ConflictError):
+                store.create(entry.key, b"again")
+            store.delete(entry.key)
+        # A creator killed between mkdir and link leaves an empty folder: it is in nobody's way.
+        store.create(f"inbox/{n}", b"an object where a folder was")
+
+
+def test_a_killed_swap_leaves_old_or_new(root: Path) -> None:
+    """However a swap is killed, the object is one of its states, and the next swap is not held."""
+    kill_swappers(root, 15)
+
+
+def test_a_killed_create_leaves_a_whole_object_or_none(root: Path) -> None:
+    """However a create or delete is killed, no part of an object is left, and no name blocked."""
+    kill_creators(root, 15)
+
+
+@pytest.mark.prove
+def test_a_thousand_kills(root: Path) -> None:
+    """A thousand kills at random moments leave nothing broken behind."""
+    kill_swappers(root / "a", 500)
+    kill_creators(root / "b", 500)
+
+
+def test_what_killed_writers_left_is_swept(root: Path) -> None:
+    """Opening removes temps older than an hour, and leaves younger ones to their writers."""
+    clock = VirtualClock(wall=time.time())
+    LocalStore(root, clock=clock).create("a", b"1")
+    (root / ".tmp" / "1-ab-0.tmp").write_bytes(b"left behind")
+    LocalStore(root, clock=clock)
+    assert len(temps(root)) == 1
+    clock.advance(3700)
+    LocalStore(root, clock=clock)
+    assert temps(root) == []
+
+
+def test_a_writer_swept_by_mistake_fails_and_writes_nothing(root: Path) -> None:
+    """A create whose temp vanished is in doubt, not done, and does not hang."""
+
+    class Sweeping(VirtualClock):
+        def wall(self) -> float:
+            for temp in temps(root):
+                temp.unlink()
+            return super().wall()
+
+    store = LocalStore(root, clock=Sweeping())
+    with pytest.raises(StoreError):
+        store.create("folder/a", b"1")
+    assert store.list("") == ()
+
+
+def test_a_held_lock_names_its_holder(root: Path) -> None:
+    """A swap or delete that waits too long for another process tells which one it is."""
+    store = LocalStore(root, clock=VirtualClock(), lock_timeout_s=5.0)
+    version = store.create("a", b"1").version
+    store.swap("a", b"2", if_version=version)
+    found = store.read("a")
+    assert found is not None
+    (lock,) = (root / ".tmp" / "locks").iterdir()
+    with lock.open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StoreError, match=f"process {os.getpid()} for more than 5 s"):
+            store.swap("a", b"3", if_version=found.version)
+        with pytest.raises(StoreError, match="locked by process"):
+            store.delete("a")
+    store.swap("a", b"3", if_version=found.version)
+
+
+def test_a_child_forked_during_a_swap_does_not_hold_its_lock(root: Path) -> None:
+    """A lock ends with the swap, though a process forked meanwhile has its file open."""
+    store = LocalStore(root, lock_timeout_s=0.5)
+    version = store.create("a", b"1").version
+    children = []
+
+    class Forking(VirtualClock):
+        def wall(self) -> float:
+            children.append(FORK.Process(target=signal.pause))
+            children[-1].start()
+            return super().wall()
+
+    written = LocalStore(root, clock=Forking()).swap("a", b"2", if_version=version)
+    store.swap("a", b"3", if_version=written.version)
+    for child in children:
+        child.kill()
+        child.join()
+    assert children
+
+
+def test_the_same_bytes_again_are_another_version(root: Path) -> None:
+    """No version comes back: not with the same bytes, nor when the clock stands still."""
+    store = LocalStore(root, clock=VirtualClock())
+    first = store.create("a", b"1")
+    second = store.swap("a", b"2", if_version=first.version)
+    third = store.swap("a", b"1", if_version=second.version)
+    assert len({first.version, second.version, third.version}) == 3
+    with pytest.raises(ConflictError):
+        store.swap("a", b"4", if_version=first.version)
+
+
+def test_an_admins_own_edit_is_another_version(root: Path) -> None:
+    """A file that is edited by hand is read anew, and swaps from before it fail."""
+    store = LocalStore(root)
+    version = store.create("quotas.config", b"a = 1\n").version
+    (root / "quotas.config").write_bytes(b"a = 2\n")
+    found = store.read("quotas.config", unless=version)
+    assert found is not None
+    assert found.data == b"a = 2\n"
+    with pytest.raises(ConflictError):
+        store.swap("quotas.config", b"", if_version=version)
+
+
+def test_objects_are_plain_files(root: Path) -> None:
+    """`cat` under the root shows an object under its own key."""
+    LocalStore(root).create("inbox/vision/ada/01H.launch.json", b"{}")
+    assert (root / "inbox/vision/ada/01H.launch.json").read_bytes() == b"{}"
+
+
+def test_strange_files_do_not_exist(root: Path) -> None:
+    """Pipes, links to folders and names that stand for no key are neither read nor listed."""
+    store = LocalStore(root)
+    store.create("a/object", b"1")
+    os.mkfifo(root / "a" / "pipe")
+    (root / "a" / "loop").symlink_to(root)
+    (root / "a" / "dangling").symlink_to(root / "nowhere")
+    (root / "a" / "50%").touch()
+    (root / "a" / "line\nbreak").touch()
+    Path(os.fsdecode(os.fsencode(root) + b"/a/\xff")).touch()
+    assert [e.key for e in store.list("")] == ["a/object"]
+    for key in ("a/pipe", "a/loop", "a/dangling", "a/50%"):
+        with pytest.raises(NotFoundError):
+            store.read(key)
+
+
+def test_a_failed_read_leaks_nothing(root: Path) -> None:
+    """Whatever a read ends in, no file stays open."""
+    store = LocalStore(root)
+    version = store.create("a/b", b"1").version
+    before = sorted(Path("/proc/self/fd").iterdir())
+    for _ in range(5):
+        store.read("a/b", unless=version)
+        store.read("a/b")
+        with pytest.raises(NotFoundError):
+            store.read("a")
+        with pytest.raises(ConflictError):
+            store.create("a/b", b"2")
+        store.swap("a/b", b"2", if_version=store.list("")[0].version)
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_reading_makes_nothing(root: Path) -> None:
+    """A store that is only read, listed and deleted from is not made."""
+    store = LocalStore(root)
+    with pytest.raises(NotFoundError):
+        store.read("a")
+    assert store.list("a/") == ()
+    store.delete("a")
+    assert not root.exists()
+
+
+def test_the_umask_decides_who_may_read(root: Path) -> None:
+    """Files and folders get what the umask leaves: 0600 and 0700 under 077."""
+    before = os.umask(0o077)
+    try:
+        LocalStore(root).create("a/b", b"1")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((root / "a" / "b").stat().st_mode) == 0o600
+    assert stat.S_IMODE((root / "a").stat().st_mode) == 0o700
+
+
+LOOKED_INTO: list[str] = []
+sys.addaudithook(lambda event, args: LOOKED_INTO.append(args[0]) if event == "os.scandir" else None)
+
+
+def test_a_list_opens_only_folders_that_can_match(root: Path) -> None:
+    """Prefix, start and limit prune the walk: what cannot hold the answer is never opened."""
+    store = LocalStore(root, durable=False)
+    for key in ("a/1", "b/1/x", "b/2/x", "c/1"):
+        store.create(key, b"")
+
+    def opened(prefix: str, *, start_after: str = "", limit: int = 1000) -> list[str]:
+        LOOKED_INTO.clear()
+        entries = store.list(prefix, start_after=start_after, limit=limit)
+        assert [entry.key for entry in entries] == ["b/2/x"]
+        return [Path(path).relative_to(root).as_posix() for path in LOOKED_INTO]
+
+    assert opened("b/2") == ["b", "b/2"]
+    assert opened("b/2/") == ["b/2"]
+    assert opened("b/", start_after="b/1/x/~") == ["b", "b/1", "b/2"]
+    assert opened("b/", start_after="b/1/\U0010ffff") == ["b", "b/1", "b/2"]
+    assert opened("b/", start_after="b/1~") == ["b", "b/2"]
+    assert opened("", start_after="b/1~", limit=1) == [".", "b", "b/2"]
+
+
+def test_lists_look_into_few_folders(root: Path) -> None:
+    """An emptied inbox leaves no folders to look into, and a limited list looks into few."""
+    store = LocalStore(root, durable=False)
+    for n in range(2000):
+        store.create(f"inbox/p{n % 5}/u{n}/{n}.json", b"{}")
+    LOOKED_INTO.clear()
+    assert len(store.list("inbox/", limit=10)) == 10
+    assert len(LOOKED_INTO) == 12
+    for entry in store.list("inbox/", limit=2000):
+        store.delete(entry.key)
+    assert not (root / "inbox").exists()
+
+
+FULL_DISK = """
+import sys
+from pathlib import Path
+from bastion.errors import StoreRefusedError
+from bastion.store.local import LocalStore
+store = LocalStore(Path(sys.argv[1]) / "root")
+version = store.create("a", b"old").version
+for write in (
+    lambda: store.create("b", bytes(1_000_000)),
+    lambda: store.swap("a", bytes(1_000_000), if_version=version),
+):
+    try:
+        write()
+    except StoreRefusedError as error:
+        print(error.message, "|", error.hint)
+assert [(e.key, e.size) for e in store.list("")] == [("a", 3)]
+assert not list(Path(sys.argv[1]).glob("root/.tmp/*.tmp"))
+store.swap("a", b"new", if_version=version)
+store.delete("a")
+"""
+
+
+def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    """On a full disk a write is refused in plain words, and what was there stays."""
+    script = 'mount -t tmpfs -o size=200k none "$1" && exec "$2" -c "$3" "$1"'
+    arguments = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        str(tmp_path),
+        sys.executable,
+        FULL_DISK,
+    ]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"no private mounts here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    assert all("the disk is full | free some space" in line for line in lines)
+
+
+READ_ONLY = """
+import sys
+from pathlib import Path
+from bastion.errors import StoreRefusedError
+from bastion.store.local import LocalStore
+store = LocalStore(Path(sys.argv[1]))
+(entry,) = store.list("")
+assert store.read("a").data == b"1"
+for write in (
+    lambda: store.create("b", b"2"),
+    lambda: store.swap("a", b"2", if_version=entry.version),
+    lambda: store.delete("a"),
+):
+    try:
+        write()
+    except StoreRefusedError as error:
+        print(error.message)
+"""
+
+
+def test_a_read_only_store_can_be_read(root: Path) -> None:
+    """On a read-only filesystem reads and lists work, and writes are refused in plain words."""
+    LocalStore(root).create("a", b"1")
+    script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" -c "$3" "$1"'
+    arguments = ["unshare", "-rm", "sh", "-c", script, "sh", str(root), sys.executable, READ_ONLY]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"no private mounts here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the filesystem is read-only") == 3
+
+
+@pytest.mark.parametrize(
+    "kind", ["nfs", "nfs4", "cifs", "fuse.sshfs", "fuse.gcsfuse", "9p", "ceph"]
+)
+def test_filesystems_of_other_machines_are_told_apart(kind: str) -> None:
+    """Filesystems that other machines may write to are recognised by their kernel names."""
+    assert is_shared(kind)
+    assert not any(
+        is_shared(own) for own in ("ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "")
+    )
+
+
+def test_the_filesystem_of_a_folder_is_found() -> None:
+    """The mount that holds a path is found, whether the path exists or not."""
+    assert filesystem_of(Path("/proc/self")) == "proc"
+    assert filesystem_of(Path("/sys/no/such")) == "sysfs"
+
+
+def test_a_root_must_be_an_absolute_folder(tmp_path: Path) -> None:
+    """A relative root, or one that is a file, is refused."""
+    (tmp_path / "file").touch()
+    for root in (Path("relative"), tmp_path / "file"):
+        with pytest.raises(StoreRefusedError):
+            LocalStore(root)
