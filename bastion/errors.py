@@ -5,6 +5,7 @@ Everything Bastion raises on purpose.
     ├── SpecError              what a user wrote is wrong: every problem, each with its field
     ├── RefusedError           the bastion answered a request with no, and why
     ├── NotFoundError          no such object, job, machine or launch
+    ├── TimedOutError          what was waited for has not come yet: nothing is lost, ask again
     ├── ConflictError          someone wrote first: read again and decide again
     ├── LeaseError
     │   ├── LeaseHeldError     another bastion leads: wait
@@ -61,6 +62,10 @@ class RefusedError(BastionError):
 
 class NotFoundError(BastionError):
     """No such object, job, machine or launch."""
+
+
+class TimedOutError(BastionError):
+    """What was waited for has not come yet; nothing is lost, and it may be asked again."""
 
 
 class ConflictError(BastionError):
