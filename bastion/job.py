@@ -46,6 +46,8 @@ class StopReason(StrEnum):
     TIME_LIMIT = "time limit"
     SIBLING = "sibling failed"
     HOST_LOST = "host lost"
+    LOST_CONTACT = "lost contact"
+    """Its keeper's permit ran out, or its keeper was told to go."""
 
 
 class OutcomeKind(StrEnum):
@@ -179,6 +181,25 @@ class Attempt:
                 yield r, h, place, self.hosts[r][h]
 
 
+MAX_PAST = 50
+"""Attempts that a record remembers; older ones are in the events and their logs."""
+
+
+@value
+class PastAttempt:
+    """What is kept of an attempt that ended."""
+
+    number: int
+    nonce: str
+    admitted_at: float
+    started_at: float | None
+    ended_at: float
+    kind: OutcomeKind
+    code: int | None = None
+    machines: tuple[tuple[str, ...], ...] = ()
+    """Replica by replica, host by host."""
+
+
 @value
 class JobRecord:
     """One active job."""
@@ -216,6 +237,8 @@ class JobRecord:
     losses_in_row: int = 0
     not_before: float = 0.0
     """It waits until then after a failure or a loss."""
+    past: tuple[PastAttempt, ...] = ()
+    """Its ended attempts, oldest first; the latest `MAX_PAST` of them."""
     last: Outcome | None = None
     """How its latest attempt ended."""
     drain_deadline: float = 0.0

@@ -44,7 +44,8 @@ def plain(record: object) -> Any:
     if isinstance(record, (Mapping, Amounts)):
         return {name: plain(item) for name, item in record.items()}
     made = {}
-    for name, default in _stored_fields(type(record)):
+    kind: Any = type(record)
+    for name, default in _stored_fields(kind):
         item = getattr(record, name)
         if default is _ALWAYS or item != default:
             made[name] = plain(item)
@@ -59,7 +60,8 @@ def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
         RecordError: It holds none; the message names `key` and the path of every problem.
     """
     try:
-        record: _T = _adapter(kind).validate_json(data)
+        wanted: Any = kind
+        record: _T = _adapter(wanted).validate_json(data)
     except ValidationError as error:
         raise RecordError(f"{key}: {problems_text(error)}") from error
     return record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bastion.job import PastAttempt
 from bastion.spec.launch import Launch
 from bastion.value import value
 
@@ -103,20 +104,7 @@ class Result:
     attempts: int = 0
     preemptions: int = 0
     failures: int = 0
-    runs: tuple[Run, ...] = ()
+    past: tuple[PastAttempt, ...] = ()
+    """Every attempt, oldest first."""
     ulids: tuple[str, ...] = ()
     """Of every request that was applied to it."""
-
-
-@value
-class Run:
-    """One attempt, in a result."""
-
-    number: int
-    nonce: str
-    admitted_at: float
-    started_at: float | None
-    machines: tuple[tuple[str, ...], ...]
-    """Replica by replica, host by host."""
-    processes: int
-    """Of each host."""

@@ -1,0 +1,166 @@
+"""What can happen to a job: frozen, and checked by the table in `bastion.lifecycle.step`."""
+
+from __future__ import annotations
+
+from bastion.job import Claim, End, JobClass, Placement, Stop
+from bastion.value import value
+
+
+@value
+class Admitted:
+    """The scheduler gave it these devices."""
+
+    nonce: str
+    placement: Placement
+    job_class: JobClass
+
+
+@value
+class Reclassed:
+    """The class of the running gang was derived anew."""
+
+    job_class: JobClass
+
+
+@value
+class Instructed:
+    """A commit allocated the instruction that starts one host, for this keeper life."""
+
+    replica: int
+    host: int
+    life: int
+
+
+@value
+class StopInstructed:
+    """A commit allocated the instruction that stops one host."""
+
+    replica: int
+    host: int
+
+
+@value
+class HostClaimed:
+    """An agent holds the claim of one host."""
+
+    replica: int
+    host: int
+    claim: Claim
+
+
+@value
+class HostStarted:
+    """The processes of one host run."""
+
+    replica: int
+    host: int
+
+
+@value
+class HostCheckpointed:
+    """The job marked a checkpoint."""
+
+    replica: int
+    host: int
+
+
+@value
+class HostEnded:
+    """Nothing of one host lives any more."""
+
+    replica: int
+    host: int
+    end: End
+
+
+@value
+class HostDrained:
+    """Every log byte of one host is in the bucket."""
+
+    replica: int
+    host: int
+
+
+@value
+class GoWanted:
+    """Every host is claimed: the barrier may open."""
+
+
+@value
+class GoGiven:
+    """The barrier is open."""
+
+
+@value
+class GoRevoked:
+    """The barrier will never open."""
+
+
+@value
+class StopWanted:
+    """The attempt is to be stopped."""
+
+    stop: Stop
+
+
+@value
+class CancelWanted:
+    """A user wants the job ended."""
+
+    by: str
+    grace_s: float
+
+
+@value
+class DrainEnded:
+    """All logs are in the bucket, or the time to wait for them is over."""
+
+
+@value
+class HeldBack:
+    """A user keeps it from starting."""
+
+    by: str
+
+
+@value
+class Released:
+    """It may start again."""
+
+
+@value
+class Updated:
+    """A user changed what may be changed of a job that waits or runs."""
+
+    priority: int | None = None
+    max_runtime_s: float | None = None
+
+
+@value
+class GaveUp:
+    """The bastion will not run it: its `when_busy="fail"` met a busy pool, or it can never fit."""
+
+    text: str
+
+
+Event = (
+    Admitted
+    | Reclassed
+    | Instructed
+    | StopInstructed
+    | HostClaimed
+    | HostStarted
+    | HostCheckpointed
+    | HostEnded
+    | HostDrained
+    | GoWanted
+    | GoGiven
+    | GoRevoked
+    | StopWanted
+    | CancelWanted
+    | DrainEnded
+    | HeldBack
+    | Released
+    | Updated
+    | GaveUp
+)

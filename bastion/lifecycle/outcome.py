@@ -1,0 +1,120 @@
+"""
+How an attempt ended: one table from what the hosts report and what was asked before.
+
+| what the hosts report                             | asked before | outcome                       |
+|---------------------------------------------------|--------------|-------------------------------|
+| no end, the machine is gone                       | anything     | lost (next attempt, or lost)  |
+| set-up, bundle, image or secret failed            | anything     | setup_failed                  |
+| killed by the memory limit                        | anything     | out_of_memory                 |
+| one exited non-zero or by a signal, before notice | anything     | failed; stays so              |
+| exited after the time limit's notice              | time limit   | timed_out                     |
+| exited after a cancel notice, or never started    | cancel       | cancelled                     |
+| exited after a preemption notice, not *finished*  | preempt      | preempted                     |
+| all exited 0 before any notice, or *finished*     | anything     | succeeded                     |
+
+Siblings that were stopped because of another replica are never the reason. A lost machine comes
+first, because the replicas that talked to it fail within seconds, long before anyone can know why.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from bastion.job import Attempt, End, JobRecord, Outcome, OutcomeKind, StopReason
+
+_DETAIL_CHARACTERS = 300
+
+
+def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
+    """How `attempt` of `job`, all of whose hosts have ended, ended."""
+    ends = [(r, state.end) for r, _, _, state in attempt.each_host() if state.end is not None]
+    lost = [(r, end) for r, end in ends if end.kind == "lost"]
+    if lost:
+        return _lost(attempt, lost)
+    own = _own_failure(attempt, ends)
+    if own is not None:
+        return own
+    stopped = [end for _, end in ends if _was_stopped(end)]
+    if not stopped or all(end.finished for end in stopped):
+        return Outcome(kind=OutcomeKind.SUCCEEDED, text=_succeeded_text(attempt), code=0)
+    return _stopped(job, attempt, stopped)
+
+
+def failed_first(end: End) -> bool:
+    """Whether this host failed on its own account: not stopped, and not merely lost."""
+    return end.kind == "setup_failed" or end.out_of_memory or end.first_failed is not None
+
+
+def _own_failure(attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome | None:
+    failures = [(r, end) for r, end in ends if failed_first(end)]
+    if not failures:
+        return None
+    first = attempt.first_failure
+    r, end = next((f for f in failures if first and f[0] == first[0]), failures[0])
+    where = f"replica {r}: " if len(attempt.placement) > 1 else ""
+    if end.kind == "setup_failed":
+        text = f"{where}set-up failed: {_last_lines(end)}"
+        return Outcome(kind=OutcomeKind.SETUP_FAILED, text=text, replica=r)
+    code = end.codes[end.first_failed] if end.first_failed is not None else None
+    if end.out_of_memory:
+        text = f"{where}killed by its memory limit"
+        return Outcome(kind=OutcomeKind.OUT_OF_MEMORY, text=text, code=code, replica=r)
+    process = f"process {end.first_failed} " if len(end.codes) > 1 else ""
+    text = f"{where}{process}{exit_text(code)}"
+    if end.detail:
+        text += f": {_last_lines(end)}"
+    return Outcome(kind=OutcomeKind.FAILED, text=text, code=code, replica=r)
+
+
+def exit_text(code: int | None) -> str:
+    """An exit code as a person says it; negative codes are signals."""
+    if code is None:
+        return "exited with an unknown code"
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _last_lines(end: End) -> str:
+    lines = [line.strip() for line in end.detail.strip().splitlines() if line.strip()]
+    return lines[-1][-_DETAIL_CHARACTERS:] if lines else "no output"
+
+
+def _lost(attempt: Attempt, lost: list[tuple[int, End]]) -> Outcome:
+    r, end = lost[0]
+    machine = attempt.placement[r].hosts[0].machine
+    text = end.detail or f"machine {machine} was lost while replica {r} was on it"
+    return Outcome(kind=OutcomeKind.LOST, text=text, replica=r)
+
+
+def _was_stopped(end: End) -> bool:
+    return bool(end.notice) or end.kind == "revoked" or not end.codes
+
+
+def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
+    words = {end.notice for end in stopped if end.notice}
+    asked = attempt.stop.reason if attempt.stop is not None else None
+    reason = next((word for word in StopReason if word.value in words), asked)
+    by = attempt.stop.by if attempt.stop is not None else ""
+    if job.cancelled_by or reason is StopReason.CANCEL:
+        text = f"cancelled by {job.cancelled_by or by}"
+        return Outcome(kind=OutcomeKind.CANCELLED, text=text)
+    if reason is StopReason.TIME_LIMIT:
+        limit = job.request.max_runtime_s
+        text = "ran into its time limit" + (f" of {limit:g} s" if limit is not None else "")
+        return Outcome(kind=OutcomeKind.TIMED_OUT, text=text)
+    if reason is StopReason.PREEMPT:
+        text = f"preempted for {by}" if by else "preempted"
+        return Outcome(kind=OutcomeKind.PREEMPTED, text=text)
+    text = f"stopped: {reason.value if reason else 'for an unknown reason'}" + (
+        f" ({by})" if by else ""
+    )
+    return Outcome(kind=OutcomeKind.LOST, text=text)
+
+
+def _succeeded_text(attempt: Attempt) -> str:
+    n = len(attempt.placement)
+    return "exited with code 0" if n == 1 else f"all {n} replicas exited with code 0"

@@ -1,0 +1,286 @@
+"""
+The only place where a job's phase changes: a table, and the small functions it names.
+
+    queued ──Admitted──> starting ──HostStarted──> running
+      ^                     │ StopWanted               │ StopWanted
+      │                     v                          v
+      │                  stopping <────────────────────┘
+      │                     │ the last HostEnded (also from starting and running)
+      │                     v
+      └──DrainEnded──── draining ──DrainEnded──> done
+
+A pair of phase and event that the table does not name is a `LifecycleError`: a bug, never a fault
+of the outside. Facts that may arrive late (a claim, an end, a drain) are named as `_ignore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from bastion.errors import BastionError
+from bastion.job import (
+    MAX_PAST,
+    Attempt,
+    HostState,
+    JobRecord,
+    Outcome,
+    OutcomeKind,
+    PastAttempt,
+    Phase,
+    Stop,
+    StopReason,
+)
+from bastion.lifecycle import events as ev
+from bastion.lifecycle.outcome import failed_first, outcome_of
+
+MAX_LOSSES_IN_ROW = 3
+"""After so many machine losses in a row the job itself is the likely reason."""
+GOOD_RUN_S = 600.0
+"""An attempt that ran this long before its machine was lost does not count as one in a row."""
+DRAIN_S = 120.0
+"""How long logs are waited for when their agent has fallen silent."""
+LOSS_BACKOFF_S = 10.0
+MAX_BACKOFF_S = 3600.0
+
+_E = TypeVar("_E", bound=ev.Event)
+
+
+class LifecycleError(BastionError):
+    """An event met a job in a phase for which the table has no line."""
+
+    def __init__(self, job: JobRecord, event: ev.Event) -> None:
+        super().__init__(f"{job.id} is {job.phase}: no {type(event).__name__} can happen to it")
+        self.job = job
+        self.event = event
+
+
+def step(job: JobRecord, event: ev.Event, now: float) -> JobRecord:
+    """
+    What `job` is after `event`.
+
+    Raises:
+        LifecycleError: The table has no such line.
+    """
+    line = TABLE.get((job.phase, type(event)))
+    if line is None:
+        raise LifecycleError(job, event)
+    return line(job, event, now)
+
+
+def _ignore(job: JobRecord, event: ev.Event, now: float) -> JobRecord:
+    return job
+
+
+def _admit(job: JobRecord, event: ev.Admitted, now: float) -> JobRecord:
+    hosts = tuple(tuple(HostState() for _ in replica.hosts) for replica in event.placement)
+    attempt = Attempt(
+        number=job.attempts + 1,
+        nonce=event.nonce,
+        admitted_at=now,
+        placement=event.placement,
+        job_class=event.job_class,
+        go="awaited" if sum(len(replica) for replica in hosts) > 1 else "unneeded",
+        hosts=hosts,
+    )
+    return replace(job, phase=Phase.STARTING, attempts=attempt.number, attempt=attempt)
+
+
+def _reclass(job: JobRecord, event: ev.Reclassed, now: float) -> JobRecord:
+    return replace(job, attempt=replace(_attempt(job), job_class=event.job_class))
+
+
+def _instructed(job: JobRecord, event: ev.Instructed, now: float) -> JobRecord:
+    return _with_host(job, event.replica, event.host, instructed=event.life)
+
+
+def _stop_instructed(job: JobRecord, event: ev.StopInstructed, now: float) -> JobRecord:
+    return _with_host(job, event.replica, event.host, stop_instructed=True)
+
+
+def _claimed(job: JobRecord, event: ev.HostClaimed, now: float) -> JobRecord:
+    if _attempt(job).hosts[event.replica][event.host].end is not None:
+        return job
+    return _with_host(job, event.replica, event.host, claim=event.claim)
+
+
+def _started(job: JobRecord, event: ev.HostStarted, now: float) -> JobRecord:
+    attempt = _attempt(job)
+    if attempt.started_at is None:
+        attempt = replace(attempt, started_at=now)
+    phase = Phase.RUNNING if job.phase is Phase.STARTING else job.phase
+    return replace(job, phase=phase, attempt=attempt)
+
+
+def _checkpointed(job: JobRecord, event: ev.HostCheckpointed, now: float) -> JobRecord:
+    return replace(job, attempt=replace(_attempt(job), checkpoint_at=now), losses_in_row=0)
+
+
+def _ended(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
+    r, h, end = event.replica, event.host, event.end
+    if _attempt(job).hosts[r][h].end is not None:
+        return job
+    job = _with_host(job, r, h, end=end, drained=end.kind in ("revoked", "lost"))
+    attempt = _attempt(job)
+    if attempt.first_failure is None and failed_first(end):
+        attempt = replace(attempt, first_failure=(r, h))
+        job = replace(job, attempt=attempt)
+    if any(host.end is None for replica in attempt.hosts for host in replica):
+        return job
+    return replace(
+        job,
+        phase=Phase.DRAINING,
+        last=outcome_of(job, attempt),
+        drain_deadline=now + DRAIN_S,
+    )
+
+
+def _drained(job: JobRecord, event: ev.HostDrained, now: float) -> JobRecord:
+    return _with_host(job, event.replica, event.host, drained=True)
+
+
+def _go(go: Any) -> Callable[[JobRecord, Any, float], JobRecord]:
+    def set_go(job: JobRecord, event: ev.Event, now: float) -> JobRecord:
+        return replace(job, attempt=replace(_attempt(job), go=go))
+
+    return set_go
+
+
+def _stop(job: JobRecord, event: ev.StopWanted, now: float) -> JobRecord:
+    return replace(job, phase=Phase.STOPPING, attempt=replace(_attempt(job), stop=event.stop))
+
+
+def _cancel_queued(job: JobRecord, event: ev.CancelWanted, now: float) -> JobRecord:
+    outcome = Outcome(kind=OutcomeKind.CANCELLED, text=f"cancelled by {event.by}")
+    return _done(replace(job, cancelled_by=event.by), outcome, now)
+
+
+def _cancel_running(job: JobRecord, event: ev.CancelWanted, now: float) -> JobRecord:
+    stop = Stop(reason=StopReason.CANCEL, at=now, deadline=now + event.grace_s, by=event.by)
+    return _stop(replace(job, cancelled_by=event.by), ev.StopWanted(stop=stop), now)
+
+
+def _cancel_ending(job: JobRecord, event: ev.CancelWanted, now: float) -> JobRecord:
+    return replace(job, cancelled_by=job.cancelled_by or event.by)
+
+
+def _give_up(job: JobRecord, event: ev.GaveUp, now: float) -> JobRecord:
+    return _done(job, Outcome(kind=OutcomeKind.FAILED, text=event.text), now)
+
+
+def _hold(job: JobRecord, event: ev.HeldBack, now: float) -> JobRecord:
+    return replace(job, held=event.by)
+
+
+def _release(job: JobRecord, event: ev.Released, now: float) -> JobRecord:
+    return replace(job, held="")
+
+
+def _update(job: JobRecord, event: ev.Updated, now: float) -> JobRecord:
+    request = job.request
+    if event.priority is not None:
+        request = replace(request, priority=event.priority)
+    if event.max_runtime_s is not None:
+        request = replace(request, max_runtime_s=event.max_runtime_s)
+    return replace(job, request=request)
+
+
+def _drain_ended(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
+    attempt, last = _attempt(job), job.last
+    assert last is not None
+    job = replace(job, past=(*job.past, _past(attempt, last, now))[-MAX_PAST:], attempt=None)
+    if last.kind is OutcomeKind.PREEMPTED:
+        return _requeue(replace(job, preemptions=job.preemptions + 1, preempted_at=now), 0.0, now)
+    if last.kind is OutcomeKind.LOST:
+        return _after_loss(job, attempt, last, now)
+    if last.kind in _RETRIED and job.failures < job.retries:
+        backoff_s = min(MAX_BACKOFF_S, job.retry_backoff_s * 2**job.failures)
+        return _requeue(replace(job, failures=job.failures + 1), backoff_s, now)
+    return _done(job, last, now)
+
+
+def _after_loss(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> JobRecord:
+    ran_s = now - attempt.started_at if attempt.started_at is not None else 0.0
+    good = attempt.checkpoint_at is not None or ran_s >= GOOD_RUN_S
+    losses = 1 if good else job.losses_in_row + 1
+    if losses >= MAX_LOSSES_IN_ROW:
+        text = f"its machine was lost {losses} times in a row; the last time: {last.text}"
+        return _done(job, replace(last, text=text), now)
+    return _requeue(replace(job, losses_in_row=losses), LOSS_BACKOFF_S * (losses - 1), now)
+
+
+def _requeue(job: JobRecord, backoff_s: float, now: float) -> JobRecord:
+    if job.cancelled_by:
+        text = f"cancelled by {job.cancelled_by}"
+        return _done(job, Outcome(kind=OutcomeKind.CANCELLED, text=text), now)
+    return replace(job, phase=Phase.QUEUED, queued_at=now, not_before=now + backoff_s)
+
+
+def _done(job: JobRecord, outcome: Outcome, now: float) -> JobRecord:
+    return replace(job, phase=Phase.DONE, attempt=None, outcome=outcome, ended_at=now)
+
+
+def _past(attempt: Attempt, last: Outcome, now: float) -> PastAttempt:
+    return PastAttempt(
+        number=attempt.number,
+        nonce=attempt.nonce,
+        admitted_at=attempt.admitted_at,
+        started_at=attempt.started_at,
+        ended_at=now,
+        kind=last.kind,
+        code=last.code,
+        machines=tuple(tuple(host.machine for host in r.hosts) for r in attempt.placement),
+    )
+
+
+def _attempt(job: JobRecord) -> Attempt:
+    assert job.attempt is not None, f"{job.id} is {job.phase} without an attempt"
+    return job.attempt
+
+
+def _with_host(job: JobRecord, r: int, h: int, **changes: Any) -> JobRecord:
+    attempt = _attempt(job)
+    replica = list(attempt.hosts[r])
+    replica[h] = replace(replica[h], **changes)
+    hosts = (*attempt.hosts[:r], tuple(replica), *attempt.hosts[r + 1 :])
+    return replace(job, attempt=replace(attempt, hosts=hosts))
+
+
+_RETRIED = (OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED)
+
+_Q, _S, _R = Phase.QUEUED, Phase.STARTING, Phase.RUNNING
+_T, _D, _X = Phase.STOPPING, Phase.DRAINING, Phase.DONE
+
+TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobRecord]] = {
+    (_Q, ev.Admitted): _admit,
+    (_Q, ev.CancelWanted): _cancel_queued,
+    (_Q, ev.GaveUp): _give_up,
+    (_Q, ev.HeldBack): _hold,
+    (_Q, ev.Released): _release,
+    **{(phase, ev.Updated): _update for phase in (_Q, _S, _R)},
+    **{(phase, ev.Reclassed): _reclass for phase in (_S, _R, _T)},
+    **{(phase, ev.Instructed): _instructed for phase in (_S, _R)},
+    **{(phase, ev.StopInstructed): _stop_instructed for phase in (_T,)},
+    **{(phase, ev.HostClaimed): _claimed for phase in (_S, _R, _T)},
+    **{(phase, ev.HostStarted): _started for phase in (_S, _R, _T)},
+    **{(phase, ev.HostCheckpointed): _checkpointed for phase in (_S, _R, _T)},
+    **{(phase, ev.HostEnded): _ended for phase in (_S, _R, _T)},
+    **{(phase, ev.HostDrained): _drained for phase in (_S, _R, _T, _D)},
+    (_S, ev.GoWanted): _go("wanted"),
+    **{(phase, ev.GoGiven): _go("given") for phase in (_S, _R, _T)},
+    (_T, ev.GoRevoked): _go("revoked"),
+    (_S, ev.StopWanted): _stop,
+    (_R, ev.StopWanted): _stop,
+    (_S, ev.CancelWanted): _cancel_running,
+    (_R, ev.CancelWanted): _cancel_running,
+    (_T, ev.CancelWanted): _cancel_ending,
+    (_D, ev.CancelWanted): _cancel_ending,
+    (_X, ev.CancelWanted): _ignore,
+    (_D, ev.DrainEnded): _drain_ended,
+    **{
+        (_D, late): _ignore
+        for late in (ev.HostClaimed, ev.HostStarted, ev.HostCheckpointed, ev.HostEnded)
+    },
+}
+"""Every move there is."""

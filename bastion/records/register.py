@@ -1,0 +1,98 @@
+"""
+Write-once registers: the second of the two conditional writes (the other is `records.root`).
+
+`win` writes a record that carries a `write_id`, and concludes nothing from a failure before it has
+read back: a conflict may be our own earlier write that landed while its answer was lost.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+from bastion.errors import ConflictError, NotFoundError, StoreError
+from bastion.records.codec import decode, encode
+from bastion.store import ObjectStore, Written
+from bastion.value import value
+
+
+class Register(Protocol):
+    """A record that says whose write it is."""
+
+    @property
+    def write_id(self) -> str:
+        """Fresh for each writer and register."""
+        ...
+
+
+_R = TypeVar("_R", bound=Register)
+
+
+@value
+class Won(Generic[_R]):
+    """The register holds our record."""
+
+    record: _R
+
+
+@value
+class Lost(Generic[_R]):
+    """The register holds another's record, for ever."""
+
+    record: _R
+
+
+def win(store: ObjectStore, key: str, record: _R) -> Won[_R] | Lost[_R]:
+    """
+    Write `record` at `key` unless something is there, and say whose record stands.
+
+    Raises:
+        StoreError: In doubt. The caller tries again with the identical record, never another.
+        RecordError: What stands there is no such record.
+    """
+    try:
+        store.create(key, encode(record))
+    except (ConflictError, StoreError) as failure:
+        standing = look(store, key, type(record))
+        if standing is None:
+            raise StoreError(f"{key}: in doubt whether it was written: {failure}") from failure
+        return Won(record=record) if standing.write_id == record.write_id else Lost(record=standing)
+    return Won(record=record)
+
+
+def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
+    """
+    What the register at `key` holds, or None while nobody has written it.
+
+    Raises:
+        StoreError: Out of reach.
+        RecordError: What stands there is no such record.
+    """
+    try:
+        found = store.read(key)
+    except NotFoundError:
+        return None
+    assert found is not None
+    return decode(kind, found.data, key=key)
+
+
+def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:
+    """
+    Create `key` holding `data`; None when it stands already with the same bytes.
+
+    For objects that are a function of committed state: whoever writes them writes the same.
+
+    Raises:
+        ConflictError: It stands with other bytes.
+        StoreError: In doubt; try again.
+    """
+    try:
+        return store.create(key, data)
+    except (ConflictError, StoreError) as failure:
+        try:
+            found = store.read(key)
+        except NotFoundError:
+            raise StoreError(f"{key}: in doubt whether it was written: {failure}") from failure
+        assert found is not None
+        if found.data != data:
+            raise ConflictError(f"{key} stands with other bytes than ours") from failure
+        return None
