@@ -19,23 +19,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
+from bastion.agent.keeper_reasons import (
+    KEEPER_STOPPED,
+    LOST_CONTACT,
+    SIBLING_FAILED,
+    TIME_LIMIT,
+)
 from bastion.errors import BastionError
 from bastion.value import value
 
+__all__ = [
+    "KEEPER_STOPPED",
+    "LOST_CONTACT",
+    "SIBLING_FAILED",
+    "SPOOL_LIMIT_BYTES",
+    "TIME_LIMIT",
+    "AttemptStart",
+    "AttemptState",
+    "Ended",
+    "ExitRecord",
+    "Exited",
+    "Keeper",
+    "KeeperError",
+    "KeeperEvent",
+    "KeeperGoneError",
+    "Notice",
+    "OutputGrew",
+    "ProcessExit",
+    "ProcessStart",
+    "Running",
+    "Spool",
+]
+
 SPOOL_LIMIT_BYTES = 1 << 30
 """Spool of one process, unless said otherwise: a gibibyte is more than anyone reads."""
-
-TIME_LIMIT = "time limit"
-"""Reason of the notice the keeper gives when `max_runtime_s` has passed."""
-
-LOST_CONTACT = "lost contact"
-"""Reason of the notice the keeper gives when its permit has run out."""
-
-SIBLING_FAILED = "sibling failed"
-"""Reason of the notice the keeper gives to the others of an attempt when one process failed."""
-
-KEEPER_STOPPED = "keeper stopped"
-"""Reason of the notice the keeper gives when it is itself told to end (SIGTERM)."""
 
 
 class KeeperError(BastionError):
@@ -250,7 +267,7 @@ class Keeper(Protocol):
         """
         What happened since the last call, waiting up to `timeout_s` for the first of it.
 
-        Events before the first `poll` of a connection are not told: ask `attempts` after it.
+        What was before this object connected is not told: ask `attempts` once, after connecting.
 
         Raises:
             KeeperGoneError: The connection broke.

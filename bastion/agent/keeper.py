@@ -1,0 +1,149 @@
+"""
+The keeper: one tiny program per machine that holds users' processes and outlives every agent.
+
+    python -m bastion.agent.keeper --home DIR --life N --permit_s T
+
+It forks, reads pipes into bounded spools, reaps, kills every descendant before it reports, keeps a
+synced journal, enforces time limits, and stops everything when its permit (T seconds, renewed over
+its socket; 0: for ever) has run out. Standard library only, no thread, no network: nothing that can
+fail in an agent can fail here. `<home>/keeper/` holds
+
+    lock      held while a keeper lives (one per home): its pid and life
+    socket    lines of JSON, see keeper_server
+    journal   what was started and how it ended, see keeper_journal
+    spool/    <key>/p<l>.log, see keeper_spool
+
+A new life first ends what older lives left running, and records it as lost; then it serves. SIGTERM
+stops everything with grace; it ends then. SIGHUP and SIGINT are ignored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import time
+
+from bastion.agent import strays
+from bastion.agent.keeper_attempt import boot_time, lost_record
+from bastion.agent.keeper_cgroup import Cgroups
+from bastion.agent.keeper_journal import Journal, sync_folder
+from bastion.agent.keeper_loop import Loop
+from bastion.agent.keeper_request import file_name
+
+READY = b"ready\n"
+"""What it writes to its standard output once it serves."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+"""Source: Linux, include/uapi/linux/prctl.h."""
+
+
+def main() -> None:
+    """Run a keeper with the arguments of the command line."""
+    said = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+    try:
+        home, life = os.path.realpath(said.pop("--home")), int(said.pop("--life"))
+        permit_s = float(said.pop("--permit_s"))
+        if said or len(sys.argv) % 2 == 0 or not 0 <= permit_s < float("inf"):
+            raise ValueError
+    except (KeyError, ValueError):
+        sys.exit("usage: python -m bastion.agent.keeper --home DIR --life N --permit_s T")
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep(home, life=life, permit_s=permit_s)
+
+
+def keep(home: str, *, life: int, permit_s: float) -> None:
+    """
+    Be the keeper of `home` until told to end.
+
+    Raises:
+        SystemExit: Another keeper holds this home, or a life with this number or a later has been.
+    """
+    folder = f"{home}/keeper"
+    os.makedirs(f"{folder}/spool", mode=0o700, exist_ok=True)
+    lock = _lock(f"{folder}/lock", life)
+    _become_subreaper()
+    journal = Journal(f"{folder}/journal")
+    try:
+        journal.begin(life)
+    except ValueError as error:
+        sys.exit(f"keeper of {home}: {error}")
+    sync_folder(folder)
+    cgroups = Cgroups(folder)
+    mark_prefix = f"{home}:"
+    end_older_lives(journal, folder=folder, mark_prefix=mark_prefix, cgroups=cgroups)
+    loop = Loop(
+        folder=folder, mark_prefix=mark_prefix, journal=journal, cgroups=cgroups, permit_s=permit_s
+    )
+    loop.run(_say_ready)
+    cgroups.end()
+    os.close(lock)
+
+
+def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups: Cgroups) -> None:
+    """Kill whatever older lives of this home left, and record as lost what had not ended."""
+    for cgroup in cgroups.leftovers():
+        pause_s = 0.001
+        while not cgroup.remove():
+            cgroup.kill()
+            for seen in filter(None, map(strays.look, cgroup.pids())):
+                strays.send(seen, signal.SIGKILL)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.1)
+    open_entries = {key: entry for key, entry in journal.entries.items() if not entry.end}
+    boot = strays.boot_id()
+    leaders = [pair for entry in open_entries.values() for pair in entry.sessions(boot)]
+    strays.kill_all(mark_prefix, leaders=leaders)
+    for key, entry in open_entries.items():
+        started = entry.started()
+        count = started["processes"]
+        assert isinstance(count, int)
+        logs = [f"{folder}/spool/{file_name(key)}/p{index}.log" for index in range(count)]
+        journal.end(key, lost_record(started, [_size(log) for log in logs], boot_time()))
+    journal.commit()
+
+
+def _lock(path: str, life: int) -> int:
+    """Hold the home's lock for as long as this process lives."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(lock, 100).decode("utf-8", "replace").strip()
+        sys.exit(f"another keeper holds {path}: {holder}")
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"pid {os.getpid()} life {life}\n".encode(), 0)
+    return lock
+
+
+def _become_subreaper() -> None:
+    """Have every descendant whose parent dies become a child of this process."""
+    # Without ctypes (some minimal builds), strays of a double fork are found by mark, or by cgroup.
+    with contextlib.suppress(ImportError, OSError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _say_ready() -> None:
+    """Tell whoever started us, and let go of his pipe."""
+    with contextlib.suppress(OSError):
+        os.write(1, READY)
+    null = os.open("/dev/null", os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(null, stream)
+    os.close(null)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+if __name__ == "__main__":
+    main()

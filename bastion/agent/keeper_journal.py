@@ -1,0 +1,208 @@
+"""
+The journal: what this home's keepers have started and how it ended, in one append-only file.
+
+A line is a JSON object: `life` (a keeper began), `exec` (an attempt is about to be forked),
+`leaders` (the pids it got), `end` (its record), `forget`. `exec` and `end` count only after
+`commit`, which syncs; the others may be lost with the machine, and nothing depends on them then.
+One file and not one per attempt: a commit is one sync for everything a turn of the loop decided,
+and replay is one read. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_COMPACT_BYTES = 1 << 18
+"""Below this the file is not worth rewriting."""
+
+
+class Entry:
+    """What the journal knows of one attempt, as the lines that say it."""
+
+    __slots__ = ("end", "exec", "leaders")
+
+    def __init__(self, exec_line: bytes) -> None:
+        self.exec = exec_line
+        self.leaders = b""
+        self.end = b""
+
+    def started(self) -> dict[str, object]:
+        """The `exec` line."""
+        found: dict[str, object] = json.loads(self.exec)
+        return found
+
+    def sessions(self, boot: str) -> list[tuple[int, int]]:
+        """Pid and start time of its session leaders, if it got them in this `boot`."""
+        said = json.loads(self.leaders or b"{}")
+        return [(pid, start) for pid, start in said["of"]] if said.get("boot") == boot else []
+
+    def record(self) -> dict[str, object]:
+        """How it ended; empty while it has not."""
+        if not self.end:
+            return {}
+        found: dict[str, object] = json.loads(self.end)["record"]
+        return found
+
+    def size(self) -> int:
+        """Bytes of its lines."""
+        return len(self.exec) + len(self.leaders) + len(self.end)
+
+
+class Journal:
+    """The file, replayed when opened."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._waiting: list[tuple[str, bytes]] = []
+        self.entries: dict[str, Entry] = {}
+        self.life = 0
+        self._size = self._replay()
+
+    def begin(self, life: int) -> None:
+        """
+        Say that keeper life `life` serves this home from now on.
+
+        Raises:
+            ValueError: A life with this or a later number has served it.
+        """
+        if life <= self.life:
+            raise ValueError(f"life {life} has been: this home has seen life {self.life}")
+        self._write(_line({"life": life}))
+        os.fsync(self._file)
+        self.life = life
+
+    def exec(self, key: str, *, at: float, processes: int) -> None:
+        """Add, for the next `commit`, that `key` is about to be forked."""
+        line = _line({"exec": key, "life": self.life, "at": at, "processes": processes})
+        self.entries[key] = Entry(line)
+        self._waiting.append((key, line))
+
+    def end(self, key: str, record: dict[str, object]) -> None:
+        """Add, for the next `commit`, how `key` ended."""
+        self.entries[key].end = _line({"end": key, "record": record})
+        self._waiting.append((key, self.entries[key].end))
+
+    def commit(self) -> bool:
+        """
+        Bring everything added to the disk; False when that failed (a full disk).
+
+        What failed stays added and is tried again by the next `commit`; `withdraw` takes an
+        `exec` out.
+        """
+        if not self._waiting:
+            return True
+        try:
+            self._write(b"".join(line for _, line in self._waiting))
+            os.fdatasync(self._file)
+        except OSError:
+            return False
+        self._waiting.clear()
+        return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something added is not on the disk."""
+        return bool(self._waiting)
+
+    def withdraw(self, key: str) -> None:
+        """Take out an `exec` whose commit failed: `key` was never started."""
+        line = self.entries.pop(key).exec
+        self._waiting.remove((key, line))
+
+    def leaders(self, key: str, boot: str, sessions: list[tuple[int, int]]) -> None:
+        """Note, unsynced, which session leaders `key` got in this `boot`."""
+        entry = self.entries[key]
+        entry.leaders = _line({"leaders": key, "boot": boot, "of": sessions})
+        with contextlib.suppress(OSError):
+            self._write(entry.leaders)
+
+    def forget(self, key: str) -> None:
+        """Drop `key`; the file shrinks when most of it is of forgotten attempts."""
+        del self.entries[key]
+        self._waiting = [(waiting, line) for waiting, line in self._waiting if waiting != key]
+        with contextlib.suppress(OSError):
+            self._write(_line({"forget": key}))
+            if self._size > _COMPACT_BYTES:
+                self._compact()
+
+    def _write(self, data: bytes) -> None:
+        """
+        Append `data` whole.
+
+        Raises:
+            OSError: It has no room; the file ends where it ended.
+        """
+        try:
+            written = os.pwrite(self._file, data, self._size)
+            if written < len(data):
+                raise OSError(f"the disk is full: {self._path}")
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += written
+
+    def _compact(self) -> None:
+        live = sum(entry.size() for entry in self.entries.values())
+        if 2 * live > self._size or self._waiting:
+            return
+        temporary = self._path + ".new"
+        file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        old, self._file, self._size = self._file, file, 0
+        try:
+            self._write(b"".join(self._lines()))
+            os.fsync(file)
+            os.replace(temporary, self._path)
+        except OSError:
+            self._file, self._size = old, os.fstat(old).st_size
+            os.close(file)
+            raise
+        os.close(old)
+        sync_folder(os.path.dirname(self._path))
+
+    def _lines(self) -> Iterator[bytes]:
+        yield _line({"life": self.life})
+        for entry in self.entries.values():
+            yield entry.exec + entry.leaders + entry.end
+
+    def _replay(self) -> int:
+        """Read everything; the size up to the last whole line, where the file is cut."""
+        with open(self._path, "rb") as file:
+            data = file.read()
+        whole = data.rfind(b"\n") + 1
+        os.ftruncate(self._file, whole)
+        for line in data[:whole].splitlines(keepends=True):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                self._apply(line, json.loads(line))
+        return whole
+
+    def _apply(self, line: bytes, said: dict[str, str]) -> None:
+        if "life" in said and "exec" not in said:
+            self.life = int(said["life"])
+        elif "exec" in said:
+            self.entries[said["exec"]] = Entry(line)
+        elif "leaders" in said:
+            self.entries[said["leaders"]].leaders = line
+        elif "end" in said:
+            self.entries[said["end"]].end = line
+        elif "forget" in said:
+            del self.entries[said["forget"]]
+
+
+def sync_folder(path: str) -> None:
+    """Bring the names in a folder to the disk."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _line(said: dict[str, object]) -> bytes:
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,391 @@
+"""
+The keeper's loop: one thread, one `epoll`, every decision about running attempts.
+
+A turn waits, reads what came, reaps, looks at the clocks, and then commits everything it decided
+with a single sync of the journal, before it forks or tells anything. An attempt is over when its
+processes are reaped, everything they left is dead and their pipes are drained; only then is its
+record written. Standard library only; it knows nothing of the network or of what a job is.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+
+from bastion.agent import strays
+from bastion.agent.keeper_attempt import Attempt, boot_time
+from bastion.agent.keeper_reasons import KEEPER_STOPPED, LOST_CONTACT, SIBLING_FAILED, TIME_LIMIT
+from bastion.agent.keeper_request import BadRequestError, Start, file_name, key, seconds, text
+from bastion.agent.keeper_server import AnswerError, Connection, Server
+from bastion.agent.keeper_tree import Tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bastion.agent.keeper_attempt import Process
+    from bastion.agent.keeper_cgroup import Cgroups
+    from bastion.agent.keeper_journal import Journal
+
+_BY = "keeper"
+_NEVER = float("inf")
+
+_TELL_EVERY_S = 0.05
+"""Between two tellings of one log's growth; the first is told at once."""
+
+_LONGEST_WAIT_S = 1.0
+"""`epoll` does not count a suspended machine's time: look at the boot clock this often."""
+
+_KILL_PAUSES_S = (0.001, 0.1)
+"""Between rounds of killing what cannot or will not die: doubling from the first to the second."""
+
+
+class Loop:
+    """
+    The keeper of one home, in one life.
+
+    Args:
+        folder: The keeper's folder, absolute.
+        mark_prefix: What the mark of every process begins with; the key follows.
+        journal: Replayed, with a record for everything that older lives started.
+        permit_s: How long processes may run without a renewed permit; 0: for ever.
+    """
+
+    def __init__(
+        self, *, folder: str, mark_prefix: str, journal: Journal, cgroups: Cgroups, permit_s: float
+    ) -> None:
+        self._folder = folder
+        self._mark_prefix = mark_prefix
+        self._journal = journal
+        self._cgroups = cgroups
+        self._permit_until = boot_time() + permit_s if permit_s > 0 else _NEVER
+        self._running: dict[str, Attempt] = {}
+        self._mains: dict[int, Attempt] = {}
+        self._tree = Tree(mark_prefix, self._mains, self._running)
+        self._closing: dict[str, Attempt] = {}
+        self._to_fork: list[tuple[Attempt, Connection, object]] = []
+        self._to_tell: list[dict[str, object]] = []
+        self._grown: dict[tuple[str, int], Process] = {}
+        self._wake_at = self._permit_until
+        self._is_ending = False
+        self._epoll = select.epoll()
+        self._watched: dict[int, Callable[[], None]] = {}
+        verbs = {
+            "start": self._start,
+            "stop": self._stop,
+            "permit": self._permit,
+            "list": self._list,
+            "forget": self._forget,
+            "ping": self._ping,
+            "watch": self._watch_events,
+        }
+        self._server = Server(folder, verbs)
+
+    def run(self, ready: Callable[[], None]) -> None:
+        """Call `ready`, and serve until told to end (SIGTERM) and nothing runs any more."""
+        self._watch(self._server.listener.fileno(), self._accept)
+        signals = _signal_pipe()
+        self._watch(signals, lambda: _drain(signals))
+        signal.signal(signal.SIGTERM, lambda _number, _frame: self._end())
+        ready()
+        while self._running or not self._is_ending:
+            self._turn()
+        self._server.end()
+
+    def _turn(self) -> None:
+        # 1. Wait for whatever comes first, and read it.
+        wait_s = min(_LONGEST_WAIT_S, max(0.0, self._wake_at - boot_time()))
+        ready = self._epoll.poll(wait_s if self._wake_at < _NEVER else -1)
+        for file, _ in ready:
+            if file in self._watched:
+                self._watched[file]()
+        # 2. Who has died, and whose time is up.
+        self._reap()
+        if boot_time() >= self._wake_at:
+            self._look_at_clocks()
+        # 3. Kill what must go; record what is gone.
+        for attempt in tuple(self._closing.values()):
+            self._settle(attempt)
+        # 4. One sync for all of it; nothing is forked or told before.
+        self._commit()
+        # 5. Tell of what the logs hold now.
+        self._tell_growth()
+
+    def _wake(self, at: float) -> None:
+        self._wake_at = min(self._wake_at, at)
+
+    def _watch(self, file: int, act: Callable[[], None], events: int = select.EPOLLIN) -> None:
+        self._watched[file] = act
+        self._epoll.register(file, events)
+
+    def _unwatch(self, file: int) -> None:
+        del self._watched[file]
+        self._epoll.unregister(file)
+
+    # What connections ask.
+
+    def _accept(self) -> None:
+        connection = self._server.accept()
+        if connection is not None:
+            # Edges tell of room to write too, without a second registration.
+            events = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
+            self._watch(connection.socket.fileno(), lambda: self._serve(connection), events)
+
+    def _serve(self, connection: Connection) -> None:
+        try:
+            self._server.serve(connection)
+        except OSError:
+            self._unwatch(connection.socket.fileno())
+            self._server.close(connection)
+
+    def _start(self, connection: Connection, said: dict[str, object]) -> None:
+        start = Start(said)
+        if start.key in self._journal.entries:
+            raise AnswerError("conflict", f"{start.key} was started before")
+        if self._is_ending:
+            raise AnswerError("refused", "the keeper is ending")
+        if boot_time() >= self._permit_until:
+            raise AnswerError("refused", "the permit has run out: renew it first")
+        at = boot_time()
+        attempt = Attempt(start, life=self._journal.life, now=at)
+        self._journal.exec(start.key, at=at, processes=len(start.processes))
+        self._to_fork.append((attempt, connection, said.get("id")))
+
+    def _stop(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
+        wanted = key(said)
+        reason, by = text(said.get("reason"), "reason"), text(said.get("by"), "by")
+        grace_s = seconds(said.get("grace_s"), "grace_s")
+        if wanted not in self._journal.entries:
+            raise AnswerError("not found", f"no attempt {wanted}")
+        self._commit()
+        if wanted in self._running:
+            self._give_notice(self._running[wanted], reason, by, grace_s)
+        return {}
+
+    def _permit(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
+        sent_at = seconds(said.get("sent_at"), "sent_at")
+        if sent_at > boot_time():
+            raise BadRequestError("sent_at lies in the future")
+        if self._permit_until < _NEVER:
+            until = sent_at + seconds(said.get("valid_for_s"), "valid_for_s")
+            self._permit_until = max(self._permit_until, until)
+            self._wake(self._permit_until)
+        return {}
+
+    def _list(self, _connection: Connection, _said: dict[str, object]) -> dict[str, object]:
+        self._commit()
+        states: list[object] = []
+        for name, entry in self._journal.entries.items():
+            running = self._running.get(name)
+            states.append(running.state() if running else {"record": entry.record()})
+        return {"attempts": states}
+
+    def _forget(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
+        wanted = key(said)
+        self._commit()
+        if wanted in self._running:
+            raise AnswerError("conflict", f"{wanted} is running: it can be stopped")
+        if wanted in self._journal.entries:
+            self._journal.forget(wanted)
+            shutil.rmtree(self._spool_folder(wanted), ignore_errors=True)
+        return {}
+
+    def _ping(self, _connection: Connection, _said: dict[str, object]) -> dict[str, object]:
+        return {
+            "life": self._journal.life,
+            "pid": os.getpid(),
+            "can_limit_memory": self._cgroups.can_limit_memory,
+        }
+
+    def _watch_events(self, connection: Connection, _said: dict[str, object]) -> dict[str, object]:
+        connection.is_watching = True
+        return {}
+
+    # What processes do.
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._tree.reaped(pid)
+            attempt = self._mains.pop(pid, None)
+            if attempt is not None:
+                self._exited(attempt, pid, status)
+
+    def _exited(self, attempt: Attempt, pid: int, status: int) -> None:
+        for index, process in enumerate(attempt.processes):
+            if process.pid == pid:
+                process.exited(status, boot_time())
+                if process.code != 0:
+                    self._failed(attempt, index)
+        if not attempt.living():
+            self._closing[attempt.key] = attempt
+
+    def _failed(self, attempt: Attempt, index: int) -> None:
+        if attempt.failed(index) and not attempt.notices:
+            by = f"p{index}"
+            self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s)
+
+    def _give_notice(self, attempt: Attempt, reason: str, by: str, grace_s: float) -> None:
+        """
+        TERM the whole tree, unless its processes are all dead, and let the grace begin.
+
+        SIGCONT follows, so that a stopped process hears of it.
+        """
+        self._reap()
+        if not attempt.living():
+            return
+        said = (reason, by)
+        if all((notice["reason"], notice["by"]) != said for notice in attempt.notices):
+            attempt.tell(reason, by, grace_s)
+            at = boot_time()
+            self._tree.signal(attempt, signal.SIGTERM, signal.SIGCONT)
+            attempt.notices.append({"reason": reason, "by": by, "at": at})
+        attempt.kill_at = min(attempt.kill_at, boot_time() + grace_s)
+        self._wake(attempt.kill_at)
+
+    def _look_at_clocks(self) -> None:
+        now = boot_time()
+        self._wake_at = _NEVER
+        if now < self._permit_until:
+            self._wake(self._permit_until)
+        else:
+            self._stop_all(LOST_CONTACT)
+        if self._is_ending:
+            self._stop_all(KEEPER_STOPPED)
+        for attempt in tuple(self._running.values()):
+            if now >= attempt.kill_at:
+                self._closing[attempt.key] = attempt
+            elif now >= attempt.limit_at:
+                self._give_notice(attempt, TIME_LIMIT, _BY, attempt.start.grace_s)
+                self._wake(attempt.kill_at)
+            else:
+                self._wake(min(attempt.kill_at, attempt.limit_at))
+
+    def _stop_all(self, reason: str) -> None:
+        for attempt in tuple(self._running.values()):
+            self._give_notice(attempt, reason, _BY, attempt.start.grace_s)
+
+    def _end(self) -> None:
+        self._is_ending = True
+        self._wake(0.0)
+
+    # How attempts end.
+
+    def _settle(self, attempt: Attempt) -> None:
+        """Kill what is left of `attempt`; when nothing is, write how it ended."""
+        if attempt.living() or self._tree.left_of(attempt) or not attempt.is_cgroup_empty():
+            self._kill(attempt)
+            return
+        for process in attempt.processes:
+            if process.pipe >= 0:
+                self._unwatch(process.pipe)
+        record = attempt.close(boot_time())
+        for index in range(len(attempt.processes)):
+            self._grown.pop((attempt.key, index), None)
+        self._journal.end(attempt.key, record)
+        self._to_tell.append({"event": "exited", "record": record})
+        del self._closing[attempt.key]
+        del self._running[attempt.key]
+
+    def _kill(self, attempt: Attempt) -> None:
+        """Kill everything of `attempt`, again and again, ever more slowly."""
+        if boot_time() >= attempt.kill_again_at:
+            self._tree.signal(attempt, signal.SIGKILL)
+            first_s, longest_s = _KILL_PAUSES_S
+            attempt.kill_pause_s = min(longest_s, max(first_s, 2 * attempt.kill_pause_s))
+            attempt.kill_again_at = boot_time() + attempt.kill_pause_s
+        self._wake(attempt.kill_again_at)
+
+    def _commit(self) -> None:
+        """
+        Sync the journal; then fork what waits for it and tell what has ended.
+
+        An end that finds no room on the disk is told all the same: its `exec` is on the disk, so
+        the worst a crash can make of it is `lost`, after someone has read how it really ended.
+        """
+        is_safe = self._journal.commit()
+        if self._journal.is_behind:
+            self._wake(boot_time() + 1.0)
+        waiting, self._to_fork = self._to_fork, []
+        for attempt, connection, number in waiting:
+            if is_safe:
+                self._fork(attempt)
+                connection.send({"id": number, "ok": {}})
+            else:
+                self._journal.withdraw(attempt.key)
+                message = "the disk is full: no start can be recorded"
+                connection.send({"id": number, "error": "refused", "message": message})
+        told, self._to_tell = self._to_tell, []
+        for event in told:
+            self._server.tell(event)
+
+    def _fork(self, attempt: Attempt) -> None:
+        self._running[attempt.key] = attempt
+        cgroup = self._cgroups.make(memory_limit_bytes=attempt.start.memory_limit_bytes)
+        mark = self._mark_prefix + attempt.key
+        attempt.fork(self._spool_folder(attempt.key), mark, cgroup)
+        self._wake(attempt.limit_at)
+        for index, process in enumerate(attempt.processes):
+            if process.pid:
+                self._mains[process.pid] = attempt
+                self._watch(process.pipe, self._reader(attempt, index))
+        self._journal.leaders(attempt.key, strays.boot_id(), _sessions(attempt))
+        if not attempt.living():
+            self._closing[attempt.key] = attempt
+            self._wake(0.0)
+        elif attempt.first_failed is not None:
+            by = f"p{attempt.first_failed}"
+            self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s)
+
+    def _spool_folder(self, of_key: str) -> str:
+        return f"{self._folder}/spool/{file_name(of_key)}"
+
+    # What logs hold.
+
+    def _reader(self, attempt: Attempt, index: int) -> Callable[[], None]:
+        process = attempt.processes[index]
+
+        def read() -> None:
+            if not process.read(boot_time()):
+                self._unwatch(process.pipe)
+                process.close_pipe()
+            if process.size_bytes > process.told_bytes:
+                self._grown[attempt.key, index] = process
+
+        return read
+
+    def _tell_growth(self) -> None:
+        now = boot_time()
+        for (name, index), process in tuple(self._grown.items()):
+            if now < process.told_at + _TELL_EVERY_S:
+                self._wake(process.told_at + _TELL_EVERY_S)
+                continue
+            process.told_at = now
+            process.told_bytes = process.size_bytes
+            del self._grown[name, index]
+            event = {"event": "output", "key": name, "process": index}
+            self._server.tell({**event, "size_bytes": process.size_bytes})
+
+
+def _sessions(attempt: Attempt) -> list[tuple[int, int]]:
+    """The session leaders of `attempt`, with their start times."""
+    return [(seen.pid, seen.start) for seen in map(strays.look, attempt.living()) if seen]
+
+
+def _signal_pipe() -> int:
+    """A pipe that is readable when a signal has come: what `epoll` waits on for them."""
+    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    return read_end
+
+
+def _drain(pipe: int) -> None:
+    os.read(pipe, 1 << 12)

@@ -1,0 +1,121 @@
+"""
+What a connection may ask, checked: JSON in, plain values out, every error a sentence.
+
+The keeper trusts nobody who speaks to its socket to be well-formed, only to be its own user (the
+socket is 0600). Standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+KEY_BYTES = 200
+"""Longest key: percent-encoded and with a suffix it must fit a file name of 255 bytes."""
+
+_PLAIN = re.compile(rb"[A-Za-z0-9_-]")
+
+
+class BadRequestError(ValueError):
+    """A request that cannot be done as it stands; the message is the answer."""
+
+
+class Wanted:
+    """One process to start."""
+
+    __slots__ = ("argv", "cwd", "env")
+
+    def __init__(self, said: object) -> None:
+        fields = _object(said, "process")
+        self.argv = _texts(fields.get("argv"), "argv")
+        if not self.argv or not self.argv[0]:
+            raise BadRequestError("argv is empty: it must begin with a program")
+        env = _object(fields.get("env"), "env")
+        self.env = {name: text(value, f"env {name}") for name, value in env.items()}
+        for name in self.env:
+            if not name or "=" in name or "\0" in name:
+                raise BadRequestError(f"env has a variable named {name!r}")
+        self.cwd = text(fields.get("cwd"), "cwd")
+
+
+class Start:
+    """A whole attempt to start."""
+
+    __slots__ = (
+        "grace_s",
+        "key",
+        "max_runtime_s",
+        "memory_limit_bytes",
+        "notice_path",
+        "processes",
+        "spool_limit_bytes",
+        "umask",
+    )
+
+    def __init__(self, said: dict[str, object]) -> None:
+        self.key = key(said)
+        processes = said.get("processes")
+        if not isinstance(processes, list) or not processes:
+            raise BadRequestError("processes must be a list of at least one process")
+        self.processes = [Wanted(process) for process in processes]
+        self.grace_s = seconds(said.get("grace_s"), "grace_s")
+        limit = said.get("max_runtime_s")
+        self.max_runtime_s = None if limit is None else seconds(limit, "max_runtime_s")
+        memory = said.get("memory_limit_bytes")
+        self.memory_limit_bytes = None if memory is None else _whole(memory, "memory_limit_bytes")
+        self.notice_path = text(said.get("notice_path"), "notice_path")
+        self.spool_limit_bytes = _whole(said.get("spool_limit_bytes"), "spool_limit_bytes")
+        self.umask = _whole(said.get("umask"), "umask") & 0o777
+
+
+def key(said: dict[str, object]) -> str:
+    """The key of a request."""
+    found = text(said.get("key"), "key")
+    if not found or len(file_name(found)) > KEY_BYTES:
+        raise BadRequestError(f"key {found!r} must have 1 to {KEY_BYTES} bytes as a file name")
+    return found
+
+
+def file_name(of_key: str) -> str:
+    """A key as the name of one file: one to one, and never special to a file system."""
+    return "".join(
+        chr(byte) if _PLAIN.match(bytes((byte,))) else f"%{byte:02X}" for byte in of_key.encode()
+    )
+
+
+def text(said: object, name: str) -> str:
+    """A string that a system call takes."""
+    if not isinstance(said, str) or "\0" in said:
+        raise BadRequestError(f"{name} must be a string without NUL, not {said!r:.80}")
+    try:
+        said.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise BadRequestError(f"{name} is not text: {said!r:.80}") from None
+    return said
+
+
+def seconds(said: object, name: str) -> float:
+    """A number of seconds, 0 or more."""
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        raise BadRequestError(f"{name} must be a number of seconds, not {said!r:.80}")
+    if not (math.isfinite(said) and said >= 0):
+        raise BadRequestError(f"{name} must be finite and not negative, not {said!r}")
+    return float(said)
+
+
+def _whole(said: object, name: str) -> int:
+    if isinstance(said, bool) or not isinstance(said, int) or said < 0:
+        raise BadRequestError(f"{name} must be a whole number, 0 or more, not {said!r:.80}")
+    return said
+
+
+def _texts(said: object, name: str) -> list[str]:
+    if not isinstance(said, list):
+        raise BadRequestError(f"{name} must be a list of strings, not {said!r:.80}")
+    return [text(part, name) for part in said]
+
+
+def _object(said: object, name: str) -> dict[str, object]:
+    if not isinstance(said, dict):
+        raise BadRequestError(f"{name} must be an object, not {said!r:.80}")
+    return said

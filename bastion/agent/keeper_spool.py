@@ -1,0 +1,110 @@
+"""
+The spool: one bounded file per process, that takes whatever a pipe gives and never blocks it.
+
+What is in the file is the log, byte for byte, for whoever ships it by offset; bytes once counted in
+`size` never change. When the limit is reached or the disk is full, bytes are dropped and counted
+and the last 64 KiB are held in memory; the file goes on with a marker line and those last bytes (at
+the end, or, after a full disk, as soon as there is room), so a cut can be seen and offsets stay
+contiguous. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+
+TAIL_BYTES = 1 << 16
+"""Held in memory of what does not fit: enough for any traceback."""
+
+_READ_BYTES = 1 << 16
+"""One read of a pipe: the capacity of a Linux pipe."""
+
+_READS_A_TURN = 16
+"""At most 1 MiB from one pipe before the others have their turn."""
+
+_MARKER_BYTES = 80
+"""Room kept for the marker line: its text and a 19-digit number."""
+
+_RETRY_S = 1.0
+"""Between two tries to write to a full disk."""
+
+
+def marker(dropped: int) -> bytes:
+    """The line that stands where bytes are missing."""
+    return b"\n[bastion: output truncated: %d bytes dropped]\n" % dropped
+
+
+class Spool:
+    """One log file, and how much of its process's output it could not keep."""
+
+    __slots__ = ("_cut", "_file", "_head_limit", "_held", "_retry_at", "dropped", "size")
+
+    def __init__(self, path: str, *, limit_bytes: int) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._head_limit = max(0, limit_bytes - TAIL_BYTES - _MARKER_BYTES)
+        self._held = b""
+        self._cut = 0
+        self._retry_at = 0.0
+        self.size = 0
+        self.dropped = 0
+
+    def take(self, pipe: int, now: float) -> bool:
+        """Move what `pipe` (non-blocking) holds into the log; False at its end."""
+        for _ in range(_READS_A_TURN):
+            try:
+                data = os.read(pipe, _READ_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self.put(data, now)
+        return True
+
+    def put(self, data: bytes, now: float) -> None:
+        """Append `data`, or hold and count what has no room; never raises for a full disk."""
+        if self._held and self.size < self._head_limit and now >= self._retry_at:
+            self._write_held(now)
+        if not self._held:
+            room = self._head_limit - self.size
+            written = self._write(data[:room]) if room > 0 else 0
+            self.size += written
+            data = data[written:]
+            self._retry_at = now + _RETRY_S
+        if data:
+            self._held += data
+            excess = max(0, len(self._held) - TAIL_BYTES)
+            self._cut += excess
+            self._held = self._held[excess:]
+
+    def tail(self, size_bytes: int) -> bytes:
+        """The last bytes of the log; only before `close`."""
+        size = min(size_bytes, self.size)
+        return (os.pread(self._file, size, self.size - size) + self._held)[-size_bytes:]
+
+    def close(self, now: float) -> None:
+        """Write what is held, where the disk has room, and close the file."""
+        if self._held:
+            self._write_held(now)
+        self.dropped += self._cut + len(self._held)
+        os.close(self._file)
+
+    def _write_held(self, now: float) -> None:
+        """Append the marker and what is held: all of it or nothing."""
+        text = (marker(self._cut) if self._cut else b"") + self._held
+        if self._write(text) < len(text):
+            os.ftruncate(self._file, self.size)
+            self._retry_at = now + _RETRY_S
+            return
+        self.size += len(text)
+        self.dropped += self._cut
+        self._cut = 0
+        self._held = b""
+
+    def _write(self, data: bytes) -> int:
+        """Write at the end of the log; how many bytes found room."""
+        done = 0
+        while done < len(data):
+            try:
+                done += os.pwrite(self._file, data[done:], self.size + done)
+            except OSError:
+                break
+        return done
