@@ -137,7 +137,8 @@ class HostState:
 
     instructed: int = 0
     """The keeper life that was last told to start it; 0 for none."""
-    stop_instructed: bool = False
+    stop_instructed: int = 0
+    """The keeper life that was last told to stop it; 0 for none."""
     claim: Claim | None = None
     end: End | None = None
     drained: bool = False

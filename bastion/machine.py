@@ -91,6 +91,8 @@ class Machine:
     last_bell: int = -1
     """The newest bell of this life that was applied."""
     heard_at: float = 0.0
+    missing: int = 0
+    """How many listings in a row did not show it."""
     idle_since: float | None = None
 
     @property

@@ -33,10 +33,11 @@ class Instructed:
 
 @value
 class StopInstructed:
-    """A commit allocated the instruction that stops one host."""
+    """A commit allocated the instruction that stops one host, for this keeper life."""
 
     replica: int
     host: int
+    life: int
 
 
 @value
@@ -136,13 +137,6 @@ class Updated:
     max_runtime_s: float | None = None
 
 
-@value
-class GaveUp:
-    """The bastion will not run it: its `when_busy="fail"` met a busy pool, or it can never fit."""
-
-    text: str
-
-
 Event = (
     Admitted
     | Reclassed
@@ -162,5 +156,4 @@ Event = (
     | HeldBack
     | Released
     | Updated
-    | GaveUp
 )

@@ -84,7 +84,9 @@ def _admit(job: JobRecord, event: ev.Admitted, now: float) -> JobRecord:
         go="awaited" if sum(len(replica) for replica in hosts) > 1 else "unneeded",
         hosts=hosts,
     )
-    return replace(job, phase=Phase.STARTING, attempts=attempt.number, attempt=attempt)
+    return replace(
+        job, phase=Phase.STARTING, attempts=attempt.number, attempt=attempt, fail_when_busy=False
+    )
 
 
 def _reclass(job: JobRecord, event: ev.Reclassed, now: float) -> JobRecord:
@@ -96,7 +98,7 @@ def _instructed(job: JobRecord, event: ev.Instructed, now: float) -> JobRecord:
 
 
 def _stop_instructed(job: JobRecord, event: ev.StopInstructed, now: float) -> JobRecord:
-    return _with_host(job, event.replica, event.host, stop_instructed=True)
+    return _with_host(job, event.replica, event.host, stop_instructed=event.life)
 
 
 def _claimed(job: JobRecord, event: ev.HostClaimed, now: float) -> JobRecord:
@@ -163,10 +165,6 @@ def _cancel_running(job: JobRecord, event: ev.CancelWanted, now: float) -> JobRe
 
 def _cancel_ending(job: JobRecord, event: ev.CancelWanted, now: float) -> JobRecord:
     return replace(job, cancelled_by=job.cancelled_by or event.by)
-
-
-def _give_up(job: JobRecord, event: ev.GaveUp, now: float) -> JobRecord:
-    return _done(job, Outcome(kind=OutcomeKind.FAILED, text=event.text), now)
 
 
 def _hold(job: JobRecord, event: ev.HeldBack, now: float) -> JobRecord:
@@ -255,7 +253,6 @@ _T, _D, _X = Phase.STOPPING, Phase.DRAINING, Phase.DONE
 TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobRecord]] = {
     (_Q, ev.Admitted): _admit,
     (_Q, ev.CancelWanted): _cancel_queued,
-    (_Q, ev.GaveUp): _give_up,
     (_Q, ev.HeldBack): _hold,
     (_Q, ev.Released): _release,
     **{(phase, ev.Updated): _update for phase in (_Q, _S, _R)},

@@ -1,0 +1,271 @@
+"""
+The monitor of one admitted job: what must happen to it next, as a pure function.
+
+Two questions, asked every turn of every job that is not merely queued:
+
+* `watch`, before the commit: which events follow from what is known (a barrier may open, a sibling
+  failed, a machine is gone, the logs are complete), and which instructions this commit allocates.
+* `due`, after the commit: which registers must be written because committed state says so. Asking
+  again after a crash gives the same answer, and doing it twice is harmless.
+
+It must not know how any of this is stored, or who does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from bastion.job import Attempt, End, HostPlace, HostState, JobRecord, Phase, Stop, StopReason
+from bastion.lifecycle import (
+    DrainEnded,
+    Event,
+    GoWanted,
+    Instructed,
+    StopInstructed,
+    StopWanted,
+)
+from bastion.machine import Instruction, Machine, MachinePhase, Start, StopHost
+from bastion.value import value
+
+TIME_LIMIT_SLACK_S = 30.0
+"""The keeper enforces `max_runtime`; the bastion only where the keeper did not, this much later."""
+
+
+@value
+class Options:
+    """What the admin chose that monitors need."""
+
+    grace_s: float = 30.0
+    max_grace_s: float = 300.0
+
+
+@value
+class Watched:
+    """What `watch` saw: events in the order in which they are to be applied, and instructions."""
+
+    events: tuple[Event, ...] = ()
+    instructions: tuple[tuple[str, Instruction], ...] = ()
+    """(machine, instruction)"""
+
+
+@value
+class WriteGo:
+    """Open the barrier of the job's attempt."""
+
+
+@value
+class RevokeGo:
+    """Close the barrier of the job's attempt for good, unless it is open."""
+
+
+@value
+class RevokeClaim:
+    """Take back the right to start one host, unless it was claimed."""
+
+    replica: int
+    host: int
+
+
+@value
+class WriteEnd:
+    """State the end of one host whose machine is confirmed gone."""
+
+    replica: int
+    host: int
+    end: End
+
+
+@value
+class WriteResult:
+    """Write the final record."""
+
+
+Action = WriteGo | RevokeGo | RevokeClaim | WriteEnd | WriteResult
+
+
+def grace_s(job: JobRecord, options: Options) -> float:
+    """Seconds between the notice to `job` and its kill: what it asked for, up to the cap."""
+    asked = job.request.grace_s
+    return options.grace_s if asked is None else min(asked, options.max_grace_s)
+
+
+def watch(
+    job: JobRecord,
+    machines: Mapping[str, Machine],
+    now: float,
+    *,
+    options: Options,
+    failed_sibling: str = "",
+) -> Watched:
+    """
+    What follows for `job` from what is known at `now`.
+
+    `failed_sibling` is the id of a job of the same launch whose failure ends the whole launch.
+    """
+    attempt = job.attempt
+    if attempt is None:
+        return Watched()
+    match job.phase:
+        case Phase.STARTING | Phase.RUNNING:
+            stop = _stop_wanted(job, attempt, machines, now, options, failed_sibling)
+            if stop is not None:
+                return Watched(events=(StopWanted(stop=stop),))
+            return _starting(job, attempt, machines, options)
+        case Phase.STOPPING:
+            return _stopping(job, attempt, machines)
+        case Phase.DRAINING:
+            drained = all(state.drained for _, _, _, state in attempt.each_host())
+            if drained or now >= job.drain_deadline:
+                return Watched(events=(DrainEnded(),))
+    return Watched()
+
+
+def due(job: JobRecord, machines: Mapping[str, Machine]) -> tuple[Action, ...]:
+    """The registers that the committed `job` asks to be written."""
+    if job.phase is Phase.DONE:
+        return (WriteResult(),)
+    attempt = job.attempt
+    if attempt is None or not job.is_admitted:
+        return ()
+    return tuple(_due(job, attempt, machines))
+
+
+def _due(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Iterator[Action]:
+    if attempt.go == "wanted" and job.phase is not Phase.STOPPING:
+        yield WriteGo()
+    for r, h, place, state in attempt.each_host():
+        if state.end is None and state.claim is not None and is_gone(place, machines):
+            yield WriteEnd(replica=r, host=h, end=_gone_end(place))
+    if job.phase is not Phase.STOPPING:
+        return
+    if attempt.go in ("awaited", "wanted"):
+        yield RevokeGo()
+    for r, h, _, state in attempt.each_host():
+        if state.end is None and state.claim is None:
+            yield RevokeClaim(replica=r, host=h)
+
+
+def is_gone(place: HostPlace, machines: Mapping[str, Machine]) -> bool:
+    """Whether the machine of `place` is confirmed deleted: it left the records."""
+    return place.machine not in machines
+
+
+def _gone_end(place: HostPlace) -> End:
+    return End(kind="lost", detail=f"machine {place.machine} is gone")
+
+
+def _stop_wanted(
+    job: JobRecord,
+    attempt: Attempt,
+    machines: Mapping[str, Machine],
+    now: float,
+    options: Options,
+    failed_sibling: str,
+) -> Stop | None:
+    deadline = now + grace_s(job, options)
+    if attempt.first_failure is not None and job.stops_others:
+        by = f"replica {attempt.first_failure[0]}"
+        return Stop(reason=StopReason.SIBLING, at=now, deadline=deadline, by=by)
+    if failed_sibling:
+        return Stop(reason=StopReason.SIBLING, at=now, deadline=deadline, by=failed_sibling)
+    for r, _, place, state in attempt.each_host():
+        if _is_lost(place, state, machines):
+            by = f"replica {r} on {place.machine}"
+            return Stop(reason=StopReason.HOST_LOST, at=now, deadline=deadline, by=by)
+    limit_s = job.request.max_runtime_s
+    if limit_s is not None and attempt.started_at is not None:
+        end = attempt.started_at + limit_s + grace_s(job, options) + TIME_LIMIT_SLACK_S
+        if now > end:
+            return Stop(reason=StopReason.TIME_LIMIT, at=now, deadline=deadline)
+    return None
+
+
+def _is_lost(place: HostPlace, state: HostState, machines: Mapping[str, Machine]) -> bool:
+    if state.end is not None:
+        return state.end.kind == "lost"
+    machine = machines.get(place.machine)
+    if machine is None:
+        return True
+    return state.claim is not None and state.claim.life < machine.life
+
+
+def _starting(
+    job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine], options: Options
+) -> Watched:
+    events: list[Event] = []
+    instructions: list[tuple[str, Instruction]] = []
+    standing: dict[str, int] = {}
+    for r, h, place, state in attempt.each_host():
+        here = standing.get(place.machine, 0)
+        standing[place.machine] = here + 1
+        machine = machines.get(place.machine)
+        if state.claim is not None or state.end is not None or machine is None:
+            continue
+        if machine.phase is MachinePhase.READY and state.instructed != machine.life:
+            events.append(Instructed(replica=r, host=h, life=machine.life))
+            start = _start(job, attempt, r, h, place, here, options)
+            instructions.append((place.machine, start))
+    claimed = all(state.claim is not None for _, _, _, state in attempt.each_host())
+    if attempt.go == "awaited" and claimed:
+        events.append(GoWanted())
+    return Watched(events=tuple(events), instructions=tuple(instructions))
+
+
+def _stopping(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Watched:
+    events: list[Event] = []
+    instructions: list[tuple[str, Instruction]] = []
+    for r, h, place, state in attempt.each_host():
+        if state.end is not None:
+            continue
+        machine = machines.get(place.machine)
+        if machine is None or state.claim is None:
+            continue
+        if state.stop_instructed != machine.life:
+            events.append(StopInstructed(replica=r, host=h, life=machine.life))
+            instructions.append((place.machine, _stop_host(job, attempt, r, h)))
+    return Watched(events=tuple(events), instructions=tuple(instructions))
+
+
+def _start(
+    job: JobRecord,
+    attempt: Attempt,
+    replica: int,
+    host: int,
+    place: HostPlace,
+    here: int,
+    options: Options,
+) -> Start:
+    return Start(
+        project=job.project,
+        job=job.id,
+        launch=job.launch,
+        index=job.index,
+        attempt=attempt.number,
+        nonce=attempt.nonce,
+        replica=replica,
+        host=host,
+        devices=place.devices,
+        replicas=len(attempt.placement),
+        hosts=len(attempt.placement[replica].hosts),
+        barrier=attempt.go != "unneeded",
+        tier=max(each.tier for each in attempt.placement),
+        grace_s=grace_s(job, options),
+        ulid=job.ulid,
+        replicas_here=here,
+    )
+
+
+def _stop_host(job: JobRecord, attempt: Attempt, replica: int, host: int) -> StopHost:
+    stop = attempt.stop
+    assert stop is not None, f"{job.id} is stopping without a stop"
+    return StopHost(
+        project=job.project,
+        job=job.id,
+        attempt=attempt.number,
+        nonce=attempt.nonce,
+        replica=replica,
+        host=host,
+        reason=stop.reason.value,
+        by=stop.by,
+        grace_s=max(0.0, stop.deadline - stop.at),
+    )
