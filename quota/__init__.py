@@ -11,7 +11,7 @@ from quota.amounts import NOTHING, Amounts, missing
 from quota.change import MemberChange, OptionChange, QuotaChange, ShareChange, compare
 from quota.config import parse
 from quota.errors import Problem, QuotaError
-from quota.options import SchedulerOptions
+from quota.options import DEFAULTS, SchedulerOptions
 from quota.refusal import (
     AmbiguousProject,
     NoProject,
@@ -22,6 +22,7 @@ from quota.refusal import (
 from quota.tree import People, Project, Quota, Tier
 
 __all__ = [
+    "DEFAULTS",
     "NOTHING",
     "AmbiguousProject",
     "Amounts",

@@ -90,6 +90,7 @@ class _Scan:
             self._take()
         path: Path = ()
         for key in keys[:-1]:
+            self._lines.setdefault((*path, key), line)
             path = self._last_of((*path, key))
         path = (*path, keys[-1])
         if listed:

@@ -1,0 +1,71 @@
+"""What another quota file would change."""
+
+from __future__ import annotations
+
+from quota import Amounts, MemberChange, QuotaChange, ShareChange, compare, parse
+from tests.quota.files import FIRST, OPTIONS
+
+OLD = parse(FIRST)
+
+
+def test_files_that_mean_the_same_change_nothing() -> None:
+    """Comments, order and defaults written out are no change."""
+    same = FIRST.replace('["user1", "user2"]', '["user2", "user1"]') + "[scheduler]\ngrace_s = 30\n"
+    assert compare(OLD, parse(same)) == QuotaChange()
+    assert not compare(OLD, OLD)
+
+
+def test_moved_shares_are_told_with_their_difference() -> None:
+    """Who gains and who loses how many units."""
+    new = parse(FIRST.replace("0.6", "0.5").replace("0.4", "0.5"))
+    before, after = Amounts({"v4": 614}), Amounts({"v4": 512})
+    change = compare(OLD, new)
+    assert change.shares[0] == ShareChange(project="project1", before=before, after=after)
+    assert [str(share) for share in change.shares] == [
+        "project1: 614 v4 -> 512 v4",
+        "project2: 410 v4 -> 512 v4",
+    ]
+    assert [share.difference["v4"] for share in change.shares] == [-102, 102]
+    assert not change.members
+    assert not change.options
+
+
+def test_members_who_come_and_go_are_named() -> None:
+    """A project that is new has all its members added, one that is gone all removed."""
+    text = FIRST.replace('["user1", "user2"]', '["user2", "user4"]').replace("project2", "project3")
+    change = compare(OLD, parse(text))
+    assert change.members[0] == MemberChange(
+        project="project1", added=("user4",), removed=("user1",)
+    )
+    assert [str(each) for each in change.members] == [
+        "project1: +user4 -user1",
+        "project2: -user1 -user3",
+        "project3: +user1 +user3",
+    ]
+    assert [str(share) for share in change.shares] == [
+        "project2: 410 v4 -> nothing",
+        "project3: nothing -> 410 v4",
+    ]
+
+
+def test_options_that_differ_are_told_where_the_file_has_them() -> None:
+    """Limits in units, `all` where nothing limits, and every option of the scheduler."""
+    change = compare(OLD, parse(FIRST + OPTIONS))
+    told = [str(option) for option in change.options]
+    assert told[:4] == [
+        "project_options.project1.ceiling: all -> 921 v4",
+        "project_options.project1.lend: all -> 307 v4",
+        "project_options.project1.order: fair -> fifo",
+        "project_options.project1.admins: none -> lead-.*, user2",
+    ]
+    assert "scheduler.order: fair -> las" in told
+    assert len(told) == 4 + 12
+
+
+def test_tiers_and_types_that_differ_are_told() -> None:
+    """A tier that shrinks, and a type that comes under quota even with a total of zero."""
+    new = parse(FIRST.replace("v4 = 1024", "v4 = 1000\nh100 = 0"))
+    assert [str(option) for option in compare(OLD, new).options] == [
+        "total_resources: v4 -> h100, v4",
+        "total_resources[0]: 0: 1024 v4 -> 0: 1000 v4",
+    ]

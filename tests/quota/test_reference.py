@@ -1,0 +1,52 @@
+"""The reference page of the quota file is true."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from quota import DEFAULTS, Amounts, QuotaError, parse
+from quota.options import ADMISSIONS, ORDERS, PLACEMENTS, PREEMPTIONS, PROJECT_ORDERS
+
+PAGE = (Path(__file__).parents[2] / "docs/reference/quota-file.md").read_text()
+SMALLEST, FULL = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_examples_are_quotas() -> None:
+    """Both files of the page parse, and the full one comes to the units its comments say."""
+    assert parse(SMALLEST).totals == Amounts({"v4": 1024})
+    quota = parse(FULL)
+    assert [tier.name for tier in quota.tiers] == ["reserved", "spot"]
+    vision = quota.project("vision")
+    assert vision.nominal == Amounts({"h100": 32, "v4": 922})
+    assert vision.ceiling == Amounts({"h100": 64, "v4": 1382})
+    assert vision.kept == Amounts({"h100": 8})
+    assert quota.project("guests").ceiling == Amounts({"v4": 384})
+
+
+def test_the_full_example_shows_the_defaults_of_the_scheduler() -> None:
+    """Every option stands in the example and in the table, with the default that holds."""
+    assert parse(FULL).scheduler == DEFAULTS
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (\S+) \|$", PAGE.split("`[scheduler]`")[1], re.M))
+    for key, default in asdict(DEFAULTS).items():
+        shown = f'`"{default}"`' if isinstance(default, str) else rows[key]
+        assert rows[key] == shown
+        assert isinstance(default, str) or float(shown) == default
+
+
+@pytest.mark.parametrize("words", [ORDERS, ADMISSIONS, PLACEMENTS, PREEMPTIONS, PROJECT_ORDERS])
+def test_every_policy_stands_on_the_page(words: tuple[str, ...]) -> None:
+    """No name of a policy is left out."""
+    assert all(f'`"{word}"`' in PAGE for word in words)
+
+
+def test_the_problems_shown_are_what_is_told() -> None:
+    """The two messages of the page come, word for word, from the smallest file with two slips."""
+    (shown,) = re.findall(r"```\n(line.*?)\n```", PAGE, re.DOTALL)
+    text = SMALLEST.replace("v4 = 0.6", "v4 = 1.6").replace("s.project2", "s.projct2")
+    with pytest.raises(QuotaError) as caught:
+        parse(text)
+    assert [str(problem) for problem in caught.value.problems] == shown.split("\n")
