@@ -30,6 +30,8 @@ A project called `_bell`, `_bastion` or the like cannot be: names begin with a l
 
 from __future__ import annotations
 
+import re
+
 from bastion.value import value
 
 QUOTA = "project-quotas/project-quotas.config"
@@ -42,9 +44,12 @@ SNAPSHOTS = "state/snap/"
 VIEWS = "view/"
 LOGS = "logs/"
 BUNDLES = "bundles/"
+RESULTS = "jobs/"
 
 _DIGITS = 12
 """Enough for a log of 1 TB by byte offset and for a million years of events."""
+
+_SEGMENT = re.compile(r"logs/[^/]+/[^/]+/a(\d+)/r(\d+)/h(\d+)/p(\d+)/\d+\.log")
 
 
 @value
@@ -124,6 +129,11 @@ def results_of(project: str) -> str:
     return f"jobs/{project}/"
 
 
+def after_results_of(project: str) -> str:
+    """A name right after all final records of a project: where a list finds the next project."""
+    return f"{results_of(project)[:-1]}0"
+
+
 def attempt(project: str, job: str, number: int, nonce: str) -> str:
     """The prefix of an attempt's registers."""
     return f"run/{project}/{job}/a{number}-{nonce}"
@@ -172,6 +182,25 @@ def log(project: str, job: str, number: int, *, replica: int, host: int, process
 def job_logs(project: str, job: str) -> str:
     """The prefix of everything a job's processes printed."""
     return f"logs/{project}/{job}/"
+
+
+@value
+class LogStream:
+    """What the key of a log segment says: which process of which attempt printed it."""
+
+    attempt: int
+    replica: int
+    host: int
+    process: int
+
+
+def parse_log(key: str) -> LogStream | None:
+    """The stream that a log segment belongs to, or None when the key is none's."""
+    found = _SEGMENT.fullmatch(key)
+    if found is None:
+        return None
+    attempt, replica, host, process = map(int, found.groups())
+    return LogStream(attempt=attempt, replica=replica, host=host, process=process)
 
 
 def bastion_log(bastion: str) -> str:
