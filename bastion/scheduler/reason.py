@@ -1,0 +1,533 @@
+"""
+Why a job is where it is: one small value for every reason a cycle can give.
+
+A reason holds numbers and names, never sentences; `words` makes the sentence when somebody asks,
+relative to the time of asking. Reasons are stored in the bucket's views, so each carries its
+`kind`, which is the name of its class.
+
+It must not know how a cycle came to it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bastion.spec.quantity import text_of_seconds
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+
+@value
+class WithinShare:
+    """It stands on its project's own share: no other project can stop it."""
+
+    kind: Literal["WithinShare"] = "WithinShare"
+    project: str
+    held: Amounts
+    """Of the types under quota, by all guaranteed jobs of the project, this one included."""
+    nominal: Amounts
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"guaranteed: {self.project} holds {self.held} within its share of {self.nominal},"
+            " and no other project can stop it"
+        )
+
+
+@value
+class Borrowing:
+    """It runs on what others leave idle, and may be stopped when they ask for it."""
+
+    kind: Literal["Borrowing"] = "Borrowing"
+    project: str
+    held: Amounts
+    nominal: Amounts
+    safe_until: float = 0.0
+    """Nobody may stop it before."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        safe = f"not before {_when(self.safe_until, now)}" if self.safe_until > now else "any time"
+        return (
+            f"borrowed: {self.project} holds {self.held} with a share of {self.nominal}; it may be"
+            f" stopped, {safe}, when others ask for their share"
+        )
+
+
+@value
+class Ending:
+    """It was told to stop, and holds its devices until it has."""
+
+    kind: Literal["Ending"] = "Ending"
+    cause: str
+    deadline: float
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"stopping ({self.cause}); killed {_when(self.deadline, now)} at the latest"
+
+
+@value
+class Doomed:
+    """It runs on, and will be stopped for another gang at a time that is already set."""
+
+    kind: Literal["Doomed"] = "Doomed"
+    by: str
+    at: float
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"borrowed: runs until {self.by} gets its devices, {_when(self.at, now)}"
+
+
+@value
+class Reclaimed:
+    """Preempted: the owner of the share it borrowed asks for it."""
+
+    kind: Literal["Reclaimed"] = "Reclaimed"
+    by: str
+    project: str
+    """Whose share it is."""
+    units: Amounts
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"preempted: {self.project} takes back {self.units} of its own share for {self.by}"
+
+
+@value
+class Outranked:
+    """Preempted: its own project has something of higher priority."""
+
+    kind: Literal["Outranked"] = "Outranked"
+    by: str
+    priority: int
+    theirs: int
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"preempted: {self.by} of the same project has priority {self.theirs}, this has"
+            f" {self.priority} (1 is highest)"
+        )
+
+
+@value
+class Rotated:
+    """Preempted: it borrowed for longer than a slice, and an aged gang is planned here."""
+
+    kind: Literal["Rotated"] = "Rotated"
+    by: str
+    borrowed_s: float
+    slice_s: float
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"preempted: it borrowed for {text_of_seconds(self.borrowed_s)}, more than a slice of"
+            f" {text_of_seconds(self.slice_s)}, and {self.by} is planned here"
+        )
+
+
+@value
+class Yielded:
+    """Preempted: the order in force puts another before it."""
+
+    kind: Literal["Yielded"] = "Yielded"
+    by: str
+    order: str
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"preempted: {self.by} comes first in the order {self.order}"
+
+
+@value
+class NeverFits:
+    """It asks for more than there is, even with everything free and healthy."""
+
+    kind: Literal["NeverFits"] = "NeverFits"
+    asked: Amounts
+    """By one replica where one replica is too much, else by the whole gang."""
+    most: Amounts
+    """That could ever be had."""
+    of: Literal["replica", "gang"]
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        if self.of == "replica":
+            return (
+                f"can never run: one replica asks for {self.asked}, the largest machine it may use"
+                f" has {self.most}; ask for less or spread it over more replicas"
+            )
+        return (
+            f"can never run: it asks for {self.asked}, and all machines it may use have {self.most}"
+            " together; ask for less"
+        )
+
+
+@value
+class NotMember:
+    """Its user is not a member of its project."""
+
+    kind: Literal["NotMember"] = "NotMember"
+    user: str
+    project: str
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"{self.user} is not a member of {self.project}; an admin adds members in the quota"
+            " file under [project_membership]"
+        )
+
+
+@value
+class UnknownProject:
+    """Its project is not in the quota file."""
+
+    kind: Literal["UnknownProject"] = "UnknownProject"
+    project: str
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"the quota file has no project {self.project}; an admin adds it there"
+
+
+@value
+class QuotaFileInvalid:
+    """The newest quota file is not in force, and by the last good one it may not run."""
+
+    kind: Literal["QuotaFileInvalid"] = "QuotaFileInvalid"
+    problem: str
+    otherwise: NotMember | UnknownProject
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"by the last good quota file, {self.otherwise.words(now)}; the newest is not in force:"
+            f" {self.problem}"
+        )
+
+
+@value
+class OverCeiling:
+    """Its project may not hold that much."""
+
+    kind: Literal["OverCeiling"] = "OverCeiling"
+    project: str
+    asked: Amounts
+    held: Amounts
+    ceiling: Amounts
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"{self.project} may hold {self.ceiling} at most and holds {self.held}; this asks for"
+            f" {self.asked} more, so something of {self.project} must end or the ceiling be raised"
+        )
+
+
+@value
+class BeyondShare:
+    """It needs what others keep or use of their own shares."""
+
+    kind: Literal["BeyondShare"] = "BeyondShare"
+    project: str
+    asked: Amounts
+    share: Amounts
+    held: Amounts
+    others: Amounts
+    """Of their own shares: in use, waited for, or not lent."""
+    total: Amounts
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"asks for {self.asked}; the share of {self.project} is {self.share} and it holds"
+            f" {self.held}; others use, wait for or keep {self.others} of theirs, out of"
+            f" {self.total}; it starts when they leave enough idle"
+        )
+
+
+@value
+class Behind:
+    """Others of its project come first."""
+
+    kind: Literal["Behind"] = "Behind"
+    jobs: int
+    units: Amounts
+    """They ask for together."""
+    first: tuple[str, ...]
+    short: Amounts = NOTHING
+    """What is missing for this one alone, now."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        more = f"; then {self.short} more must come free" if self.short else ""
+        return f"behind {_count(self.jobs, 'job')} asking for {self.units}: {_names(self)}{more}"
+
+
+@value
+class WaitingForCapacity:
+    """Everything it could use is in use."""
+
+    kind: Literal["WaitingForCapacity"] = "WaitingForCapacity"
+    asked: Amounts
+    short: Amounts
+    holders: tuple[tuple[str, Amounts], ...] = ()
+    """Project and what it holds of the types asked for, most first."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        held = ", ".join(f"{project} holds {units}" for project, units in self.holders)
+        return f"asks for {self.asked}, short by {self.short}" + (f"; {held}" if held else "")
+
+
+@value
+class Promised:
+    """Its devices are promised to it by a deadline."""
+
+    kind: Literal["Promised"] = "Promised"
+    deadline: float
+    stopping: tuple[str, ...] = ()
+    """Jobs that are being stopped, or will be, for it."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        whom = f" while {_listed(self.stopping)} stop" if self.stopping else ""
+        return f"promised: it starts {_when(self.deadline, now)} at the latest{whom}"
+
+
+@value
+class Planned:
+    """It waited long, and has a start in the future around which others are backfilled."""
+
+    kind: Literal["Planned"] = "Planned"
+    at: float
+    waiting_for: tuple[str, ...] = ()
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        whom = f", when {_listed(self.waiting_for)} have ended" if self.waiting_for else ""
+        return f"planned to start {_when(self.at, now)}{whom}"
+
+
+@value
+class PlannedForOther:
+    """What is free is kept for a gang that starts soon."""
+
+    kind: Literal["PlannedForOther"] = "PlannedForOther"
+    other: str
+    at: float
+    units: Amounts
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"{self.units} are kept for {self.other}, which starts {_when(self.at, now)}; a job"
+            " whose max_runtime ends before that may use them until then"
+        )
+
+
+@value
+class Fragmented:
+    """Enough is free in total, but not where it would have to be together."""
+
+    kind: Literal["Fragmented"] = "Fragmented"
+    asked: Amounts
+    free: Amounts
+    fitting: int
+    """Replicas that could be placed now."""
+    replicas: int
+    to_end: tuple[str, ...] = ()
+    """Jobs whose end would make room, or empty where none were found."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        end = f"; it starts when {_listed(self.to_end)} have ended" if self.to_end else ""
+        return (
+            f"{self.free} are free but scattered: {self.fitting} of"
+            f" {_count(self.replicas, 'replica')} fit on single machines{end}"
+        )
+
+
+@value
+class CapacityLost:
+    """Machines that should be there are not usable."""
+
+    kind: Literal["CapacityLost"] = "CapacityLost"
+    asked: Amounts
+    lost: Amounts
+    of: Amounts
+    machines: tuple[str, ...]
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"asks for {self.asked}; {self.lost} of {self.of} are out of use on"
+            f" {_listed(self.machines)}; it can start when they are back"
+        )
+
+
+@value
+class NoMachineMatches:
+    """No machine passes its filters."""
+
+    kind: Literal["NoMachineMatches"] = "NoMachineMatches"
+    filter: str
+    """The first that left none, as it is written: `shard=rl`."""
+    machines: int
+    """That were there before it."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        if not self.filter:
+            return "there are no machines, and no pool that could make one"
+        return f"none of {_count(self.machines, 'machine')} has {self.filter}; change `where`"
+
+
+@value
+class ProviderStockout:
+    """The pool could make machines, but its provider has none."""
+
+    kind: Literal["ProviderStockout"] = "ProviderStockout"
+    pool: str
+    until: float
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"the provider of {self.pool} has no machines; asked again {_when(self.until, now)}"
+
+
+@value
+class Backoff:
+    """It waits after a failure or a loss."""
+
+    kind: Literal["Backoff"] = "Backoff"
+    until: float
+    after: str
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"waits after {self.after}; queued again {_when(self.until, now)}"
+
+
+@value
+class Dependency:
+    """It starts together with others that are not ready."""
+
+    kind: Literal["Dependency"] = "Dependency"
+    on: tuple[str, ...]
+    state: str
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"starts together with {_listed(self.on)}, {_is(self.on)} {self.state}"
+
+
+@value
+class Held:
+    """Somebody holds it back."""
+
+    kind: Literal["Held"] = "Held"
+    by: str
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"held by {self.by}; it joins the queue when released"
+
+
+@value
+class Cancelled:
+    """Its user has ended it, and that is being carried out."""
+
+    kind: Literal["Cancelled"] = "Cancelled"
+    by: str
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"cancelled by {self.by}"
+
+
+@value
+class OverLoad:
+    """The admission policy lets no more in."""
+
+    kind: Literal["OverLoad"] = "OverLoad"
+    load: float
+    limit: float
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"admitted work is {self.load:.2f} of capacity and the load limit is {self.limit:g}"
+
+
+HoldingReason = WithinShare | Borrowing | Ending | Doomed
+PreemptReason = Reclaimed | Outranked | Rotated | Yielded
+WaitingReason = (
+    NeverFits
+    | NotMember
+    | UnknownProject
+    | QuotaFileInvalid
+    | OverCeiling
+    | BeyondShare
+    | Behind
+    | WaitingForCapacity
+    | Promised
+    | Planned
+    | PlannedForOther
+    | Fragmented
+    | CapacityLost
+    | NoMachineMatches
+    | ProviderStockout
+    | Backoff
+    | Dependency
+    | Held
+    | Cancelled
+    | OverLoad
+)
+Reason = HoldingReason | PreemptReason | WaitingReason
+
+
+def code(reason: Reason) -> str:
+    """The name of the reason, as programs know it."""
+    return reason.kind
+
+
+def text(reason: Reason, now: float) -> str:
+    """
+    The reason in plain words: one line, no full stop.
+
+    Args:
+        reason: Any reason of a verdict.
+        now: When it is asked for, in store's seconds; times are told relative to it.
+    """
+    return reason.words(now)
+
+
+NAMED = 3
+"""How many names a sentence lists before it counts the rest."""
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _names(behind: Behind) -> str:
+    rest = behind.jobs - len(behind.first)
+    return ", ".join(behind.first) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _is(names: tuple[str, ...]) -> str:
+    return "which is" if len(names) == 1 else "which are"
+
+
+def _when(at: float, now: float) -> str:
+    return f"in {text_of_seconds(at - now)}" if at > now else "now"
