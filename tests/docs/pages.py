@@ -1,0 +1,80 @@
+"""
+The documentation as tests see it: pages, their headings, their links, and what in them is run.
+
+A fenced block is run when the line before it is `<!-- run -->`. In a `console` block each line that
+begins with `$ ` is a command, and the lines after it are what it prints, both streams together;
+`...` stands for anything. A `python` block is a program that must end well. The blocks of one page
+run in order, in one empty folder that has `examples/` in it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+HOUSE = Path(__file__).parents[2]
+PAGES = tuple(
+    sorted([*HOUSE.glob("*.md"), *(HOUSE / "docs").rglob("*.md")], key=lambda page: page.parts)
+)
+
+_RUNNABLE = re.compile(r"^<!-- run -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`[^`\n]*`")
+_LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)|\[`[^`\n]*`\]\(([^)\s]+)\)")
+
+
+class Step(NamedTuple):
+    """One command of a page and what the page says it prints."""
+
+    command: str
+    printed: str
+
+
+def name(page: Path) -> str:
+    """The page as people call it."""
+    return page.relative_to(HOUSE).as_posix()
+
+
+def steps(text: str) -> list[Step]:
+    """
+    Every command that a page wants run, in order.
+
+    Raises:
+        ValueError: A block is marked to be run, and nothing here knows how.
+    """
+    found: list[Step] = []
+    for language, block in _RUNNABLE.findall(text):
+        if language == "console":
+            found += _console(block)
+        elif language == "python":
+            found.append(Step(f"python3 - <<'EOF_OF_PAGE'\n{block}EOF_OF_PAGE", "...\n"))
+        else:
+            raise ValueError(f"cannot run a {language} block; console and python can be run")
+    return found
+
+
+def links(text: str) -> list[str]:
+    """Where the page points to inside this repository: `path`, `path#heading` or `#heading`."""
+    prose = _FENCED.sub("", text)
+    targets = [first or second for first, second in _LINK.findall(prose)]
+    return [each for each in targets if "://" not in each and not each.startswith("mailto:")]
+
+
+def headings(text: str) -> list[str]:
+    """The page's headings, without their marks."""
+    return re.findall(r"^#{1,6} (.+?)\s*$", _FENCED.sub("", text), re.MULTILINE)
+
+
+def anchor(heading: str) -> str:
+    """The name by which a heading is linked to: lower case, dashes for blanks, no other signs."""
+    kept = re.sub(r"[^\w\- ]", "", heading.lower())
+    return kept.replace(" ", "-")
+
+
+def _console(block: str) -> list[Step]:
+    found: list[Step] = []
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        found.append(Step(command, printed))
+    return found

@@ -1,0 +1,106 @@
+"""Every page is found, every link resolves, and what a page says can be run does run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from doctest import ELLIPSIS, OutputChecker
+from pathlib import Path
+
+import pytest
+
+from tests.docs import pages
+
+RUNNABLE = [page for page in pages.PAGES if pages.steps(page.read_text())]
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
+def test_links_resolve(page: Path) -> None:
+    """Every link inside the repository leads to a file, and to a heading where it names one."""
+    broken = [link for link in pages.links(page.read_text()) if not resolves(page, link)]
+    assert not broken
+
+
+def resolves(page: Path, link: str) -> bool:
+    """Whether `link`, written on `page`, leads anywhere."""
+    path, _, fragment = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists() or not target.is_relative_to(pages.HOUSE):
+        return False
+    found = [pages.anchor(each) for each in pages.headings(target.read_text())] if fragment else []
+    return not fragment or fragment in found
+
+
+def test_every_page_can_be_reached() -> None:
+    """Whoever starts at docs/README.md finds every page of docs/."""
+    reached: set[Path] = set()
+    ahead = [pages.HOUSE / "docs" / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in reached or page.suffix != ".md" or not page.exists():
+            continue
+        reached.add(page)
+        linked = (link.partition("#")[0] for link in pages.links(page.read_text()))
+        ahead += [(page.parent / path).resolve() for path in linked if path]
+    lost = [page for page in pages.PAGES if page not in reached and page.parent != pages.HOUSE]
+    assert not lost, "add it to docs/README.md"
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
+def test_a_page_has_one_title(page: Path) -> None:
+    """A page begins with its title and has no other heading of that rank."""
+    text = page.read_text()
+    assert text.startswith("# ")
+    outside = text.split("```")[::2]
+    assert sum(line.startswith("# ") for part in outside for line in part.splitlines()) == 1
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=pages.name)
+def test_what_is_marked_to_run_runs(page: Path, tmp_path: Path) -> None:
+    """Each marked command does what the page says, in a folder of its own."""
+    (tmp_path / "examples").symlink_to(pages.HOUSE / "examples")
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "NO_COLOR": "1",
+    }
+    for step in pages.steps(page.read_text()):
+        ran = subprocess.run(
+            ["bash", "-c", step.command],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+        )
+        same = OutputChecker().check_output(step.printed, ran.stdout, ELLIPSIS)
+        assert same, f"$ {step.command}\nprinted:\n{ran.stdout}\nthe page says:\n{step.printed}"
+
+
+def test_the_readme_is_short() -> None:
+    """The README has at most 600 words."""
+    assert len((pages.HOUSE / "README.md").read_text().split()) <= 600
+
+
+DECISIONS = [
+    page for page in pages.PAGES if page.parent.name == "decisions" and page.stem[0] == "0"
+]
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=pages.name)
+def test_a_decision_says_what_was_rejected(page: Path) -> None:
+    """A decision is one page with Status, Context, Decision, Consequences and Rejected."""
+    text = page.read_text()
+    title, *parts = pages.headings(text)
+    assert parts == ["Status", "Context", "Decision", "Consequences", "Rejected"]
+    assert title.startswith(f"{page.stem[:4]} ")
+    assert page.stem[5:] == pages.anchor(title[5:])
+    assert len(text.split()) <= 700
+
+
+def test_decisions_are_numbered_without_a_gap() -> None:
+    """Decisions count from 0001, one by one."""
+    assert [int(page.stem[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))

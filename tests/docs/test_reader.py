@@ -1,0 +1,65 @@
+"""What reads the pages for these tests reads them right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs import pages
+from tests.docs.test_pages import resolves
+
+PAGE = """# A page
+
+Go [there](there.md#so), or [`here`](#a-page), or [away](https://example.com/x.md).
+
+<!-- run -->
+```console
+$ echo one
+one
+$ true
+```
+
+```console
+$ rm -rf never-run
+```
+
+<!-- run -->
+```python
+print("[no](link.md)")
+```
+"""
+
+
+def test_marked_blocks_become_steps() -> None:
+    """Only marked blocks are run, command by command, with what they should print."""
+    one, true, program = pages.steps(PAGE)
+    assert one == ("echo one", "one\n")
+    assert true == ("true", "")
+    assert 'print("[no](link.md)")' in program.command
+
+
+def test_an_unknown_language_is_refused() -> None:
+    """A block marked to run in a language that cannot be run is an error, not skipped."""
+    with pytest.raises(ValueError, match="cannot run a toml block"):
+        pages.steps("<!-- run -->\n```toml\nx = 1\n```\n")
+
+
+def test_links_are_those_of_the_prose() -> None:
+    """Links in code and links to elsewhere are left alone."""
+    assert pages.links(PAGE) == ["there.md#so", "#a-page"]
+
+
+@pytest.mark.parametrize(
+    ("link", "whole"),
+    [
+        ("glossary.md", True),
+        ("glossary.md#where-it-runs", True),
+        ("glossary.md#no-such-heading", False),
+        ("no-such-page.md", False),
+        ("../../outside.md", False),
+    ],
+)
+def test_a_broken_link_is_seen(link: str, whole: bool) -> None:
+    """A link resolves when its file is there and has the heading."""
+    assert resolves(Path(pages.HOUSE / "docs" / "README.md"), link) is whole
