@@ -129,9 +129,13 @@ def results_of(project: str) -> str:
     return f"jobs/{project}/"
 
 
-def after_results_of(project: str) -> str:
-    """A name right after all final records of a project: where a list finds the next project."""
-    return f"{results_of(project)[:-1]}0"
+def after(prefix: str) -> str:
+    """
+    A name right after everything that begins with `prefix`, which ends in a slash.
+
+    A list that starts there finds the next project, or the next process, in one call.
+    """
+    return f"{prefix[:-1]}0"
 
 
 def attempt(project: str, job: str, number: int, nonce: str) -> str:
