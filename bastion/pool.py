@@ -76,15 +76,16 @@ def reconcile(
     """
     kept: dict[str, Machine] = {}
     for name, machine in machines.items():
-        moved = _idle(machine, pools.get(machine.pool), name in in_use, now)
+        idled = _idle(machine, pools.get(machine.pool), name in in_use, now)
+        moved: Machine | None = idled
         if machine.pool in listings:
             shown = {seen.name: seen for seen in listings[machine.pool]}
-            moved = _listed(moved, shown.get(name))
+            moved = _listed(idled, shown.get(name))
         if moved is not None:
             kept[name] = moved
     for pool in pools.values():
         kept.update((new.name, new) for new in _missing(pool, kept, now, seq))
-    stale = next(_strangers(listings, machines, newer_than=seq), "")
+    stale = next(_strangers(listings, machines, newer_than=seq - 1), "")
     return Reconciled(machines=kept, stale=stale)
 
 
@@ -106,7 +107,7 @@ def machine_actions(
         elif seen is None or not (seen.runs or seen.gone):
             actions.append(Create(machine=machine.name))
     for seen in shown.values():
-        if seen.name not in machines and not seen.gone and _seq_of(seen.name) <= seq:
+        if seen.name not in machines and not seen.gone and _seq_of(seen) <= seq:
             actions.append(Delete(machine=seen.name, pool=seen.pool))
     return tuple(actions)
 
@@ -116,10 +117,9 @@ def new_name(pool: str, seq: int, index: int) -> str:
     return f"{pool}-{seq}-{index}"
 
 
-def _seq_of(name: str) -> int:
-    parts = name.split("-")
-    numbers = [part for part in parts[1:] if part.isdecimal()]
-    return int(numbers[0]) if numbers else 0
+def _seq_of(seen: Seen) -> int:
+    seq = seen.name.removeprefix(f"{seen.pool}-").partition("-")[0]
+    return int(seq) if seq.isdecimal() else 0
 
 
 def _strangers(
@@ -127,7 +127,7 @@ def _strangers(
 ) -> Iterator[str]:
     for seens in listings.values():
         for seen in seens:
-            if seen.name not in machines and not seen.gone and _seq_of(seen.name) > newer_than:
+            if seen.name not in machines and not seen.gone and _seq_of(seen) > newer_than:
                 yield seen.name
 
 

@@ -1,0 +1,243 @@
+"""
+root.json: the state, and the one compare-and-swap loop.
+
+Every commit carries a fresh `write_id`, the one before it, the leader's epoch and `seq + 1`. What a
+failed write means is never guessed: the loop reads back and finds its own `write_id` (it landed),
+the old version (the identical bytes are sent again) or somebody else's commit (we are fenced).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import Literal
+
+from bastion.clock import Clock
+from bastion.errors import (
+    ConflictError,
+    FencedError,
+    NotFoundError,
+    RecordError,
+    StoreError,
+    StoreRefusedError,
+)
+from bastion.job import JobRecord
+from bastion.machine import Machine
+from bastion.records import layout
+from bastion.records.codec import decode, encode, plain
+from bastion.records.request import Answer
+from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.store import ObjectStore, Version
+from bastion.value import value
+
+BACKOFF_S = 1.1
+"""Google Cloud Storage allows one write a second to one object; contenders see 429."""
+_GZIP = b"\x1f\x8b"
+
+
+@value
+class Leader:
+    """Who acts, and since when."""
+
+    holder: str
+    """The bastion's name; a restart under the same name on the same host leads on at once."""
+    host: str
+    boot: str
+    """Of the host's kernel."""
+    pid: int
+    pid_started: float
+    """Of the process, in its own machine's terms: with `pid` and `boot` it names one process."""
+    since: float
+    ttl_s: float
+
+
+@value
+class Event:
+    """One line of the history of a job or of the bastion."""
+
+    n: int
+    at: float
+    job: str = ""
+    project: str = ""
+    what: str
+    text: str = ""
+
+
+@value
+class Segment:
+    """A sealed range of events: `[first, after)`; it is written, then leaves root."""
+
+    first: int
+    events: tuple[Event, ...]
+
+
+@value
+class Root:
+    """Everything that is true, as of one commit. Only active things."""
+
+    schema: Literal[1] = 1
+    epoch: int
+    seq: int
+    now: float
+    """Store's seconds; never goes back."""
+    write_id: str
+    prev_write_id: str = ""
+    leader: Leader | None = None
+    """None after a graceful stop."""
+    quota_digest: str = ""
+    """Of the quota file in force."""
+    quota_text: str = ""
+    """The last good quota file: a bad new one never replaces it, whoever leads."""
+    jobs: Mapping[str, JobRecord] = field(default_factory=dict)
+    machines: Mapping[str, Machine] = field(default_factory=dict)
+    promises: tuple[Promise, ...] = ()
+    planned: tuple[PlannedStart, ...] = ()
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """By `<project>/<user>/<ulid>`; leaves once written."""
+    events: tuple[Event, ...] = ()
+    """Not yet sealed."""
+    sealed: tuple[Segment, ...] = ()
+    next_event: int = 0
+    decayed: Mapping[str, float] = field(default_factory=dict)
+    decayed_by_user: Mapping[str, float] = field(default_factory=dict)
+    """By `<project>/<user>`."""
+    decayed_at: float = 0.0
+
+
+@value
+class Held:
+    """Root, and the version of the bytes it was read from or written as."""
+
+    root: Root
+    version: Version
+    modified_at: float
+
+
+class RootWriter:
+    """
+    Reads and commits root.
+
+    Encoding remembers the bytes of jobs and machines that did not change, so a commit costs what
+    changed and not what stands. On stores that bill by the byte the object is gzipped.
+    """
+
+    def __init__(self, store: ObjectStore, clock: Clock, *, compress: bool = False) -> None:
+        self._store = store
+        self._clock = clock
+        self._compress = compress
+        self._encoded: dict[str, tuple[object, str]] = {}
+
+    def read(self, *, unless: Version | None = None) -> Held | None:
+        """
+        Root as it stands; None when its version is still `unless`.
+
+        Raises:
+            NotFoundError: This bucket has no root yet.
+            RecordError: It cannot be understood.
+            StoreError: Out of reach.
+        """
+        found = self._store.read(layout.ROOT, unless=unless)
+        if found is None:
+            return None
+        return Held(
+            root=decode_root(found.data), version=found.version, modified_at=found.modified_at
+        )
+
+    def commit(self, root: Root, *, over: Held | None) -> Held:
+        """
+        Make `root` the state, in place of `over` (None: there is none yet).
+
+        Returns only when it is known to have landed.
+
+        Raises:
+            FencedError: Somebody else committed: stop at once.
+            StoreRefusedError: The store will never take it.
+        """
+        data = self._bytes(root)
+        while True:
+            try:
+                if over is None:
+                    written = self._store.create(layout.ROOT, data)
+                else:
+                    written = self._store.swap(layout.ROOT, data, if_version=over.version)
+            except (ConflictError, StoreError) as failure:
+                landed = self._read_back(root, over)
+                if landed is not None:
+                    return landed
+                if isinstance(failure, StoreRefusedError):
+                    raise
+                self._clock.sleep(BACKOFF_S)
+            else:
+                return Held(root=root, version=written.version, modified_at=written.modified_at)
+
+    def _read_back(self, root: Root, over: Held | None) -> Held | None:
+        """Our own commit if it landed, None if nothing did; raises when somebody else's did."""
+        while True:
+            try:
+                found = self._store.read(layout.ROOT)
+            except NotFoundError:
+                if over is None:
+                    return None
+                raise
+            except StoreError:
+                self._clock.sleep(BACKOFF_S)
+                continue
+            assert found is not None
+            standing = _head(found.data)
+            if standing["write_id"] == root.write_id:
+                return Held(root=root, version=found.version, modified_at=found.modified_at)
+            if over is not None and found.version == over.version:
+                return None
+            raise FencedError(ours=root.epoch, theirs=int(standing["epoch"]))
+
+    def _bytes(self, root: Root) -> bytes:
+        fields = plain(_without_maps(root))
+        jobs = self._map("j", root.jobs)
+        machines = self._map("m", root.machines)
+        head = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+        text = f'{head[:-1]},"machines":{machines},"jobs":{jobs}}}\n'
+        data = text.encode()
+        return gzip.compress(data, 1, mtime=0) if self._compress else data
+
+    def _map(self, kind: str, records: Mapping[str, JobRecord] | Mapping[str, Machine]) -> str:
+        parts = []
+        for name, record in records.items():
+            known = self._encoded.get(f"{kind}/{name}")
+            if known is None or known[0] is not record:
+                known = (record, f"{json.dumps(name)}:{encode(record).decode()}")
+                self._encoded[f"{kind}/{name}"] = known
+            parts.append(known[1])
+        if len(self._encoded) > 2 * len(records) + 10_000:
+            self._encoded.clear()
+        return "{" + ",\n".join(parts) + "}"
+
+
+def decode_root(data: bytes) -> Root:
+    """
+    The root that `data` holds, gzipped or not.
+
+    Raises:
+        RecordError: It holds none, or one of an unknown schema.
+    """
+    try:
+        return decode(Root, _plain_bytes(data), key=layout.ROOT)
+    except (OSError, EOFError) as error:
+        raise RecordError(f"{layout.ROOT}: cannot be unpacked: {error}") from error
+
+
+def _plain_bytes(data: bytes) -> bytes:
+    return gzip.decompress(data) if data.startswith(_GZIP) else data
+
+
+def _head(data: bytes) -> dict[str, str]:
+    try:
+        head: dict[str, str] = json.loads(_plain_bytes(data))
+        return {"write_id": head["write_id"], "epoch": head["epoch"]}
+    except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
+        raise RecordError(f"{layout.ROOT}: not a root: {error!r}") from error
+
+
+def _without_maps(root: Root) -> Root:
+    return replace(root, jobs={}, machines={})
