@@ -24,7 +24,7 @@ lint: $(VENV)/dev.stamp  ## Style, types, layers and docstrings
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/interrogate --quiet $(ROOMS)
+	@$(BIN)/interrogate --quiet $(ROOMS) || { $(BIN)/interrogate -vv --omit-covered-files $(ROOMS); exit 1; }
 
 quick: $(VENV)/dev.stamp  ## The quick tests, house rules and docs included
 	$(BIN)/pytest -m "not prove" -n $(WORKERS)
