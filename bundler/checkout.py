@@ -1,0 +1,90 @@
+"""
+A job's own copy of a cached tree.
+
+A copy and never hard links: a job that edits a file in place would edit it for every later job.
+Where the disk can share blocks between files (XFS, btrfs), the kernel does so and a copy costs
+next to nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from bundler.errors import BundleError
+
+_BLOCK_BYTES = 2**30
+"""The most one call copies; the kernel's own limit is just below 2 GiB."""
+_CANNOT = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
+"""What copy_file_range answers where the kernel or the file system has no such thing."""
+
+
+def checkout(tree: Path, directory: Path) -> None:
+    """
+    Make `directory` a copy of the cached `tree`.
+
+    It appears by one rename, whole; what a killed attempt left beside it is replaced. An empty
+    folder may be there already.
+
+    Raises:
+        BundleError: Something else is there.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    new = directory.parent / f".new-{directory.name}"
+    shutil.rmtree(new, ignore_errors=True)
+    _copy_folder(str(tree), str(new))
+    try:
+        new.rename(directory)
+    except (FileExistsError, NotADirectoryError, OSError) as error:
+        shutil.rmtree(new, ignore_errors=True)
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise
+        raise BundleError(
+            f"{str(directory)!r} exists and is not an empty folder",
+            hint="a job gets a working directory of its own",
+        ) from None
+
+
+def _copy_folder(source: str, copy: str) -> None:
+    os.mkdir(copy, 0o755)  # noqa: PTH102  (text paths: half the time for many small files)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            to = f"{copy}/{entry.name}"
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), to)  # noqa: PTH115, PTH211
+            elif entry.is_dir():
+                _copy_folder(entry.path, to)
+            else:
+                _copy_file(entry.path, to)
+
+
+def _copy_file(source: str, copy: str) -> None:
+    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(reader)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        writer = os.open(copy, flags, stat.S_IMODE(status.st_mode))
+        try:
+            os.fchmod(writer, stat.S_IMODE(status.st_mode))
+            _copy_bytes(reader, writer, status.st_size)
+        finally:
+            os.close(writer)
+    finally:
+        os.close(reader)
+
+
+def _copy_bytes(reader: int, writer: int, size: int) -> None:
+    done = 0
+    while done < size:
+        try:
+            copied = os.copy_file_range(reader, writer, _BLOCK_BYTES)
+        except OSError as error:
+            if error.errno not in _CANNOT:
+                raise
+            copied = os.sendfile(writer, reader, None, _BLOCK_BYTES)
+        if not copied:
+            raise BundleError("a cached tree was cut short while it was copied")
+        done += copied

@@ -1,0 +1,83 @@
+"""
+Running git: with a deadline, without a prompt, and with nothing of the caller's settings.
+
+The environment is made anew, so that a `GIT_DIR` left by a hook or a password helper of a desktop
+cannot change what a call does. A call that runs out of time is ended with everything it started.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bundler.errors import BundleError, UnreachableError
+from bundler.url import redacted
+
+_KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "https_proxy", "no_proxy")
+_SETTINGS = ("protocol.ext.allow=never", "core.fsmonitor=false", "core.hooksPath=/dev/null")
+"""Nothing that a repository or a url says may start a program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a call ended."""
+
+    code: int
+    out: bytes
+    errors: str
+    """What it wrote to standard error, credentials taken out."""
+
+
+def run_git(
+    arguments: Sequence[str],
+    *,
+    timeout_s: float,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Answer:
+    """
+    What `git` with `arguments` answers, run in `folder` (the current one when None).
+
+    `environment` adds variables for this call alone.
+
+    Raises:
+        BundleError: There is no git on this machine.
+        UnreachableError: It did not end within `timeout_s`.
+    """
+    command = ["git", *(word for setting in _SETTINGS for word in ("-c", setting)), *arguments]
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=_environment(environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        if folder and not folder.is_dir():
+            raise BundleError(f"no folder at {folder}") from None
+        raise BundleError("no git on this machine", hint="install git") from None
+    try:
+        out, errors = process.communicate(timeout=timeout_s)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            shown = redacted(" ".join(arguments[:3]))
+            raise UnreachableError(f"git {shown} did not end within {timeout_s:g} s") from None
+        raise
+    return Answer(
+        code=process.returncode, out=out, errors=redacted(errors.decode(errors="replace"))
+    )
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    never = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "SSH_ASKPASS": "", "LC_ALL": "C"}
+    return {**kept, **never, **more}

@@ -1,0 +1,45 @@
+"""How much a bundle may hold, and the refusal that says what to leave out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from bundler.errors import BundleError
+from bundler.size import show_size
+
+MAX_ENTRIES = 1_000_000
+"""Files, links and empty folders in one bundle; a manifest of that many is about 100 MB to read."""
+
+
+def refuse_oversize(files: Sequence[tuple[str, int]], *, root: Path, limit_bytes: int) -> None:
+    """
+    Let `files` (path and size in bytes) pass, unless they are too many or weigh too much.
+
+    Raises:
+        BundleError: They do; the largest files and top folders are named.
+    """
+    if len(files) > MAX_ENTRIES:
+        raise BundleError(
+            f"{root} holds {len(files)} files, more than {MAX_ENTRIES}; {_fullest(files)}",
+            hint="leave folders out by a line in .bastionignore",
+        )
+    total_bytes = sum(size for _, size in files)
+    if total_bytes > limit_bytes:
+        largest = sorted(files, key=lambda file: (-file[1], file[0]))[:5]
+        shown = ", ".join(f"{path} ({show_size(size)})" for path, size in largest)
+        raise BundleError(
+            f"{root} holds {show_size(total_bytes)}, more than max_size {show_size(limit_bytes)}; "
+            f"the largest files are {shown}; {_fullest(files)}",
+            hint="leave data and results out by a line in .bastionignore, or raise max_size",
+        )
+
+
+def _fullest(files: Sequence[tuple[str, int]]) -> str:
+    weights: Counter[str] = Counter()
+    for path, size in files:
+        if "/" in path:
+            weights[path.split("/")[0] + "/"] += max(size, 1)
+    shown = ", ".join(f"{name} ({show_size(size)})" for name, size in weights.most_common(3))
+    return f"the largest folders are {shown}" if shown else "it has no folders"

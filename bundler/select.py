@@ -1,0 +1,286 @@
+"""
+Which files of a working tree go into its bundle.
+
+Rules: what git would leave out is left out (`.gitignore`, nested ones and those above the root,
+files that git tracks all the same); `.bastionignore` and `exclude` outrank it and each other in
+that order; `.git` never goes in. Links stay links. All that is wrong is told at once. This file
+reads names, modes and sizes, and never what is in a file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from bundler.code import LocalDir
+from bundler.errors import BundleError
+from bundler.git import tracked_although_ignored
+from bundler.ignore import Rules, parse_rules
+from bundler.limits import refuse_oversize
+from bundler.root import find_git_top, find_root
+from bundler.suspect import looks_secret
+from bundler.tree import Kind, leaves_tree
+
+_ALWAYS_OUT = b"__pycache__/\n*.pyc\n.DS_Store\n"
+"""What running or looking at a tree writes into it; with these, its digest would never settle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One file, link or empty folder of the tree, as the disk showed it."""
+
+    path: str
+    """From the root on, `/`-separated."""
+    kind: Kind
+    executable: bool
+    target: str
+    """What a link points to; empty for the rest."""
+    size: int
+    """Bytes of a file; 0 for the rest."""
+    stamp: tuple[int, ...]
+    """Device, inode, size, changed and modified: equal stamps mean that nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """A working tree as it will be bundled."""
+
+    root: Path
+    found: tuple[Found, ...]
+    """Sorted by path."""
+    warnings: tuple[str, ...]
+    """What a user should look at, one line each; for the caller to show."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What its files weigh together."""
+        return sum(found.size for found in self.found)
+
+
+def select(code: LocalDir, *, start: Path) -> Selection:
+    """
+    The files of `code`, as they are now.
+
+    `start` is where the submission is made: the root is found upward from there unless `code`
+    names one, and a relative one begins there.
+
+    Raises:
+        BundleError: No root; unreadable files, names that are not UTF-8, links that leave the
+            tree (each kind all at once); more than `max_size`, naming the largest.
+    """
+    root = (start / Path(code.root).expanduser()).resolve() if code.root else find_root(start)
+    if not root.is_dir():
+        raise BundleError(f"root {str(root)!r} is not a folder", hint="name the top of your code")
+    walk = _Walk(root, code.exclude)
+    walk.folder("", walk.rules_above())
+    walk.refuse_wrong()
+    found = tuple(sorted(walk.found, key=lambda one: one.path))
+    refuse_oversize(
+        [(one.path, one.size) for one in found], root=root, limit_bytes=code.max_size_bytes
+    )
+    return Selection(root=root, found=found, warnings=(*walk.warnings, *_warnings(found)))
+
+
+def stamp_of(status: os.stat_result) -> tuple[int, ...]:
+    """What of a file's status changes whenever its content does."""
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layers:
+    """The rules in force in one folder, the last one to speak winning in each layer."""
+
+    git: tuple[Rules, ...]
+    own: tuple[Rules, ...]
+    only_tracked: bool = False
+    """In a folder that git ignores, entered for the files that it tracks all the same."""
+
+
+class _Walk:
+    """One pass over a tree: what it found, and everything that was wrong on the way."""
+
+    def __init__(self, root: Path, exclude: Sequence[str]) -> None:
+        self.root = root
+        self.found: list[Found] = []
+        self.warnings: list[str] = []
+        self.unreadable: list[str] = []
+        self.unnameable: list[str] = []
+        self.leaving: list[str] = []
+        self._exclude = parse_rules("\n".join(exclude).encode())
+        self._tracked: frozenset[str] = frozenset()
+
+    def rules_above(self) -> _Layers:
+        """What holds before the root itself is read: our own floor, and git's files above it."""
+        git = [parse_rules(_ALWAYS_OUT)]
+        top = find_git_top(self.root)
+        if top:
+            self._tracked = _with_folders(tracked_although_ignored(self.root))
+            inner = self.root.relative_to(top).parts
+            for depth in range(len(inner)):
+                above = "/".join(inner[depth:]) + "/"
+                if text := _read(top.joinpath(*inner[:depth], ".gitignore")):
+                    git.append(parse_rules(text, above=above.encode()))
+        return _Layers(git=tuple(git), own=())
+
+    def folder(self, path: str, layers: _Layers) -> None:
+        """Look at everything in the folder `path` (empty, or ending in `/`)."""
+        try:
+            with os.scandir(self.root / path) as entries:
+                inside = list(entries)
+        except PermissionError:
+            self.unreadable.append(path)
+            return
+        layers = self._with_files_of(path, inside, layers)
+        for entry in inside:
+            self._entry(path, entry, layers)
+        if path and not inside:
+            self._add(path.rstrip("/"), "dir")
+
+    def refuse_wrong(self) -> None:
+        """
+        Tell all that was wrong.
+
+        Raises:
+            BundleError: Something was.
+        """
+        problems = [
+            f"{what}: {_some(sorted(names))}"
+            for what, names in (
+                ("cannot be read", self.unreadable),
+                ("names that are not UTF-8", self.unnameable),
+                ("links that leave the tree", self.leaving),
+            )
+            if names
+        ]
+        if problems:
+            raise BundleError(
+                f"in {self.root}: {'; '.join(problems)}",
+                hint="mend them, or leave them out by a line in .bastionignore",
+            )
+
+    def _with_files_of(
+        self, path: str, inside: Sequence[os.DirEntry[str]], layers: _Layers
+    ) -> _Layers:
+        names = {entry.name for entry in inside}
+        git, own = layers.git, layers.own
+        below = len(os.fsencode(path))
+        if ".gitignore" in names and (text := _read(self.root / path / ".gitignore")):
+            git = (*git, parse_rules(text, below=below))
+        if ".bastionignore" in names and (text := _read(self.root / path / ".bastionignore")):
+            own = (*own, parse_rules(text, below=below))
+        return replace(layers, git=git, own=own)
+
+    def _entry(self, folder: str, entry: os.DirEntry[str], layers: _Layers) -> None:
+        path = folder + entry.name
+        is_folder = entry.is_dir(follow_symlinks=False)
+        ignored_by_git = False
+        ignored = _verdict((*layers.own, self._exclude), path, entry.name, is_folder=is_folder)
+        if ignored is None:
+            ignored_by_git = layers.only_tracked or bool(
+                _verdict(layers.git, path, entry.name, is_folder=is_folder)
+            )
+            ignored = ignored_by_git and path not in self._tracked
+        if ignored or entry.name == ".git":
+            return
+        if not entry.name.isprintable() and not _is_utf8(path):
+            self.unnameable.append(path.encode(errors="backslashreplace").decode())
+        elif is_folder:
+            self.folder(path + "/", replace(layers, only_tracked=ignored_by_git))
+        elif entry.is_symlink():
+            self._link(path)
+        elif entry.is_file(follow_symlinks=False):
+            self._file(path, entry)
+        else:
+            self.warnings.append(f"{path} is left out: a socket, pipe or device")
+
+    def _link(self, path: str) -> None:
+        target = os.readlink(self.root / path)  # noqa: PTH115  (Path would tidy the target)
+        if not _is_utf8(target):
+            self.unnameable.append(path)
+        elif leaves_tree(path, target):
+            self.leaving.append(f"{path} -> {target}")
+        else:
+            self._add(path, "link", target=target)
+
+    def _file(self, path: str, entry: os.DirEntry[str]) -> None:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # Deleted since the folder was read: as if never seen.
+            return
+        if not os.access(entry.path, os.R_OK):
+            self.unreadable.append(path)
+            return
+        executable = bool(status.st_mode & stat.S_IXUSR)
+        self._add(path, "file", executable=executable, size=status.st_size, stamp=stamp_of(status))
+
+    def _add(
+        self,
+        path: str,
+        kind: Kind,
+        *,
+        executable: bool = False,
+        target: str = "",
+        size: int = 0,
+        stamp: tuple[int, ...] = (),
+    ) -> None:
+        self.found.append(
+            Found(
+                path=path, kind=kind, executable=executable, target=target, size=size, stamp=stamp
+            )
+        )
+
+
+def _verdict(rules: Sequence[Rules], path: str, name: str, *, is_folder: bool) -> bool | None:
+    """What the last of `rules` to speak says: ignored, kept, or None."""
+    raw, raw_name = os.fsencode(path), os.fsencode(name)
+    for one in reversed(rules):
+        verdict = one.verdict(raw, raw_name, is_folder=is_folder)
+        if verdict is not None:
+            return verdict
+    return None
+
+
+def _warnings(found: Sequence[Found]) -> Iterator[str]:
+    secrets = [one.path for one in found if looks_secret(one.path.rpartition("/")[2])]
+    if secrets:
+        yield (
+            f"may hold secrets, and will be readable by all who can read the bucket: "
+            f"{_some(secrets)}"
+        )
+    if not any(one.kind == "file" for one in found):
+        yield "no file is selected: the bundle is empty"
+
+
+def _with_folders(paths: Sequence[str]) -> frozenset[str]:
+    """`paths`, and every folder that must be entered to reach them."""
+    folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+    return frozenset(paths) | folders
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        return b""  # One that cannot be read is named when the walk comes to it as a file.
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _some(names: Sequence[str], *, most: int = 20) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

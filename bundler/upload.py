@@ -1,0 +1,186 @@
+"""
+A selected tree becomes a bundle in the store.
+
+Rules: packs first, the manifest last, everything create-only. So an upload that is cut off leaves
+packs that nobody names and nothing that is wrong, and of several uploaders of one tree the first
+wins and all return the same digest. The bundle made before only saves sending: which packs hold
+what is read from its manifest in the store, never from this machine's memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bundler.blobs import Blobs, manifest_key, pack_key
+from bundler.cache import Cache, cache_folder
+from bundler.code import BundleRef, LocalDir
+from bundler.content import ChangedError, ContentReader, read_tree
+from bundler.errors import DamagedError
+from bundler.lanes import in_lanes
+from bundler.manifest import Manifest, encode, read_manifest
+from bundler.pack import PACK_BYTES, Piece, plan_packs, seal
+from bundler.progress import Progress, Report, unreported
+from bundler.select import Selection, select
+from bundler.tree import Tree
+
+LANES = 4
+"""Packs compressed and sent at once. Memory is bounded by eight packs read and four compressed."""
+_MAX_OLD_PACKS = 64
+"""Packs, beyond what its size needs, that a bundle may lean on: each is a read on every machine.
+With more, what lies in packs that are less than half used is sent again."""
+_TRIES = 3
+"""Selections of a tree that someone writes to, before giving up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """One tree in the store."""
+
+    digest: str
+    files: int
+    size_bytes: int
+    """What its files weigh together."""
+    sent_bytes: int
+    """What had to be sent now, compressed; 0 when the store had it all."""
+    warnings: tuple[str, ...]
+    """What a user should look at; for the caller to show."""
+
+    @property
+    def ref(self) -> BundleRef:
+        """What a stored spec holds."""
+        return BundleRef(digest=self.digest)
+
+
+def bundle(
+    code: LocalDir,
+    store: Blobs,
+    *,
+    start: Path,
+    report: Report = unreported,
+    caches: Path | None = None,
+) -> Bundle:
+    """
+    Select the files of `code` and see that the store has them.
+
+    `start` is where the submission is made (see `select`); `caches` is the folder of what is
+    remembered, the user's own when None. A tree that is being written to is selected again, and
+    the memory of it forgotten, a few times.
+
+    Raises:
+        ChangedError: Files kept changing.
+        BundleError: The selection is refused.
+    """
+    for left in reversed(range(_TRIES)):
+        selection = select(code, start=start)
+        trusted = left == _TRIES - 1
+        try:
+            cache = Cache(caches or cache_folder(), selection.root, trusted=trusted)
+            return upload(selection, store, report=report, cache=cache)
+        except ChangedError:
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def upload(
+    selection: Selection,
+    store: Blobs,
+    *,
+    report: Report = unreported,
+    cache: Cache | None = None,
+    previous: str = "",
+    lanes: int = LANES,
+) -> Bundle:
+    """
+    See that the store has the tree `selection`.
+
+    `previous` is the digest of a bundle whose packs may be leaned on, in place of the one that
+    `cache` remembers.
+
+    Raises:
+        ChangedError: A file is no longer what was selected.
+    """
+    tree, digests = read_tree(selection, cache=cache, report=report, lanes=lanes)
+    digest = tree.digest
+    sent_bytes = 0
+    if not store.exists(manifest_key(digest)):
+        before = _read_previous(previous or (cache.last if cache else ""), store)
+        reader = ContentReader(selection, {sha256: path for path, sha256 in digests.items()})
+        sent_bytes = _send(tree, before, reader, store, report=report, lanes=lanes)
+    if cache:
+        stamps = {found.path: found.stamp for found in selection.found}
+        cache.save({path: (stamps[path], sha256) for path, sha256 in digests.items()}, last=digest)
+    return Bundle(
+        digest=digest,
+        files=len(digests),
+        size_bytes=selection.size_bytes,
+        sent_bytes=sent_bytes,
+        warnings=selection.warnings,
+    )
+
+
+def _read_previous(digest: str, store: Blobs) -> Manifest | None:
+    try:
+        return read_manifest(digest, store) if digest else None
+    except DamagedError:
+        return None
+
+
+def _send(
+    tree: Tree,
+    before: Manifest | None,
+    reader: ContentReader,
+    store: Blobs,
+    *,
+    report: Report,
+    lanes: int,
+) -> int:
+    """Send what `before` does not hold, then the manifest; the bytes sent."""
+    contents = tree.contents
+    old = _worth_leaning_on(before.places, contents) if before else {}
+    missing = [(sha256, size) for sha256, size in contents.items() if sha256 not in old]
+    total_bytes = sum(size for _, size in missing)
+    done_bytes = sent_bytes = 0
+    places: dict[str, tuple[str, ...]] = {}
+
+    def send(work: tuple[tuple[Piece, ...], bytes]) -> tuple[tuple[Piece, ...], str, int]:
+        pieces, data = work
+        digest, packed = seal(pieces, data)
+        created = store.create(pack_key(digest), packed)
+        return pieces, digest, len(packed) if created else 0
+
+    def read() -> Iterator[tuple[tuple[Piece, ...], bytes]]:
+        for pieces in plan_packs(missing):
+            yield pieces, reader.read(pieces)
+
+    for pieces, pack, size in in_lanes(send, read(), lanes=lanes):
+        for piece in pieces:
+            places[piece.sha256] = (*places.get(piece.sha256, ()), pack)
+        sent_bytes += size
+        done_bytes += sum(piece.size for piece in pieces)
+        report(Progress(step="send", done=done_bytes, total=total_bytes))
+    base = _read_previous(before.base, store) if before and before.base else before
+    data = encode(Manifest(tree=tree, places={**old, **places}), base=base)
+    created = store.create(manifest_key(tree.digest), data)
+    return sent_bytes + (len(data) if created else 0)
+
+
+def _worth_leaning_on(
+    places: Mapping[str, tuple[str, ...]], contents: Mapping[str, int]
+) -> dict[str, tuple[str, ...]]:
+    """The places of `contents` in the packs that hold most of them, few enough to read."""
+    live: Counter[str] = Counter()
+    for sha256, size in contents.items():
+        for pack in places.get(sha256, ()):
+            live[pack] += size
+    kept = set(live)
+    if len(live) > _MAX_OLD_PACKS + sum(contents.values()) // PACK_BYTES:
+        kept = {pack for pack, size in live.items() if size * 2 > PACK_BYTES}
+    return {
+        sha256: places[sha256]
+        for sha256 in contents
+        if sha256 in places and kept.issuperset(places[sha256])
+    }

@@ -1,0 +1,77 @@
+"""
+Addresses of git repositories: what is allowed, and how they are shown.
+
+A password or token in a url would be stored in the bucket for everyone who can read specs, so it
+is refused here and redacted wherever a url is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+_SCP = re.compile(
+    r"(?P<user>[\w.-]+)@(?P<host>\w[\w.-]*|\[[0-9a-fA-F:]+\]):(?P<path>[^:\s][^\s]*)\Z"
+)
+"""`git@host:path`. Source: git-clone(1), "GIT URLS"."""
+_ALLOWED = "https://host/path, git@host:path, ssh://host/path or file:///path"
+_HOST = re.compile(r"[\w:][\w.:-]*\Z")
+"""Never a leading `-`: ssh would read it as an option."""
+
+
+def url_problems(url: str) -> list[str]:
+    """What is wrong with `url`, or nothing."""
+    if not isinstance(url, str) or not url:
+        return [f"is empty; use {_ALLOWED}"]
+    if re.search(r"[\x00-\x20\x7f]", url) or url.startswith("-"):
+        return [f"{redacted(url)!r} has blanks or begins with '-'; use {_ALLOWED}"]
+    if _SCP.match(url):
+        return []
+    try:
+        parts = urlsplit(url)
+        user, password = parts.username, parts.password
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        return [f"{redacted(url)!r} is no url ({error}); use {_ALLOWED}"]
+    return _scheme_problems(url, scheme=parts.scheme, host=host, path=parts.path) or (
+        _credential_problems(url, scheme=parts.scheme, user=user, password=password)
+    )
+
+
+def _scheme_problems(url: str, *, scheme: str, host: str, path: str) -> list[str]:
+    if scheme == "file":
+        return (
+            [] if not host and path.startswith("/") else [f"{url!r} names no path; use {_ALLOWED}"]
+        )
+    if scheme not in ("https", "http", "ssh"):
+        return [f"{redacted(url)!r} is not of a kind we fetch; use {_ALLOWED}"]
+    if scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):
+        return [f"{redacted(url)!r} is not encrypted; use {_ALLOWED}"]
+    if not _HOST.match(host) or not path.strip("/"):
+        return [f"{redacted(url)!r} names no repository; use {_ALLOWED}"]
+    return []
+
+
+def _credential_problems(
+    url: str, *, scheme: str, user: str | None, password: str | None
+) -> list[str]:
+    if password is not None or (user is not None and scheme != "ssh"):
+        return [
+            f"{redacted(url)!r} holds credentials, which everyone who reads the spec would see; "
+            "use an ssh url and the key of the machine, or a repository that needs none"
+        ]
+    if user is not None and user.startswith("-"):
+        return [f"{redacted(url)!r} has a user that begins with '-'"]
+    return []
+
+
+def redacted(text: str) -> str:
+    """`text` with the credentials of every url in it taken out."""
+    return re.sub(r"(?P<scheme>[a-z][a-z0-9+]*://)[^/\s@]*:?[^/\s@]*@", _without, text)
+
+
+def _without(found: re.Match[str]) -> str:
+    secret = found[0][len(found["scheme"]) : -1]
+    keep = found["scheme"] == "ssh://" and ":" not in secret
+    return found[0] if keep else f"{found['scheme']}***@"

@@ -1,0 +1,155 @@
+"""Which files go into a bundle, and everything that is told when some cannot."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from bundler.code import LocalDir
+from bundler.errors import BundleError
+from bundler.root import find_root
+from bundler.select import select
+from bundler.suspect import looks_secret
+from tests.bundler import trees
+
+
+def paths(top: Path, **fields: object) -> list[str]:
+    """What is selected of `top`."""
+    code = LocalDir(str(top), **fields)  # type: ignore[arg-type]
+    return [one.path for one in select(code, start=top).found]
+
+
+def test_the_root_is_found_upward(tmp_path: Path) -> None:
+    """The nearest folder with a marker is the root, from however deep one starts."""
+    trees.write(tmp_path, {"requirements.txt": "", "pkg/pyproject.toml": "", "pkg/a/b/c.py": ""})
+    assert find_root(tmp_path / "pkg/a/b") == tmp_path / "pkg"
+    assert select(LocalDir(), start=tmp_path / "pkg/a").root == tmp_path / "pkg"
+
+
+def test_a_root_that_is_no_folder_is_told(tmp_path: Path) -> None:
+    """A root that does not exist is an error that names it."""
+    with pytest.raises(BundleError, match="nowhere' is not a folder"):
+        select(LocalDir("nowhere"), start=tmp_path)
+
+
+def test_git_itself_never_goes_in(tmp_path: Path) -> None:
+    """Neither `.git` folders nor the `.git` files of worktrees and submodules are selected."""
+    trees.write(tmp_path, {".git/config": "", "sub/.git": "gitdir: x", "sub/a.py": ""})
+    assert paths(tmp_path) == ["sub/a.py"]
+
+
+def test_bastionignore_outranks_gitignore(tmp_path: Path) -> None:
+    """A line in `.bastionignore` leaves out more, or keeps what git ignores."""
+    trees.write(
+        tmp_path,
+        {
+            ".gitignore": "*.so\nbuild/\n",
+            "fast/.bastionignore": "!*.so\nnotes.md\n",
+            "fast/x.so": "",
+            "fast/notes.md": "",
+            "y.so": "",
+            "build/z": "",
+        },
+    )
+    assert paths(tmp_path) == [".gitignore", "fast/.bastionignore", "fast/x.so"]
+
+
+def test_exclude_outranks_every_file(tmp_path: Path) -> None:
+    """Patterns of the call have the last word, and speak from the root on."""
+    trees.write(tmp_path, {".bastionignore": "!data/\n", "data/x": "", "a/data/y": "", "b.py": ""})
+    assert paths(tmp_path, exclude=["/data/"]) == [".bastionignore", "a/data/y", "b.py"]
+
+
+def test_what_running_writes_stays_out(tmp_path: Path) -> None:
+    """Python's own caches do not change a bundle, with or without a `.gitignore`."""
+    trees.write(tmp_path, {"a.py": "", "__pycache__/a.cpython-311.pyc": ""})
+    assert paths(tmp_path) == ["a.py"]
+
+
+def test_kinds_and_modes_are_kept(tmp_path: Path) -> None:
+    """Executables, links and empty folders are selected as what they are."""
+    trees.write(tmp_path, {"run.sh": "#!", "src/a.py": "a", "out/": ""})
+    (tmp_path / "run.sh").chmod(0o755)
+    (tmp_path / "src/link").symlink_to("./../run.sh")
+    (tmp_path / "dirlink").symlink_to("src")
+    found = {one.path: one for one in select(LocalDir(str(tmp_path)), start=tmp_path).found}
+    assert found["run.sh"].executable
+    assert not found["src/a.py"].executable
+    assert (found["src/link"].kind, found["src/link"].target) == ("link", "./../run.sh")
+    assert found["dirlink"].kind == "link"
+    assert found["out"].kind == "dir"
+    assert "dirlink/a.py" not in found
+
+
+def test_links_that_leave_the_tree_are_all_named(tmp_path: Path) -> None:
+    """Links out of the tree are refused, every one of them by name."""
+    trees.write(tmp_path, {"a/b.py": ""})
+    (tmp_path / "data").symlink_to("/mnt/data")
+    (tmp_path / "a/up").symlink_to("../../other")
+    with pytest.raises(BundleError, match=r"a/up -> ../../other, data -> /mnt/data") as caught:
+        paths(tmp_path)
+    assert ".bastionignore" in caught.value.hint
+
+
+def test_names_that_are_not_text_are_told(tmp_path: Path) -> None:
+    """A name that is not UTF-8 is refused and shown in a way that can be printed."""
+    (tmp_path / os.fsdecode(b"bad\xff")).write_bytes(b"")
+    with pytest.raises(BundleError, match=r"not UTF-8: bad\\udcff"):
+        paths(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_files_are_all_named(tmp_path: Path) -> None:
+    """Files and folders that cannot be read are told at once."""
+    trees.write(tmp_path, {"a": "", "b": "", "c/d": ""})
+    for name in ("a", "b", "c"):
+        (tmp_path / name).chmod(0)
+    with pytest.raises(BundleError, match="cannot be read: a, b, c/"):
+        paths(tmp_path)
+
+
+def test_sockets_and_pipes_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    """Special files are not read, and one is told so."""
+    trees.write(tmp_path, {"a": ""})
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "sock"))
+        selection = select(LocalDir(str(tmp_path)), start=tmp_path)
+    assert [one.path for one in selection.found] == ["a"]
+    assert {warning.split()[0] for warning in selection.warnings} == {"pipe", "sock"}
+
+
+def test_too_much_names_the_largest(tmp_path: Path) -> None:
+    """A tree above the limit is refused with its largest files and folders."""
+    trees.write(tmp_path, {"data/big.bin": bytes(5000), "data/mid": bytes(900), "small.py": "x"})
+    with pytest.raises(BundleError) as caught:
+        paths(tmp_path, max_size="4KiB")
+    assert "data/big.bin (4.9 KiB), data/mid (900 B)" in caught.value.message
+    assert "data/ (5.8 KiB)" in caught.value.message
+    assert "more than max_size 4.0 KiB" in caught.value.message
+
+
+def test_likely_secrets_are_warned_about(tmp_path: Path) -> None:
+    """Files named like secrets are selected, and named in one warning."""
+    trees.write(tmp_path, {".env": "", "keys/id_rsa": "", "a.py": "", ".env.example": ""})
+    (warning,) = select(LocalDir(str(tmp_path)), start=tmp_path).warnings
+    assert warning.endswith(": .env, keys/id_rsa")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".env", ".env.local", "id_ed25519", "server.pem", "credentials.json", "gcp-credentials.json",
+     "service-account.json", "client_secret_123.json", ".netrc", "secrets.yaml", "private_key.txt"],
+)  # fmt: skip
+def test_names_of_secrets(name: str) -> None:
+    """Common names of secrets are known."""
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize("name", ["env.py", "id_rsa.pub", "tokenizer.json", "credentials.py"])
+def test_names_of_code(name: str) -> None:
+    """Code that merely deals with secrets raises no warning."""
+    assert not looks_secret(name)
