@@ -89,6 +89,7 @@ class Attempt:
 
     __slots__ = (
         "cgroup",
+        "failed_by_itself",
         "first_failed",
         "kill_again_at",
         "kill_at",
@@ -109,6 +110,7 @@ class Attempt:
         self.processes: list[Process] = []
         self.notices: list[dict[str, object]] = []
         self.first_failed: int | None = None
+        self.failed_by_itself = False
         self.kill_at = float("inf")
         """When the grace ends of the notice it was given."""
         self.kill_again_at = 0.0
@@ -188,6 +190,7 @@ class Attempt:
         if self.first_failed is not None:
             return False
         self.first_failed = index
+        self.failed_by_itself = not self.notices
         return True
 
     def tell(self, reason: str, by: str, grace_s: float) -> None:
@@ -222,6 +225,7 @@ class Attempt:
             "processes": [_ending(process) for process in self.processes],
             "notices": self.notices,
             "first_failed": self.first_failed,
+            "failed_by_itself": self.failed_by_itself,
             "last_lines": last_lines.decode("utf-8", "replace"),
             "timed_out": self.notices[:1] != [] and self.notices[0]["reason"] == TIME_LIMIT,
             "out_of_memory": self.oom_kills > 0 and self.first_failed is not None,
@@ -250,6 +254,7 @@ def lost_record(entry: dict[str, object], sizes_bytes: list[int], at: float) -> 
         "processes": [{**unknown, "ended_at": at, "log_size_bytes": size} for size in sizes_bytes],
         "notices": [],
         "first_failed": None,
+        "failed_by_itself": False,
         "last_lines": "",
         "timed_out": False,
         "out_of_memory": False,

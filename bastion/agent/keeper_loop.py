@@ -228,7 +228,7 @@ class Loop:
             self._closing[attempt.key] = attempt
 
     def _failed(self, attempt: Attempt, index: int) -> None:
-        if attempt.failed(index) and not attempt.notices:
+        if attempt.failed(index) and attempt.failed_by_itself:
             by = f"p{index}"
             self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s)
 

@@ -138,19 +138,14 @@ class ExitRecord:
     """Every notice that reached a living process, in order; the first decides the outcome."""
     first_failed: int | None
     """Index of the process that failed first, before or after a notice."""
+    failed_by_itself: bool
+    """Whether a process failed before any notice had been delivered."""
     last_lines: str
     """The end of that process's log, at most 4 KiB; undecodable bytes replaced."""
     timed_out: bool
     out_of_memory: bool
     lost: bool
     """The keeper died with the attempt running: a later life killed what was left of it."""
-
-    @property
-    def failed_by_itself(self) -> bool:
-        """Whether a process failed before any notice had been delivered."""
-        if self.first_failed is None:
-            return False
-        return not self.notices or self.processes[self.first_failed].ended_at < self.notices[0].at
 
 
 @value

@@ -1,0 +1,219 @@
+"""Keepers to test against: real ones with real processes, and the fake, behind one small face."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+
+from bastion.agent import strays
+from bastion.agent.keeper_client import KeeperClient, spawn_keeper
+from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Reaction, Script
+from bastion.agent.keeper_port import (
+    AttemptStart,
+    Ended,
+    Exited,
+    ExitRecord,
+    KeeperEvent,
+    KeeperGoneError,
+    OutputGrew,
+    ProcessStart,
+)
+from bastion.clock import Clock, SystemClock, VirtualClock
+
+PATIENCE_S = 20.0
+"""Longest wait for anything that must happen."""
+
+SCRIPTS: dict[str, Script] = {
+    "exit 0": Script(),
+    "exit 3": Script(code=3),
+    "echo hello": Script(output=((0.0, b"hello\n"),)),
+    "echo why >&2; exit 7": Script(output=((0.0, b"why\n"),), code=7),
+    "kill -SEGV $$": Script(code=None, signal=signal.SIGSEGV),
+    "echo up; exec sleep 1000": Script(output=((0.0, b"up\n"),), runs_s=inf),
+    "trap 'exit 5' TERM; echo up; while :; do sleep 1000 & wait; done": Script(
+        output=((0.0, b"up\n"),), runs_s=inf, on_notice=Reaction(code=5, signal=None)
+    ),
+    "trap 'exit 0' TERM; echo up; while :; do sleep 1000 & wait; done": Script(
+        output=((0.0, b"up\n"),), runs_s=inf, on_notice=Reaction(code=0, signal=None)
+    ),
+    "trap '' TERM; echo up; while :; do sleep 1000; done": Script(
+        output=((0.0, b"up\n"),), runs_s=inf, on_notice=None
+    ),
+}
+"""What a shell line does, for the fake."""
+
+EXITS, FAILS, HELLO, COMPLAINS, CRASHES, SLEEPS, OBEYS_5, OBEYS_0, IGNORES = SCRIPTS
+
+
+def shell(line: str, **env: str) -> ProcessStart:
+    """A process that runs a line of shell."""
+    path = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+    return ProcessStart(argv=("sh", "-c", line), env={**path, **env}, cwd="/tmp")
+
+
+def python(program: str, *arguments: str) -> ProcessStart:
+    """A process that runs a Python program, quickly started."""
+    argv = (sys.executable, "-I", "-S", "-c", program, *arguments)
+    return ProcessStart(argv=argv, env={"PATH": "/usr/bin:/bin"}, cwd="/tmp")
+
+
+def attempt(
+    key: str,
+    *processes: str | ProcessStart,
+    grace_s: float = 10.0,
+    max_runtime_s: float | None = None,
+    notice_path: str = "",
+) -> AttemptStart:
+    """An attempt; a string is a line of shell."""
+    return AttemptStart(
+        key=key,
+        processes=tuple(shell(each) if isinstance(each, str) else each for each in processes),
+        grace_s=grace_s,
+        max_runtime_s=max_runtime_s,
+        notice_path=notice_path,
+    )
+
+
+class World:
+    """One home, its keeper of the moment, and the events that were seen."""
+
+    keeper: KeeperClient | FakeKeeper
+    clock: Clock
+
+    def __init__(self) -> None:
+        self.seen: list[KeeperEvent] = []
+
+    def until(self, found: Callable[[], bool], why: str) -> None:
+        """Poll until `found`."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not found():
+            assert time.monotonic() < deadline, f"{why}; seen: {self.seen}"
+            self.seen.extend(self.keeper.poll(0.5))
+
+    def ended(self, key: str) -> ExitRecord:
+        """The record of `key`, once told."""
+
+        def record() -> list[ExitRecord]:
+            told = [event.record for event in self.seen if isinstance(event, Exited)]
+            return [record for record in told if record.key == key]
+
+        self.until(lambda: bool(record()), f"{key} did not end")
+        return record()[0]
+
+    def wrote(self, key: str, size_bytes: int = 1, process: int = 0) -> None:
+        """Wait until a process has written that much."""
+        self.until(
+            lambda: any(
+                isinstance(event, OutputGrew)
+                and (event.key, event.process) == (key, process)
+                and event.size_bytes >= size_bytes
+                for event in self.seen
+            ),
+            f"{key} p{process} did not write {size_bytes} bytes",
+        )
+
+    def log(self, key: str, process: int = 0) -> bytes:
+        """All of a log."""
+        return self.keeper.read(key, process, offset=0, size_bytes=1 << 30)
+
+    def record(self, key: str) -> ExitRecord:
+        """The record of `key`, as `attempts` has it."""
+        (record,) = [
+            state.record
+            for state in self.keeper.attempts()
+            if isinstance(state, Ended) and state.record.key == key
+        ]
+        return record
+
+    def next_life(self, *, permit_s: float = 0.0) -> None:
+        """Start the next keeper of this home."""
+        raise NotImplementedError
+
+    def crash(self) -> None:
+        """Kill the keeper as kill -9 does; processes go on."""
+        raise NotImplementedError
+
+
+class RealWorld(World):
+    """A home in a folder, real processes."""
+
+    def __init__(self, home: Path, *, permit_s: float = 0.0) -> None:
+        super().__init__()
+        self.home = home
+        self.clock = SystemClock()
+        self.life = 0
+        self.next_life(permit_s=permit_s)
+
+    def next_life(self, *, permit_s: float = 0.0) -> None:
+        """Start the next keeper of this home."""
+        self.life += 1
+        self.keeper = spawn_keeper(self.home, life=self.life, permit_s=permit_s)
+
+    @property
+    def pid(self) -> int:
+        """The keeper's."""
+        return int((self.home / "keeper" / "lock").read_text().split()[1])
+
+    @property
+    def mark(self) -> str:
+        """What marks begin with here."""
+        return f"{self.home.resolve()}:"
+
+    def crash(self) -> None:
+        """Kill it, and wait until it is gone."""
+        handle = os.pidfd_open(self.pid)
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        os.close(handle)
+        self.gone()
+
+    def gone(self) -> None:
+        """Wait until the keeper is gone."""
+        assert isinstance(self.keeper, KeeperClient)
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            while time.monotonic() < deadline:
+                self.seen.extend(self.keeper.poll(0.5))
+        except KeeperGoneError:
+            self.keeper.close()
+            return
+        raise AssertionError("the keeper did not end")
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        log = (self.home / "keeper" / "keeper.log").read_text()
+        with contextlib.suppress(KeeperGoneError, OSError):
+            self.crash()
+        strays.kill_all(self.mark)
+        assert not log, log
+
+
+class FakeWorld(World):
+    """A home in memory, scripts on a virtual clock."""
+
+    def __init__(self, *, permit_s: float = 0.0) -> None:
+        super().__init__()
+        self.clock = VirtualClock()
+        self.home = FakeHome()
+        self.next_life(permit_s=permit_s)
+
+    def next_life(self, *, permit_s: float = 0.0) -> None:
+        """Start the next keeper of this home."""
+        life = self.home.life + 1
+        self.keeper = FakeKeeper(self.home, self.clock, _script, life=life, permit_s=permit_s)
+
+    def crash(self) -> None:
+        """Let it die; its processes go on."""
+        assert isinstance(self.keeper, FakeKeeper)
+        self.keeper.crash(leaves_strays=True)
+
+
+def _script(process: ProcessStart) -> Script:
+    if process.argv[0] != "sh":
+        return Script(setup_failure=f"cannot start {process.argv[0]!r}: no such program in PATH")
+    return SCRIPTS[process.argv[2]]

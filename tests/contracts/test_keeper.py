@@ -1,0 +1,318 @@
+"""What every keeper promises, held against the real one and the fake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.keeper_port import (
+    LOST_CONTACT,
+    SIBLING_FAILED,
+    TIME_LIMIT,
+    Ended,
+    KeeperError,
+    KeeperGoneError,
+    ProcessStart,
+    Running,
+)
+from bastion.errors import ConflictError, NotFoundError
+from tests.bastion.agent.keepers import (
+    COMPLAINS,
+    CRASHES,
+    EXITS,
+    FAILS,
+    HELLO,
+    IGNORES,
+    OBEYS_0,
+    OBEYS_5,
+    SLEEPS,
+    FakeWorld,
+    RealWorld,
+    World,
+    attempt,
+)
+
+Make = Callable[..., World]
+
+ROUNDING_S = 1e-6
+
+
+@pytest.fixture(params=["real", "fake"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    """Makes a world of either kind, with `permit_s` if wished."""
+    made: list[RealWorld] = []
+
+    def world(*, permit_s: float = 0.0) -> World:
+        if request.param == "fake":
+            return FakeWorld(permit_s=permit_s)
+        made.append(RealWorld(tmp_path, permit_s=permit_s))
+        return made[0]
+
+    yield world
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def world(make: Make) -> World:
+    """A world without a permit."""
+    return make()
+
+
+def stop(world: World, key: str, *, grace_s: float = 10.0, reason: str = "preempt") -> None:
+    world.keeper.stop(key, reason=reason, by="alice", grace_s=grace_s)
+
+
+def test_success_is_recorded(world: World) -> None:
+    """An attempt whose processes exit 0 has a record without failure or notice."""
+    world.keeper.start(attempt("p/j/a1-x/r0/h0", EXITS, EXITS))
+    record = world.ended("p/j/a1-x/r0/h0")
+    assert [process.code for process in record.processes] == [0, 0]
+    assert record.first_failed is None
+    assert record.notices == ()
+    assert not (record.failed_by_itself or record.timed_out or record.lost)
+    assert record.life == world.keeper.life == 1
+
+
+def test_output_is_told_and_kept(world: World) -> None:
+    """What a process writes is in the spool, in order, and its size is in the record."""
+    world.keeper.start(attempt("a", HELLO))
+    record = world.ended("a")
+    assert world.log("a") == b"hello\n"
+    assert record.processes[0].log_size_bytes == 6
+    assert world.keeper.read("a", 0, offset=4, size_bytes=1) == b"o"
+    assert world.keeper.read("a", 0, offset=6, size_bytes=9) == b""
+
+
+def test_growth_is_told(world: World) -> None:
+    """The first bytes of a process that goes on are told without being asked for."""
+    world.keeper.start(attempt("a", SLEEPS))
+    world.wrote("a", 3)
+    (state,) = world.keeper.attempts()
+    assert isinstance(state, Running)
+    assert state.log_sizes_bytes == (3,)
+
+
+def test_failure_is_recorded_with_its_last_lines(world: World) -> None:
+    """A code other than 0 is the attempt's own failure, with the end of that process's log."""
+    world.keeper.start(attempt("a", COMPLAINS))
+    record = world.ended("a")
+    assert record.processes[0].code == 7
+    assert record.first_failed == 0
+    assert record.last_lines == "why\n"
+    assert record.failed_by_itself
+
+
+def test_signals_are_recorded(world: World) -> None:
+    """A process ended by a signal has that signal and no code."""
+    world.keeper.start(attempt("a", CRASHES))
+    process = world.ended("a").processes[0]
+    assert (process.code, process.signal) == (None, 11)
+
+
+def test_siblings_of_a_failure_are_stopped(world: World) -> None:
+    """When one process fails the others get notice, and the failure stays the attempt's own."""
+    world.keeper.start(attempt("a", SLEEPS, FAILS))
+    record = world.ended("a")
+    assert record.first_failed == 1
+    assert record.failed_by_itself
+    assert [(notice.reason, notice.by) for notice in record.notices] == [(SIBLING_FAILED, "p1")]
+    assert record.processes[0].signal == 15
+
+
+def test_setup_failure_stops_siblings(world: World) -> None:
+    """A program that does not exist is a setup failure, not an error of `start`."""
+    missing = ProcessStart(argv=("no-such-program",), env={}, cwd="/tmp")
+    world.keeper.start(attempt("a", SLEEPS, missing, SLEEPS))
+    record = world.ended("a")
+    assert record.first_failed == 1
+    assert "no such program" in record.processes[1].setup_failure
+    assert record.processes[0].signal == 15
+    assert record.processes[2].setup_failure == "not started: p1 could not be"
+
+
+def test_notice_is_heard_and_recorded(world: World) -> None:
+    """A stop lets a process end in its own way within the grace, and says why it was stopped."""
+    world.keeper.start(attempt("a", OBEYS_5))
+    world.wrote("a")
+    stop(world, "a")
+    record = world.ended("a")
+    assert record.processes[0].code == 5
+    assert [(notice.reason, notice.by) for notice in record.notices] == [("preempt", "alice")]
+    assert record.notices[0].at <= record.processes[0].ended_at
+    assert record.first_failed == 0
+    assert not record.failed_by_itself
+
+
+def test_obeying_with_code_0_is_no_failure(world: World) -> None:
+    """A process that exits 0 after a notice has not failed; the notice is in the record."""
+    world.keeper.start(attempt("a", OBEYS_0))
+    world.wrote("a")
+    stop(world, "a")
+    record = world.ended("a")
+    assert record.first_failed is None
+    assert len(record.notices) == 1
+
+
+def test_grace_ends_with_a_kill(world: World) -> None:
+    """A process that ignores SIGTERM is killed when its grace is over, not before."""
+    world.keeper.start(attempt("a", IGNORES))
+    world.wrote("a")
+    stop(world, "a", grace_s=0.3)
+    record = world.ended("a")
+    assert record.processes[0].signal == 9
+    assert record.ended_at - record.notices[0].at >= 0.3 - ROUNDING_S
+
+
+def test_a_second_stop_can_only_hasten(world: World) -> None:
+    """A further stop with less grace brings the kill nearer and is a notice of its own."""
+    world.keeper.start(attempt("a", IGNORES))
+    world.wrote("a")
+    stop(world, "a", grace_s=1000.0)
+    stop(world, "a", grace_s=0.1, reason="cancel")
+    stop(world, "a", grace_s=1000.0, reason="cancel")
+    record = world.ended("a")
+    assert [notice.reason for notice in record.notices] == ["preempt", "cancel"]
+
+
+def test_stop_after_the_end_changes_nothing(world: World) -> None:
+    """A stop that comes too late leaves the record as it is."""
+    world.keeper.start(attempt("a", EXITS))
+    before = world.ended("a")
+    stop(world, "a")
+    assert world.record("a") == before
+
+
+def test_stop_of_an_unknown_key_is_an_error(world: World) -> None:
+    """Stopping what was never started is `NotFoundError`."""
+    with pytest.raises(NotFoundError):
+        stop(world, "nobody")
+
+
+def test_time_limit_needs_no_agent(world: World) -> None:
+    """At `max_runtime_s` the keeper itself gives notice, and the record says so."""
+    world.keeper.start(attempt("a", SLEEPS, max_runtime_s=0.2))
+    record = world.ended("a")
+    assert record.timed_out
+    assert [notice.reason for notice in record.notices] == [TIME_LIMIT]
+    assert 0.2 - ROUNDING_S <= record.ended_at - record.started_at < 5
+
+
+def test_a_key_is_started_once(world: World) -> None:
+    """A second start of a key is refused while it runs, and when it has ended."""
+    world.keeper.start(attempt("a", EXITS))
+    with pytest.raises(ConflictError):
+        world.keeper.start(attempt("a", EXITS))
+    world.ended("a")
+    with pytest.raises(ConflictError):
+        world.keeper.start(attempt("a", EXITS))
+
+
+def test_a_later_life_refuses_it_too(world: World) -> None:
+    """A key that an older life started can never be started again, ended or not."""
+    world.keeper.start(attempt("a", EXITS))
+    world.keeper.start(attempt("b", SLEEPS))
+    ended = world.ended("a")
+    world.wrote("b")
+    world.crash()
+    world.next_life()
+    for key in ("a", "b"):
+        with pytest.raises(ConflictError):
+            world.keeper.start(attempt(key, EXITS))
+    assert world.record("a") == ended
+
+
+def test_what_ran_when_the_keeper_died_is_lost(world: World) -> None:
+    """A new life has a record for everything, `lost` where nobody saw the end, logs included."""
+    world.keeper.start(attempt("a", SLEEPS))
+    world.wrote("a", 3)
+    world.crash()
+    with pytest.raises(KeeperGoneError):
+        world.keeper.attempts()
+    world.next_life()
+    record = world.record("a")
+    assert record.lost
+    assert record.life == 1
+    assert (record.processes[0].code, record.processes[0].signal) == (None, None)
+    assert record.processes[0].log_size_bytes == 3
+    assert world.log("a") == b"up\n"
+    assert world.keeper.life == 2
+
+
+def test_forget_deletes_record_and_log(world: World) -> None:
+    """A forgotten attempt is in no list and has no log; forgetting twice is fine."""
+    world.keeper.start(attempt("a", HELLO))
+    world.ended("a")
+    world.keeper.forget("a")
+    world.keeper.forget("a")
+    assert world.keeper.attempts() == ()
+    with pytest.raises(NotFoundError):
+        world.log("a")
+
+
+def test_forget_refuses_what_runs(world: World) -> None:
+    """A running attempt cannot be forgotten."""
+    world.keeper.start(attempt("a", SLEEPS))
+    with pytest.raises(ConflictError):
+        world.keeper.forget("a")
+
+
+def test_states_are_listed_in_order(world: World) -> None:
+    """`attempts` has running and ended ones, oldest first."""
+    world.keeper.start(attempt("z", EXITS))
+    world.ended("z")
+    world.keeper.start(attempt("a", SLEEPS, EXITS))
+    world.wrote("a")
+    ended, running = world.keeper.attempts()
+    assert isinstance(ended, Ended)
+    assert isinstance(running, Running)
+    assert (ended.record.key, running.key) == ("z", "a")
+    assert running.pids[0] is not None
+
+
+def test_permit_that_runs_out_stops_everything(make: Make) -> None:
+    """Without renewal everything is stopped after the permit's time, and starts are refused."""
+    world = make(permit_s=0.5)
+    world.keeper.start(attempt("a", SLEEPS))
+    record = world.ended("a")
+    assert [notice.reason for notice in record.notices] == [LOST_CONTACT]
+    with pytest.raises(KeeperError):
+        world.keeper.start(attempt("b", EXITS))
+    world.keeper.permit(valid_for_s=100.0, sent_at=world.clock.monotonic())
+    world.keeper.start(attempt("b", EXITS))
+    world.ended("b")
+
+
+def test_permit_renewed_goes_on(make: Make) -> None:
+    """A renewal counts from when it was sent, and never takes time away."""
+    world = make(permit_s=0.4)
+    begun = world.clock.monotonic()
+    world.keeper.start(attempt("a", SLEEPS))
+    world.keeper.permit(valid_for_s=1.0, sent_at=begun)
+    world.keeper.permit(valid_for_s=0.1, sent_at=begun)
+    record = world.ended("a")
+    assert 1.0 - ROUNDING_S <= record.notices[0].at - begun < 5.0
+
+
+def test_permit_of_the_future_is_refused(make: Make) -> None:
+    """A permit counted from a time that has not come is an error."""
+    world = make(permit_s=1.0)
+    with pytest.raises(KeeperError):
+        world.keeper.permit(valid_for_s=1.0, sent_at=world.clock.monotonic() + 100.0)
+
+
+def test_malformed_start_is_refused_and_leaves_the_key_free(world: World) -> None:
+    """An attempt without processes is refused, and its key may still be used."""
+    with pytest.raises(KeeperError):
+        world.keeper.start(attempt("a"))
+    world.keeper.start(attempt("a", EXITS))
+    world.ended("a")
+
+
+def test_poll_returns_in_time(world: World) -> None:
+    """`poll` with nothing to tell returns empty at its time-out."""
+    begun = world.clock.monotonic()
+    assert world.keeper.poll(0.05) == ()
+    assert 0.05 - ROUNDING_S <= world.clock.monotonic() - begun < 2.0
