@@ -40,7 +40,7 @@ clean:  ## Remove the environment and every cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Bastion needs Python 3.11 or later; this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }  # half an environment would look like a whole one
 
 # The build backend comes from constraints.txt too: pip's own build isolation would fetch any version.
 $(VENV)/build.stamp: constraints.txt | $(BIN)/python
