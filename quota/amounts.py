@@ -104,7 +104,8 @@ class Amounts:
 
     def _joined(self, other: Amounts, choose: Callable[[int, int], int]) -> Amounts:
         mine, theirs = self._units, other._units
-        return Amounts({r: choose(mine.get(r, 0), theirs.get(r, 0)) for r in mine | theirs})
+        pairs = ((r, choose(mine.get(r, 0), theirs.get(r, 0))) for r in mine | theirs)
+        return _of({resource: number for resource, number in pairs if number})
 
     def __le__(self, other: Amounts) -> bool:
         mine, theirs = self._units, other._units

@@ -24,7 +24,7 @@ _Word = TypeVar("_Word", bound=str)
 _Node = Mapping[str, object]
 
 _PLACES = 50
-"""Decimal places of a number: more is no share of anything, and would cost time to add exactly."""
+"""Places of a number, either side of the point: `0e999999999` would cost an hour to add exactly."""
 
 _WORDS_SHOWN = 12
 """Allowed words listed in a message, so that it stays one line."""
@@ -43,7 +43,8 @@ class Checks:
         self._problems: list[Problem] = []
 
     def note(self, path: Path, text: str) -> None:
-        """Remember that what stands at `path` is wrong."""
+        """Remember that what stands at `path` is wrong; control characters are escaped."""
+        text = text if text.isprintable() else repr(text)[1:-1]
         self._problems.append(Problem(line=line_of(self._lines, path), path=shown(path), text=text))
 
     def finish(self) -> None:
@@ -69,11 +70,10 @@ class Checks:
             if key not in allowed:
                 self.note((*path, key), f"unknown key, {choose(key, allowed)}")
 
-    def known(self, word: str, path: Path, allowed: Collection[str], text: str) -> bool:
-        """Whether `word` is one of `allowed`; else `text`, and what to choose from, is noted."""
+    def known(self, word: str, path: Path, allowed: Collection[str], text: str) -> None:
+        """Note `text`, and what to choose from, unless `word` is one of `allowed`."""
         if word not in allowed:
             self.note(path, f"{text}, {choose(word, allowed)}")
-        return word in allowed
 
     def word(
         self, table: _Node, path: Path, key: str, allowed: tuple[_Word, ...], default: _Word
@@ -100,9 +100,7 @@ class Checks:
         number = _decimal(value)
         if number is not None and 0 <= number <= 1:
             return number
-        self.note(
-            path, f"{as_text(value)} is not allowed, write a fraction of the total from 0 to 1"
-        )
+        self.note(path, f"{as_text(value)} is not allowed, write a fraction from 0 to 1")
         return None
 
     def number(
@@ -171,10 +169,10 @@ def as_text(value: object) -> str:
 
 
 def _decimal(value: object) -> Decimal | None:
-    """A finite number with a bearable count of decimal places, else None."""
+    """A finite number that can be added exactly in bearable time, else None."""
     if type(value) is int:
         return Decimal(value)
     if not isinstance(value, Decimal) or not value.is_finite():
         return None
     exponent = value.as_tuple().exponent
-    return value if isinstance(exponent, int) and exponent >= -_PLACES else None
+    return value if isinstance(exponent, int) and abs(exponent) <= _PLACES else None

@@ -47,6 +47,22 @@ def borrowed(quota: Quota, usage: Usage, project: str) -> Amounts:
     return missing(used(quota, usage, project), quota.project(project).nominal)
 
 
+def unclaimed(quota: Quota, usage: Usage) -> Amounts:
+    """
+    What nobody holds and nobody keeps back: open to every project, its ceiling apart.
+
+    Negative while more is held or kept back than there is. It costs a pass over all projects;
+    what else `available` needs is of one project alone.
+    """
+    in_use = Amounts.sum(usage.values()).only(quota.types)
+    kept = Amounts.sum(
+        missing(project.kept, usage.get(project.name, NOTHING))
+        for project in quota.projects.values()
+        if project.kept
+    )
+    return quota.totals - in_use - kept
+
+
 def available(quota: Quota, usage: Usage, project: str) -> Amounts:
     """
     How much `project` could still be admitted to now, without preempting anyone.
@@ -55,14 +71,8 @@ def available(quota: Quota, usage: Usage, project: str) -> Amounts:
     is not in use, cut by the ceiling. Negative while the project is over-admitted: its quota or
     the total was cut, or lenders took theirs back.
     """
-    closed = Amounts.sum(
-        missing(other.kept, used(quota, usage, other.name))
-        for other in quota.projects.values()
-        if other.kept and other.name != project
-    )
-    in_use = Amounts.sum(usage.values()).only(quota.types)
-    headroom = quota.project(project).ceiling - used(quota, usage, project)
-    return (quota.totals - in_use - closed) & headroom
+    asking, held = quota.project(project), used(quota, usage, project)
+    return (unclaimed(quota, usage) + missing(asking.kept, held)) & (asking.ceiling - held)
 
 
 def reclaimable(quota: Quota, usage: Usage, project: str) -> Amounts:

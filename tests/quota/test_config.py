@@ -120,7 +120,7 @@ UNKNOWN_OPTIONS = (
     "admission, borrow_slice_s, grace_s, load_limit, max_grace_s, max_queued_per_user, "
     "min_runtime_s, order, placement, plan_after_s, preemption, usage_half_life_s"
 )
-FRACTION = "is not allowed, write a fraction of the total from 0 to 1"
+FRACTION = "is not allowed, write a fraction from 0 to 1"
 TABLE = [
     # text that is not TOML
     ("a = \n", ["line 1: not TOML, Invalid value at column 5"]),
@@ -236,6 +236,10 @@ TABLE = [
     (
         BODY + "[project_resources.p]\nv4 = 1e-999999999\n",
         [f"line 9: project_resources.p.v4: 1E-999999999 {FRACTION}"],
+    ),
+    (
+        BODY + "[project_resources.p]\nv4 = 0e999999999\n",
+        [f"line 9: project_resources.p.v4: 0E+999999999 {FRACTION}"],
     ),
     (
         BODY + "[project_resources.p]\nv4 = 1e-9999999999999999999999\n",
@@ -359,12 +363,15 @@ def test_every_problem_is_told_with_line_value_and_what_is_allowed(
 
 
 def test_an_error_is_one_line() -> None:
-    """As text, the error holds all its problems on a single line."""
+    """As text, the error holds all its problems on a single line, whatever the file's keys hold."""
     with pytest.raises(QuotaError) as caught:
-        parse(BODY + "[scheduler]\norder = 'a\\nb'\n".replace("'", '"') + "x = 1\n")
-    assert str(caught.value) == "; ".join(str(problem) for problem in caught.value.problems)
-    assert "\n" not in str(caught.value)
-    assert len(caught.value.problems) == 2
+        parse(BODY.replace("v4", '"v\\n4"') + '[project_resources.p]\n"v\\n5" = "\\u001b"\n')
+    assert str(caught.value) == (
+        "line 9: project_resources.p.'v\\n5': a type without total_resources, "
+        "allowed is v\\n4, nearest is v\\n4; "
+        "line 9: project_resources.p.'v\\n5': \"\\u001b\" is not allowed, "
+        "write a fraction from 0 to 1"
+    )
 
 
 def test_long_values_are_cut_in_messages() -> None:
