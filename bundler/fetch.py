@@ -18,7 +18,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bundler.blobs import Blobs
@@ -63,9 +63,12 @@ def evict(cache: Path, *, limit_bytes: int, keep: frozenset[str] = frozenset()) 
     """
     Delete trees, the longest unused first, until `cache` holds at most `limit_bytes`.
 
-    Trees whose digest is in `keep` stay: the caller names those that are being checked out.
-    Returns the bytes freed.
+    Trees whose digest is in `keep` stay: the caller names those that are being checked out. What
+    killed fetches left goes first. Returns the bytes that trees held.
     """
+    for left in {left.name.split("-")[1] for left in cache.glob(".new-*-*")}:
+        with suppress(BlockingIOError), _locked(cache / f"{left}.lock", waits=False):
+            _clear(cache, left)
     homes = [home for home in cache.iterdir() if SHA256.match(home.name)]
     homes.sort(key=lambda home: home.stat().st_mtime)
     sizes = {home: _size_bytes(home) for home in homes}
@@ -143,8 +146,8 @@ def _size_bytes(home: Path) -> int:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, *, waits: bool = True) -> Iterator[None]:
     """Hold the lock at `path`, after everyone who holds it now; the kernel frees it on any end."""
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         yield
