@@ -1,0 +1,308 @@
+"""
+Requests applied to a draft: what users asked for becomes jobs, stops, holds; or is refused.
+
+Identity is the path of the request, never its body. Every refusal names every problem. A verb for a
+job that nobody knows waits: the launch may be on its way.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from bastion.catalog import lookup, resource_types
+from bastion.errors import SpecError
+from bastion.job import JobRecord, Phase
+from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
+from bastion.machine import Follow, Pool
+from bastion.monitor import Options, grace_s
+from bastion.records.inbox import Waiting
+from bastion.records.request import (
+    Answer,
+    Body,
+    FollowRequest,
+    JobsRequest,
+    LaunchRequest,
+    SpecRecord,
+    UpdateRequest,
+)
+from bastion.records.ulid import is_ulid, seconds_of
+from bastion.service.draft import Draft
+from bastion.spec import Job, Launch, job_id, request_of
+from bastion.value import value
+from quota import Amounts, Quota
+
+MAX_CLOCK_SKEW_S = 7 * 86400.0
+"""A request whose ULID and store time differ by more is refused; registers are kept far longer."""
+UNKNOWN_JOB_WAIT_S = 600.0
+"""A verb for an unknown job waits this long: its launch may arrive later."""
+
+
+@value
+class Rules:
+    """What is in force while requests are absorbed."""
+
+    quota: Quota | None
+    """None until there is a first good quota file."""
+    quota_problem: str = ""
+    pools: Mapping[str, Pool]
+    options: Options
+
+
+def answer_key(waiting: Waiting) -> str:
+    """How root names the answer to this request."""
+    return f"{waiting.name.project}/{waiting.name.user}/{waiting.name.ulid}"
+
+
+def refuse(draft: Draft, waiting: Waiting, problems: Iterable[str]) -> None:
+    """Answer a request with everything that is wrong with it."""
+    name = waiting.name
+    draft.answer(
+        answer_key(waiting),
+        Answer(
+            ulid=name.ulid, verb=name.verb, accepted=False, problems=tuple(problems), at=draft.now
+        ),
+    )
+
+
+def accept(draft: Draft, waiting: Waiting, *, launch: str = "", jobs: Iterable[str] = ()) -> None:
+    """Answer a request with yes."""
+    name = waiting.name
+    draft.answer(
+        answer_key(waiting),
+        Answer(
+            ulid=name.ulid,
+            verb=name.verb,
+            accepted=True,
+            launch=launch,
+            jobs=tuple(jobs),
+            at=draft.now,
+        ),
+    )
+
+
+def general_problems(waiting: Waiting, rules: Rules) -> list[str]:
+    """What is wrong with a request whatever it asks for."""
+    name = waiting.name
+    if not is_ulid(name.ulid):
+        return [f"request {name.ulid}: its name is not a ULID"]
+    if abs(seconds_of(name.ulid) - waiting.entry.modified_at) > MAX_CLOCK_SKEW_S:
+        return ["the request was made more than 7 days from the bucket's time: check your clock"]
+    if rules.quota is None:
+        why = rules.quota_problem or "there is none at project-quotas/project-quotas.config"
+        return [f"no quota file is in force: {why}"]
+    refusal = rules.quota.resolve_project(name.user, name.project)
+    return [] if isinstance(refusal, str) else [str(refusal)]
+
+
+def spec_record(waiting: Waiting, body: LaunchRequest) -> SpecRecord:
+    """What `spec.json` of this launch holds: a function of the request alone."""
+    name = waiting.name
+    return SpecRecord(
+        id=job_id(body.launch.name, name.ulid),
+        project=name.project,
+        user=name.user,
+        ulid=name.ulid,
+        launch=replace(body.launch, project=name.project),
+    )
+
+
+def absorb(
+    draft: Draft, waiting: Waiting, body: Body, rules: Rules, ended: Collection[str] = ()
+) -> bool:
+    """
+    Apply one request, and answer it; False when it has to wait for a job nobody knows yet.
+
+    A launch's jobs are added; whether they can ever run is for the scheduler to say. `ended` holds
+    those of the request's targets that have a final record: nothing can change them any more.
+    """
+    match body:
+        case LaunchRequest():
+            _launch(draft, waiting, body, rules)
+            return True
+        case FollowRequest(targets=targets):
+            _follow(draft, waiting, targets)
+            return True
+        case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
+            return _change(draft, waiting, body, [t for t in targets if t not in ended], rules)
+        case _:
+            assert_never(body)
+
+
+def _launch(draft: Draft, waiting: Waiting, body: LaunchRequest, rules: Rules) -> None:
+    launch, name = body.launch, waiting.name
+    problems = _launch_problems(draft, waiting, launch, rules)
+    jobs: list[JobRecord] = []
+    for index, job in enumerate(launch.jobs):
+        try:
+            jobs.append(_record(waiting, launch, job, index, rules))
+        except SpecError as error:
+            problems += [f"jobs.{index}.{problem}" for problem in error.problems]
+    ids = [job.id for job in jobs]
+    problems += [f"there is a job {twice} already" for twice in ids if twice in draft.jobs]
+    if problems:
+        refuse(draft, waiting, problems)
+        return
+    gang = tuple(ids) if launch.together and len(ids) > 1 else ()
+    for record in jobs:
+        draft.add(replace(record, gang=gang))
+    accept(draft, waiting, launch=job_id(launch.name, name.ulid), jobs=ids)
+
+
+def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rules) -> list[str]:
+    name = waiting.name
+    if launch.project and launch.project != name.project:
+        return [
+            f"project: the launch says {launch.project!r}, but was put in the inbox of"
+            f" {name.project!r}"
+        ]
+    assert rules.quota is not None
+    limit = rules.quota.scheduler.max_queued_per_user
+    queued = sum(
+        1 for job in draft.jobs.values() if job.user == name.user and job.phase is Phase.QUEUED
+    )
+    if queued + len(launch.jobs) > limit:
+        return [
+            f"{name.user} has {queued} jobs in the queue; with these {len(launch.jobs)} it would be"
+            f" more than the {limit} that max_queued_per_user allows"
+        ]
+    return []
+
+
+def _record(waiting: Waiting, launch: Launch, job: Job, index: int, rules: Rules) -> JobRecord:
+    per_replica, hosts = _per_replica(job)
+    problems = _unknown_types(per_replica, rules)
+    if problems:
+        raise SpecError(*problems)
+    name = waiting.name
+    single = len(launch.jobs) == 1
+    return JobRecord(
+        id=job_id(launch.name if single else f"{launch.name}-{job.name}", name.ulid),
+        project=name.project,
+        user=name.user,
+        launch=job_id(launch.name, name.ulid),
+        index=index,
+        ulid=name.ulid,
+        submitted_at=waiting.entry.modified_at,
+        queued_at=waiting.entry.modified_at,
+        request=request_of(launch, job, per_replica=per_replica, hosts=hosts),
+        name=job.name,
+        stops_others=job.stops_others,
+        launch_scope=job.scope == "launch" and not single,
+        retries=job.retries,
+        retry_backoff_s=job.retry_backoff_s,
+        fail_when_busy=launch.when_busy == "fail",
+        held=name.user if job.hold else "",
+    )
+
+
+def _per_replica(job: Job) -> tuple[Amounts, int]:
+    """What one replica asks for and on how many hosts; an instance type fills what is left out."""
+    if not job.instance_type:
+        return job.per_replica, 1
+    instance = lookup(job.instance_type)
+    return job.per_replica or instance.resources, instance.hosts
+
+
+def _unknown_types(per_replica: Amounts, rules: Rules) -> list[str]:
+    known = {
+        *resource_types(),
+        *(t for pool in rules.pools.values() for t in pool.resources.types()),
+    }
+    if rules.quota is not None:
+        known |= rules.quota.types
+    problems = []
+    for kind in sorted(set(per_replica.types()) - known):
+        nearest = difflib.get_close_matches(kind, sorted(known), n=1)
+        meant = f"; did you mean {nearest[0]}?" if nearest else ""
+        problems.append(f"resources.{kind}: no pool and no quota knows this type{meant}")
+    return problems
+
+
+def _follow(draft: Draft, waiting: Waiting, targets: tuple[str, ...]) -> None:
+    for job in _targets(draft, waiting.name.project, targets):
+        if job.attempt is None:
+            continue
+        machines = {place.machine for _, _, place, s in job.attempt.each_host() if not s.drained}
+        for machine in sorted(machines & draft.machines.keys()):
+            if draft.machines[machine].life:
+                draft.instruct(machine, Follow(project=job.project, job=job.id))
+
+
+def _targets(draft: Draft, project: str, targets: Sequence[str]) -> list[JobRecord]:
+    wanted = set(targets)
+    return [
+        job
+        for job in draft.jobs.values()
+        if job.project == project and (job.id in wanted or job.launch in wanted)
+    ]
+
+
+def _change(
+    draft: Draft,
+    waiting: Waiting,
+    body: JobsRequest | UpdateRequest,
+    targets: Sequence[str],
+    rules: Rules,
+) -> bool:
+    name = waiting.name
+    jobs = _targets(draft, name.project, targets)
+    known = {job.id for job in jobs} | {job.launch for job in jobs}
+    unknown = [target for target in targets if target not in known]
+    if unknown and draft.now - waiting.entry.modified_at < UNKNOWN_JOB_WAIT_S:
+        return False
+    problems = [f"{target}: no such active job in project {name.project}" for target in unknown]
+    events: list[tuple[str, Event]] = []
+    for job in jobs:
+        event = _event(waiting, body, job, rules)
+        problem = _obstacle(draft, body, job, event, waiting, rules)
+        problems += [problem] if problem else []
+        events.append((job.id, event))
+    if problems:
+        refuse(draft, waiting, problems)
+        return True
+    for changed, event in events:
+        draft.apply(changed, event)
+        draft.is_scheduling = True
+    accept(draft, waiting, jobs=[job.id for job in jobs])
+    return True
+
+
+def _event(
+    waiting: Waiting, body: JobsRequest | UpdateRequest, job: JobRecord, rules: Rules
+) -> Event:
+    user = waiting.name.user
+    if isinstance(body, UpdateRequest):
+        return Updated(priority=body.priority, max_runtime_s=body.max_runtime_s)
+    match waiting.name.verb:
+        case "hold":
+            return HeldBack(by=user)
+        case "release":
+            return Released()
+        case _:
+            return CancelWanted(by=user, grace_s=grace_s(job, rules.options))
+
+
+def _obstacle(
+    draft: Draft,
+    body: JobsRequest | UpdateRequest,
+    job: JobRecord,
+    event: Event,
+    waiting: Waiting,
+    rules: Rules,
+) -> str:
+    """Why `event` cannot happen to `job`, or nothing."""
+    assert rules.quota is not None
+    if not draft.can(job.id, event):
+        return f"{job.id}: is {job.phase}; {waiting.name.verb} is not possible any more"
+    if isinstance(event, Released) and not job.held:
+        return f"{job.id}: is not held"
+    if isinstance(body, UpdateRequest):
+        user, project = waiting.name.user, rules.quota.project(job.project)
+        if job.user != user and not project.has_admin(user):
+            return f"{job.id}: is {job.user}'s; he or an admin of {job.project} may change it"
+        if body.priority is not None and not 1 <= body.priority <= 5:
+            return f"priority: {body.priority} is not allowed; 1 (highest) to 5"
+    return ""

@@ -1,0 +1,119 @@
+"""`config/bastion.toml`: pools and where their machines come from."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from bastion.catalog import lookup
+from bastion.errors import SpecError
+from bastion.machine import Pool
+from bastion.records.codec import problems
+from bastion.spec import Resources, check_name, seconds_of
+from bastion.value import value
+
+
+@value
+class Config:
+    """What the admins configured."""
+
+    pools: Mapping[str, Pool]
+
+
+class _PoolTable(BaseModel):
+    """One `[pools.NAME]` table, as it is written."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    provider: str
+    resources: dict[str, int | str] = Field(default_factory=dict)
+    instance_type: str = ""
+    count: Annotated[int, Field(ge=0)] | None = None
+    min_machines: Annotated[int, Field(ge=0)] = 0
+    max_machines: Annotated[int, Field(ge=0)] | None = None
+    tier: Annotated[int, Field(ge=0)] = 0
+    zones: list[str] = Field(default_factory=lambda: [""])
+    cluster: str = ""
+    shard: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    idle_timeout: float | str = 600.0
+    boot: float | str = 120.0
+    options: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("idle_timeout", "boot")
+    @classmethod
+    def _seconds(cls, written: float | str) -> float:
+        return seconds_of("duration", written)
+
+    @field_validator("zones")
+    @classmethod
+    def _some_zone(cls, zones: list[str]) -> list[str]:
+        if not zones:
+            raise ValueError("none given; leave it out where there is only one")
+        return zones
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    pools: dict[str, _PoolTable] = Field(default_factory=dict)
+
+
+def parse_config(text: str) -> Config:
+    """
+    The configuration that `text` holds.
+
+    Raises:
+        SpecError: Every problem in it, each with its path.
+    """
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"config/bastion.toml: not TOML: {error}") from error
+    try:
+        file = _File.model_validate(tables)
+    except ValidationError as error:
+        raise SpecError(*(f"config/bastion.toml: {line}" for line in problems(error))) from error
+    found: list[str] = []
+    pools: dict[str, Pool] = {}
+    for name, table in file.pools.items():
+        try:
+            pools[name] = _pool(name, table)
+        except SpecError as error:
+            found += [f"config/bastion.toml: pools.{name}.{text}" for text in error.problems]
+    if found:
+        raise SpecError(*found)
+    return Config(pools=pools)
+
+
+def _pool(name: str, table: _PoolTable) -> Pool:
+    wrong = check_name("name", name)
+    if table.count is not None and (table.max_machines is not None or table.min_machines):
+        wrong.append("count: stands for min_machines and max_machines; give it or them")
+    if table.count is None and table.max_machines is None:
+        wrong.append("max_machines: missing; how many machines may exist (or count, if always)")
+    if bool(table.resources) == bool(table.instance_type):
+        wrong.append("resources: give either resources or instance_type")
+    if wrong:
+        raise SpecError(*wrong)
+    instance = lookup(table.instance_type) if table.instance_type else None
+    hosts = instance.hosts if instance is not None else 1
+    resources = instance.resources if instance is not None else Resources(**table.resources).amounts
+    named = {"cluster": table.cluster, "shard": table.shard}
+    return Pool(
+        name=name,
+        provider=table.provider,
+        resources=resources,
+        hosts=hosts,
+        max_machines=table.count if table.count is not None else table.max_machines or 0,
+        min_machines=table.count if table.count is not None else table.min_machines,
+        tier=table.tier,
+        zones=tuple(table.zones),
+        labels={**table.labels, **{key: text for key, text in named.items() if text}},
+        idle_timeout_s=float(table.idle_timeout),
+        boot_s=float(table.boot),
+        options=table.options,
+    )

@@ -1,0 +1,164 @@
+"""
+Root in the making: what one turn changes, before it is committed.
+
+The only mutable thing of a turn. It lives on one thread, from the bytes of the root we hold to the
+commit, and is thrown away when the commit is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bastion.job import JobRecord, Phase, state_of
+from bastion.lifecycle import Event as JobEvent
+from bastion.lifecycle import step
+from bastion.lifecycle.step import TABLE
+from bastion.machine import Batch, Instruction, Machine
+from bastion.records.request import Answer
+from bastion.records.root import Event, Root
+
+
+class Draft:
+    """
+    One turn's changes to `root`, as of `now`.
+
+    `is_changed` tells whether there is anything to commit; `is_scheduling` whether anything changed
+    that the scheduler would look at.
+    """
+
+    def __init__(self, root: Root, now: float) -> None:
+        self.root = root
+        self.now = now
+        self.seq = root.seq + 1
+        self.jobs: dict[str, JobRecord] = dict(root.jobs)
+        self.machines: dict[str, Machine] = dict(root.machines)
+        self.answers: dict[str, Answer] = dict(root.answers)
+        self.is_changed = False
+        self.is_scheduling = False
+        self._events: list[Event] = []
+        self._instructions: dict[str, list[Instruction]] = {}
+
+    def apply(self, job_id: str, event: JobEvent) -> None:
+        """Let `event` happen to a job, and tell of it when its state changed."""
+        before = self.jobs[job_id]
+        after = step(before, event, self.now)
+        if after is before or after == before:
+            return
+        self.put(after)
+        if state_of(before) != state_of(after):
+            self._tell_state(after)
+        if before.phase is not after.phase or before.usage != after.usage:
+            self.is_scheduling = True
+
+    def can(self, job_id: str, event: JobEvent) -> bool:
+        """Whether the table has a line for `event`, the job being where it is."""
+        return (self.jobs[job_id].phase, type(event)) in TABLE
+
+    def put(self, job: JobRecord) -> None:
+        """Take `job` in, or replace it."""
+        self.jobs[job.id] = job
+        self.is_changed = True
+
+    def add(self, job: JobRecord) -> None:
+        """Take a new job in."""
+        self.put(job)
+        self.is_scheduling = True
+        self.tell(what="submitted", job=job, text=f"by {job.user}")
+
+    def drop(self, job_id: str) -> None:
+        """Let a finished job go."""
+        del self.jobs[job_id]
+        self.is_changed = True
+
+    def put_machine(self, machine: Machine) -> None:
+        """Take `machine` in, or replace it."""
+        before = self.machines.get(machine.name)
+        if before == machine:
+            return
+        self.machines[machine.name] = machine
+        self.is_changed = True
+        if before is None or _standing(before) != _standing(machine):
+            self.is_scheduling = True
+
+    def drop_machine(self, name: str) -> None:
+        """Forget a machine that is confirmed gone."""
+        machine = self.machines.pop(name)
+        self.is_changed = self.is_scheduling = True
+        self.tell(what="machine gone", text=f"{machine.name} of pool {machine.pool}")
+
+    def answer(self, key: str, answer: Answer) -> None:
+        """Have a request answered once this is committed."""
+        self.answers[key] = answer
+        self.is_changed = True
+
+    def instruct(self, machine: str, instruction: Instruction) -> None:
+        """Allocate an instruction; all of one machine's go into one batch."""
+        self._instructions.setdefault(machine, []).append(instruction)
+        self.is_changed = True
+
+    def tell(self, *, what: str, text: str = "", job: JobRecord | None = None) -> None:
+        """Add a line to the history."""
+        number = self.root.next_event + len(self._events)
+        self._events.append(
+            Event(
+                n=number,
+                at=self.now,
+                job=job.id if job else "",
+                project=job.project if job else "",
+                what=what,
+                text=text,
+            )
+        )
+        self.is_changed = True
+
+    def finish(self, *, write_id: str, **changes: object) -> Root:
+        """The root to commit."""
+        for name, instructions in sorted(self._instructions.items()):
+            machine = self.machines[name]
+            batch = Batch(
+                number=machine.batches + 1, life=machine.life, instructions=tuple(instructions)
+            )
+            self.machines[name] = replace(
+                machine, batches=batch.number, outgoing=(*machine.outgoing, batch)
+            )
+        return replace(
+            self.root,
+            seq=self.seq,
+            now=self.now,
+            write_id=write_id,
+            prev_write_id=self.root.write_id,
+            jobs=self.jobs,
+            machines=self.machines,
+            answers=self.answers,
+            events=(*self.root.events, *self._events),
+            next_event=self.root.next_event + len(self._events),
+            **changes,  # type: ignore[arg-type]
+        )
+
+    def _tell_state(self, job: JobRecord) -> None:
+        text = ""
+        if job.outcome is not None:
+            text = job.outcome.text
+        elif job.phase is Phase.QUEUED and job.last is not None:
+            text = job.last.text
+        elif job.phase is Phase.STOPPING and job.attempt and job.attempt.stop:
+            stop = job.attempt.stop
+            text = stop.reason.value + (f" ({stop.by})" if stop.by else "")
+        elif job.attempt is not None:
+            places = {host.machine for r in job.attempt.placement for host in r.hosts}
+            text = f"attempt {job.attempt.number} on {', '.join(sorted(places)[:4])}"
+            text += f" and {len(places) - 4} more" if len(places) > 4 else ""
+        self.tell(what=state_of(job), text=text, job=job)
+
+
+def _standing(machine: Machine) -> tuple[object, ...]:
+    """What the scheduler sees of a machine."""
+    return (
+        machine.phase,
+        machine.resources,
+        machine.labels,
+        machine.hostname,
+        machine.cordoned,
+        machine.draining,
+        machine.bad_devices,
+    )
