@@ -71,7 +71,7 @@ class _Scan:
     def statements(self) -> dict[Path, int]:
         """Read to the end."""
         table: Path = ()
-        while self._after_newlines() != "end":
+        while self._after_newlines():
             if self._peek() == "[":
                 table = self._header()
             else:
@@ -162,8 +162,7 @@ class _Scan:
         return self._tokens[self._place - 1]
 
     def _after_newlines(self) -> str:
-        """Step over line ends; the token there, or `end` after the last one."""
+        """Step over line ends; the token there, or nothing after the last one."""
         while self._tokens[self._place][0] == "newline":
             self._place += 1
-        kind, word, _ = self._tokens[self._place]
-        return kind if kind == "end" else word
+        return self._peek()

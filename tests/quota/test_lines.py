@@ -61,6 +61,16 @@ def test_the_text_of_this_test_is_toml() -> None:
     assert tomllib.loads(TEXT)["list"] == [{"k": 1}, {"sub": {"k": "\\"}}]
 
 
+def test_no_key_ends_the_scan() -> None:
+    """Whatever a key is called, the keys below it have their lines too."""
+    assert locate("end = 1\nnewline = 2\n[word]\ntext = 3\n") == {
+        ("end",): 1,
+        ("newline",): 2,
+        ("word",): 3,
+        ("word", "text"): 4,
+    }
+
+
 def test_an_unknown_path_has_the_line_of_its_nearest_ancestor() -> None:
     """What is missing is told at the table that lacks it, else at line 1."""
     lines = locate(TEXT)
