@@ -1,0 +1,30 @@
+"""The user's side: the Python API over a bucket. It knows no service, no agent and no machine."""
+
+from bastion.client.client import Client
+from bastion.client.handle import LaunchHandle
+from bastion.client.log import Chunk, Wanted
+from bastion.client.views import (
+    EventView,
+    JobView,
+    LaunchStatus,
+    MachineView,
+    PoolsView,
+    ProjectView,
+    StatusView,
+    Why,
+)
+
+__all__ = [
+    "Chunk",
+    "Client",
+    "EventView",
+    "JobView",
+    "LaunchHandle",
+    "LaunchStatus",
+    "MachineView",
+    "PoolsView",
+    "ProjectView",
+    "StatusView",
+    "Wanted",
+    "Why",
+]

@@ -1,0 +1,622 @@
+"""
+`Client`: everything the command line does, typed, with the same names and the same errors.
+
+It needs the bucket and nothing else. Reading goes on while the bastion is down, and every view says
+as of when it is true. Changes go through the inbox and are answered by the bastion.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bastion.client.handle import LaunchHandle
+from bastion.client.inbox import Asked, Inbox
+from bastion.client.log import Chunk, JobLog, Wanted
+from bastion.client.published import Published
+from bastion.client.search import find, find_all
+from bastion.client.submit import check_types, known_types, resolve_project, with_instance_types
+from bastion.client.ulid import Ulids, keyed
+from bastion.client.views import (
+    EventView,
+    JobView,
+    PoolsView,
+    StatusView,
+    Why,
+)
+from bastion.clock import Clock, SystemClock
+from bastion.errors import (
+    ConflictError,
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    StoreError,
+    TimedOutError,
+)
+from bastion.records import layout
+from bastion.records.request import (
+    Answer,
+    Body,
+    FollowRequest,
+    JobsRequest,
+    LaunchRequest,
+    UpdateRequest,
+)
+from bastion.spec import Launch, check_name
+from bastion.store.open import open_store
+from bastion.store.port import ObjectStore
+from quota.amounts import Amounts
+from quota.config import parse
+from quota.errors import QuotaError
+from quota.tree import Quota
+
+if TYPE_CHECKING:
+    from bastion.client.code import Sent
+    from bundler.progress import Report
+
+LOCAL_POLL_S = 0.02
+CLOUD_POLL_S = 1.0
+"""Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
+ANSWER_TIMEOUT_S = 60.0
+"""Twelve turns of an idle bastion on a cloud store (5 s each)."""
+_FOLLOW_S = 45.0
+"""Between two notes that someone follows: each holds for 60 s."""
+_MAX_TURNS = 20
+"""How often a launch of one idempotency key may be refused and submitted again."""
+
+
+class Client:
+    """
+    A user's side of one bastion.
+
+    Args:
+        root: URL of its folder or bucket, as `bastion serve --root` has it.
+        user: Who asks; None: the name this process's user has in the operating system.
+        project: What launches are charged to that name no project themselves.
+        store: An open store, in place of the one `root` names.
+        clock: Waiting and names; the machine's own by default.
+
+    Raises:
+        SpecError: The URL, the user or the project is malformed.
+        StoreRefusedError: There can be no store at that place.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        user: str | None = None,
+        project: str | None = None,
+        store: ObjectStore | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.root = root
+        self.user = user or _login_name()
+        self.project = project or ""
+        problems = check_name("user", self.user)
+        problems += check_name("project", self.project) if self.project else []
+        if problems:
+            raise SpecError(*problems)
+        self.clock = clock or SystemClock()
+        self.store = open_store(root) if store is None else store
+        self.is_local = root.startswith(("file:", "memory:"))
+        self.poll_s = LOCAL_POLL_S if self.is_local else CLOUD_POLL_S
+        self._inbox = Inbox(self.store, self.clock, poll_s=self.poll_s)
+        self._published = Published(self.store, self.clock.wall)
+        self._ulids = Ulids(self.clock.wall)
+
+    # Submit
+
+    def launch(
+        self,
+        launch: Launch | str | Path,
+        *,
+        idempotency_key: str = "",
+        report: Report | None = None,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> LaunchHandle:
+        """
+        Submit a launch, or the TOML file at a path, and wait until the bastion has taken it.
+
+        With an `idempotency_key`, submitting again within 30 days gives the jobs of the first
+        time, whatever became of them; a refusal does not use the key up.
+
+        Raises:
+            SpecError: It is wrong: every problem.
+            RefusedError: The bastion said no, and why.
+            TimedOutError: No answer yet; the request is in the inbox and will be taken.
+            BastionError: Its code could not be bundled.
+            StoreError: The bucket is out of reach.
+        """
+        checked = self.checked(launch)
+        if checked.code is not None:
+            sent = self.send_code(checked.code, report=report)
+            checked = dataclasses.replace(checked, code=sent.ref)
+        body = LaunchRequest(launch=checked, idempotency_key=idempotency_key)
+        if idempotency_key:
+            answer = self._launch_keyed(checked.project, body, timeout_s=timeout_s)
+        else:
+            answer = self._ask(checked.project, "launch", body, timeout_s=timeout_s)
+        return LaunchHandle(self, launch=answer.launch, project=checked.project, jobs=answer.jobs)
+
+    def checked(self, launch: Launch | str | Path) -> Launch:
+        """
+        `launch` as it would be sent, code apart: project resolved, instance types looked up.
+
+        Raises:
+            SpecError: It is wrong: every problem.
+            StoreError: The bucket is out of reach.
+        """
+        if not isinstance(launch, Launch):
+            from bastion.client.specfile import read_launch
+
+            launch = read_launch(Path(launch))
+        launch = with_instance_types(launch)
+        quota = self._quota_or_none()
+        project = resolve_project(quota, self.user, launch.project or self.project)
+        known = known_types(quota, ())
+        if not all(set(job.per_replica.types()) <= known for job in launch.jobs):
+            check_types(launch, known_types(quota, self._machine_resources()))
+        return dataclasses.replace(launch, project=project)
+
+    def bundle(self, path: str | Path) -> Sent:
+        """
+        Bundle the folder at `path` and see that the bucket has it.
+
+        Raises:
+            SpecError: The folder cannot be bundled as it is.
+            BastionError: It kept changing, or is refused.
+            StoreError: The bucket is out of reach.
+        """
+        from bundler.code import LocalDir
+
+        return self.send_code(LocalDir(str(path)))
+
+    def send_code(self, code: object, *, report: Report | None = None) -> Sent:
+        """
+        The exact reference to `code`, which is sent, resolved or built where that is needed.
+
+        Raises:
+            SpecError: What was written is wrong.
+            BastionError: It could not be bundled, resolved or built.
+            StoreError: The bucket is out of reach.
+        """
+        from bastion.client.code import settle
+        from bundler.progress import unreported
+
+        return settle(code, self.store, start=Path.cwd(), report=report or unreported)
+
+    # See
+
+    def jobs(
+        self,
+        *,
+        project: str = "",
+        user: str = "",
+        states: Sequence[str] = (),
+        finished: int = 0,
+    ) -> tuple[JobView, ...]:
+        """
+        Active jobs, running first, then in the order of the queue.
+
+        Args:
+            project: Only of this project.
+            user: Only of this user.
+            states: Only in one of these states.
+            finished: How many finished jobs to add, the newest of each project.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        rows: Iterable[JobView] = self._published.queue()
+        if finished:
+            places = (project,) if project else self._published.projects()
+            ended = [
+                job for place in places for job in self._published.finished(place, limit=finished)
+            ]
+            ended.sort(key=lambda job: job.ended_at or 0.0, reverse=True)
+            known = {job.id for job in ended}
+            rows = [*(row for row in rows if row.id not in known), *ended[:finished]]
+        return tuple(
+            row
+            for row in rows
+            if project in ("", row.project)
+            and user in ("", row.user)
+            and (not states or row.state in states)
+        )
+
+    def job(self, name: str, *, project: str = "") -> JobView:
+        """
+        One job, by id, by the unique beginning of its id, or by name (then the newest).
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        return find(self._published, name, project=project)
+
+    def why(self, name: str, *, project: str = "") -> Why:
+        """
+        Why a job is in its state, in words and numbers, and what would change it.
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        job = self.job(name, project=project)
+        text = job.text or f"{job.state}; the next cycle of the scheduler will say more"
+        return Why(
+            job=job.id,
+            state=job.state,
+            text=text,
+            reason=job.reason,
+            estimated_at=job.estimated_at,
+            as_of=job.as_of,
+        )
+
+    def events(self, name: str = "", *, project: str = "") -> tuple[EventView, ...]:
+        """
+        What happened to a job, oldest first; to all jobs when `name` is empty.
+
+        Raises:
+            NotFoundError: There is no such job.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        if not name:
+            return tuple(self._published.events())
+        job = self.job(name, project=project)
+        return tuple(self._published.events(job=job.id, since=job.submitted_at - 1.0))
+
+    def pool(self) -> PoolsView:
+        """
+        Every machine: what it has, what is free, which jobs are on it.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        return self._published.pools()
+
+    def status(self) -> StatusView:
+        """
+        The bastion: who leads, for how long, which quota is in force, what is wrong.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        return self._published.status()
+
+    def logs(
+        self, name: str, wanted: Wanted | None = None, *, follow: bool = False, project: str = ""
+    ) -> Iterator[Chunk]:
+        """
+        What a job's processes printed, byte for byte.
+
+        Args:
+            name: The job.
+            wanted: Which part; None: all of its newest attempt.
+            follow: Go on until the job has ended.
+            project: Only look for the job in this project.
+
+        Raises:
+            NotFoundError: There is no such job, or bytes of its log are missing.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        job = self.job(name, project=project)
+        log = JobLog(self.store, job.project, job.id)
+        chosen = wanted or Wanted()
+        if job.has_ended or not follow:
+            return log.read(chosen)
+        ended = _Following(self, job)
+        return log.follow(chosen, self.clock, poll_s=5 * self.poll_s, has_ended=ended)
+
+    def wait(
+        self, names: Sequence[str], *, timeout_s: float | None = None, project: str = ""
+    ) -> tuple[JobView, ...]:
+        """
+        The jobs named, once every one of them has ended.
+
+        Raises:
+            NotFoundError: One of them does not exist.
+            SpecError: A name stands for several jobs.
+            TimedOutError: One still goes on after `timeout_s`.
+            StoreRefusedError: The store said no for good.
+        """
+        jobs = [each for name in names for each in self.all_named(name, project=project)]
+        return self.wait_for({job.id: job.project for job in jobs}, timeout_s=timeout_s)
+
+    # Change
+
+    def cancel(self, *names: str, project: str = "") -> tuple[str, ...]:
+        """
+        Ask that jobs end, all of a launch's when a launch is named; the ids of the jobs.
+
+        Raises:
+            NotFoundError: There is no such job.
+            SpecError: A name stands for several jobs.
+            RefusedError: The bastion said no, and why.
+            TimedOutError: No answer yet; the request is in the inbox and will be taken.
+            StoreError: Out of reach.
+        """
+        return self._change("cancel", names, project)
+
+    def hold(self, *names: str, project: str = "") -> tuple[str, ...]:
+        """
+        Keep waiting jobs from starting until released; raises what `cancel` raises.
+
+        Raises:
+            BastionError: As `cancel`.
+        """
+        return self._change("hold", names, project)
+
+    def release(self, *names: str, project: str = "") -> tuple[str, ...]:
+        """
+        Let held jobs start again; raises what `cancel` raises.
+
+        Raises:
+            BastionError: As `cancel`.
+        """
+        return self._change("release", names, project)
+
+    def prioritize(self, *names: str, priority: int, project: str = "") -> tuple[str, ...]:
+        """
+        Give jobs another priority, 1 (highest) to 5; raises what `cancel` raises.
+
+        Raises:
+            BastionError: As `cancel`; SpecError also for a priority that is none.
+        """
+        if not 1 <= priority <= 5:
+            raise SpecError(f"priority: {priority} is not allowed; 1 (highest) to 5")
+        return self._change("update", names, project, priority=priority)
+
+    # Quota
+
+    def quota(self) -> Quota:
+        """
+        The quota file as it lies in the bucket now.
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It is wrong: every problem, with its line.
+            StoreError: Out of reach.
+        """
+        return parsed_quota(self.quota_text())
+
+    def quota_text(self) -> str:
+        """
+        The text of the quota file.
+
+        Raises:
+            NotFoundError: There is none.
+            StoreError: Out of reach.
+        """
+        found = self.store.read(layout.QUOTA)
+        assert found is not None
+        return found.data.decode(errors="replace")
+
+    def apply_quota(self, text: str) -> Quota:
+        """
+        Put `text` in force as the quota file, once it is checked.
+
+        Raises:
+            SpecError: It is wrong: every problem, with its line; nothing was written.
+            ConflictError: Someone else changed the file meanwhile; nothing was written.
+            StoreError: Out of reach, or in doubt.
+        """
+        quota = parsed_quota(text)
+        try:
+            standing = self.store.read(layout.QUOTA)
+        except NotFoundError:
+            self.store.create(layout.QUOTA, text.encode())
+            return quota
+        assert standing is not None
+        if standing.data != text.encode():
+            self.store.swap(layout.QUOTA, text.encode(), if_version=standing.version)
+        return quota
+
+    # For handles and the command line
+
+    def all_named(self, name: str, *, project: str = "") -> tuple[JobView, ...]:
+        """
+        The jobs of the launch that `name` is the id of, else the one job it names.
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        return find_all(self._published, name, project=project)
+
+    def look(self, jobs: dict[str, str]) -> dict[str, JobView | None]:
+        """
+        What is known now of jobs by id, each with its project; None while nothing is published.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        try:
+            rows = {row.id: row for row in self._published.queue() if row.id in jobs}
+        except NotFoundError:
+            rows = {}
+        return {job: self._latest(job, place, rows.get(job)) for job, place in jobs.items()}
+
+    def wait_for(
+        self, jobs: dict[str, str], *, timeout_s: float | None = None
+    ) -> tuple[JobView, ...]:
+        """
+        Jobs by id, each with its project, once every one of them has ended.
+
+        Raises:
+            TimedOutError: One still goes on after `timeout_s`.
+            StoreRefusedError: The store said no for good.
+        """
+        until = None if timeout_s is None else self.clock.monotonic() + timeout_s
+        ended: dict[str, JobView] = {}
+        pause_s = min(self.poll_s, 0.005)
+        while True:
+            waiting = {job: place for job, place in jobs.items() if job not in ended}
+            ended |= self._ended(waiting)
+            if len(ended) == len(jobs):
+                return tuple(ended[job] for job in jobs)
+            if until is not None and self.clock.monotonic() >= until:
+                left = [job for job in jobs if job not in ended]
+                raise TimedOutError(
+                    f"{len(left)} of {len(jobs)} jobs still go on after {timeout_s:g}s: "
+                    f"{', '.join(left[:5])}",
+                    hint="nothing was stopped; wait again, or bastion why JOB",
+                )
+            self.clock.sleep(pause_s)
+            pause_s = min(self.poll_s, pause_s * 1.5)
+
+    def note_following(self, job: JobView) -> None:
+        """Tell the bastion that someone reads this job's log now; best effort, never an error."""
+        asked = self._asked(job.project, "follow")
+        try:
+            self._inbox.post(asked, FollowRequest(targets=(job.id,)))
+        except StoreError:
+            return
+
+    def result_of(self, project: str, job: str) -> JobView | None:
+        """
+        The final record of a job, or None while it has none.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        return self._published.result(project, job)
+
+    def _ended(self, jobs: dict[str, str]) -> dict[str, JobView]:
+        try:
+            found = self.look(jobs)
+        except StoreError as error:
+            from bastion.errors import StoreRefusedError
+
+            if isinstance(error, StoreRefusedError):
+                raise
+            return {}
+        return {job: view for job, view in found.items() if view is not None and view.has_ended}
+
+    def _latest(self, job: str, project: str, row: JobView | None) -> JobView | None:
+        if row is not None and row.phase not in ("draining", "done"):
+            return row
+        return self._published.result(project, job) or row
+
+    def _change(
+        self, verb: str, names: Sequence[str], project: str, *, priority: int | None = None
+    ) -> tuple[str, ...]:
+        by_project: dict[str, list[str]] = {}
+        for name in names:
+            for job in self.all_named(name, project=project):
+                by_project.setdefault(job.project, []).append(job.id)
+        for place, ids in by_project.items():
+            targets = tuple(ids)
+            body: Body = (
+                JobsRequest(targets=targets)
+                if priority is None
+                else UpdateRequest(targets=targets, priority=priority)
+            )
+            self._ask(place, verb, body, timeout_s=ANSWER_TIMEOUT_S)
+        return tuple(job for ids in by_project.values() for job in ids)
+
+    def _asked(self, project: str, verb: str, ulid: str = "") -> Asked:
+        return Asked(project=project, user=self.user, ulid=ulid or self._ulids.new(), verb=verb)
+
+    def _ask(self, project: str, verb: str, body: Body, *, timeout_s: float) -> Answer:
+        asked = self._asked(project, verb)
+        self._inbox.post(asked, body)
+        return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
+
+    def _launch_keyed(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
+        """The answer to the launch that first had this key, which may be this one."""
+        for turn in range(_MAX_TURNS):
+            ulids = keyed(
+                self.user,
+                project,
+                body.idempotency_key,
+                turn=turn,
+                now=self.clock.wall(),
+            )
+            requests = [self._asked(project, "launch", ulid) for ulid in ulids]
+            earlier = next(filter(None, map(self._inbox.answer, requests)), None)
+            if earlier is not None and earlier.accepted:
+                return earlier
+            if earlier is None:
+                waiting = next(filter(self._inbox.is_waiting, requests[1:3]), None)
+                if waiting is None:
+                    waiting = requests[0]
+                    self._inbox.post(waiting, body)
+                return _accepted(self._inbox.wait(waiting, timeout_s=timeout_s))
+        raise ConflictError(
+            f"idempotency_key {body.idempotency_key!r} was refused {_MAX_TURNS} times",
+            hint="choose another key",
+        )
+
+    def _quota_or_none(self) -> Quota | None:
+        try:
+            return self.quota()
+        except (NotFoundError, SpecError):
+            return None
+
+    def _machine_resources(self) -> Iterator[Amounts]:
+        try:
+            yield from (machine.resources for machine in self.pool().machines)
+        except NotFoundError:
+            return
+
+
+class _Following:
+    """Whether a followed job has ended; tells the bastion now and then that someone follows."""
+
+    def __init__(self, client: Client, job: JobView) -> None:
+        self._client = client
+        self._job = job
+        self._told_at = float("-inf")
+
+    def __call__(self) -> bool:
+        now = self._client.clock.monotonic()
+        if not self._client.is_local and now - self._told_at > _FOLLOW_S:
+            self._told_at = now
+            self._client.note_following(self._job)
+        try:
+            return self._client.result_of(self._job.project, self._job.id) is not None
+        except StoreError:
+            return False
+
+
+def parsed_quota(text: str) -> Quota:
+    """
+    The quota that `text` describes.
+
+    Raises:
+        SpecError: It is wrong: every problem, with its line.
+    """
+    try:
+        return parse(text)
+    except QuotaError as error:
+        raise SpecError(*map(str, error.problems), hint="docs/reference/quota-file.md") from error
+
+
+def _accepted(answer: Answer) -> Answer:
+    if answer.accepted:
+        return answer
+    raise RefusedError("; ".join(answer.problems) or f"the bastion refused to {answer.verb}")
+
+
+def _login_name() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise SpecError(
+            "user: this process's user has no name in the operating system",
+            hint="name yourself: Client(root, user=...) or --user_id=USER",
+        ) from None

@@ -1,0 +1,104 @@
+"""
+Code on its way into the bucket: what the user wrote becomes one exact reference.
+
+A folder is bundled and sent, a branch becomes a commit, an image is built and pushed; a reference
+that is exact already stays as it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
+from bastion.records import layout
+from bastion.spec.code import BundleRef, Code, GitRef, ImageRef
+from bastion.store.port import ObjectStore
+from bastion.value import value
+from bundler.code import Image, LocalDir
+from bundler.errors import BundleError, InvalidCodeError
+from bundler.progress import Report, unreported
+from bundler.upload import Bundle, bundle
+
+
+class BundleStore:
+    """The part of the bucket that holds bundles, as the bundler wants it."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def read(self, key: str) -> bytes | None:
+        """The bytes at `key`; None when there is nothing."""
+        try:
+            found = self._store.read(layout.BUNDLES + key)
+        except NotFoundError:
+            return None
+        return None if found is None else found.data
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write `data` where nothing may be yet; False when something is there already."""
+        try:
+            self._store.create(layout.BUNDLES + key, data)
+        except ConflictError:
+            return False
+        return True
+
+    def exists(self, key: str) -> bool:
+        """Whether there is an object at `key`."""
+        name = layout.BUNDLES + key
+        return any(entry.key == name for entry in self._store.list(name, limit=1))
+
+
+@value
+class Sent:
+    """Code that is in the bucket, or has an exact name elsewhere."""
+
+    ref: Code
+    size_bytes: int = 0
+    """What its files weigh; 0 when nothing was bundled."""
+    sent_bytes: int = 0
+    """What had to be sent now."""
+    warnings: tuple[str, ...] = ()
+
+
+def settle(code: object, store: ObjectStore, *, start: Path, report: Report = unreported) -> Sent:
+    """
+    The exact reference to `code`, which is sent, resolved or built where that is needed.
+
+    Args:
+        code: What a launch holds: `LocalDir`, `GitRepo`, `Image`, `DockerBuild`, or a reference.
+        store: The bucket.
+        start: Where a root is looked for from.
+        report: Told how far it has come.
+
+    Raises:
+        SpecError: What was written is wrong.
+        BastionError: It could not be bundled, resolved or built.
+        StoreError: The bucket is out of reach.
+    """
+    try:
+        return _settled(code, store, start=start, report=report)
+    except InvalidCodeError as error:
+        raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from error
+    except BundleError as error:
+        raise BastionError(f"code: {error.message}", hint=error.hint) from error
+
+
+def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -> Sent:
+    match code:
+        case BundleRef() | GitRef() | ImageRef():
+            return Sent(ref=code)
+        case LocalDir():
+            made: Bundle = bundle(code, BundleStore(store), start=start, report=report)
+            return Sent(
+                ref=BundleRef(digest=made.digest),
+                size_bytes=made.size_bytes,
+                sent_bytes=made.sent_bytes,
+                warnings=made.warnings,
+            )
+        case Image():
+            return Sent(ref=ImageRef(ref=code.ref))
+        case _:
+            raise SpecError(
+                f"code: {type(code).__name__} is not known; allowed: LocalDir, GitRepo, Image, "
+                "DockerBuild"
+            )

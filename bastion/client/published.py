@@ -1,0 +1,246 @@
+"""
+What the bastion published, read: views, final records, events, and root where views lag behind.
+
+Nothing here needs the bastion to run. A view is read again only when its version changed. Text is
+read with the standard library: a list of ten thousand jobs must not wait for a validator.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bastion.client.views import (
+    EventView,
+    JobView,
+    MachineView,
+    PoolsView,
+    StatusView,
+    event_of,
+    job_of_result,
+    job_of_row,
+    machine_of_row,
+    name_of,
+    status_of,
+)
+from bastion.errors import NotFoundError, RecordError
+from bastion.job import JobRecord, state_of
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.request import Result
+from bastion.store.port import Entry, ObjectStore, Version
+
+_PAGE = 1000
+_GZIP = b"\x1f\x8b"
+"""What compressed bytes begin with (RFC 1952); JSON never does."""
+_MARGIN_S = 60.0
+"""Events are sealed after they happen; a segment this much older than a job holds none of it."""
+
+
+class Published:
+    """
+    The reading side of one bucket.
+
+    Args:
+        store: The bucket.
+        wall: This machine's clock, only to say how old something looks.
+    """
+
+    def __init__(self, store: ObjectStore, wall: Callable[[], float]) -> None:
+        self._store = store
+        self._wall = wall
+        self._known: dict[str, tuple[Version, Any]] = {}
+        self._rows: tuple[object, tuple[JobView, ...]] = (None, ())
+
+    def queue(self) -> tuple[JobView, ...]:
+        """
+        All active jobs as last published: running first, then in the order of the queue.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        view = self._view("queue")
+        if self._rows[0] is not view:
+            rows = tuple(job_of_row(row, as_of=view["now"]) for row in view["jobs"])
+            self._rows = (view, rows)
+        return self._rows[1]
+
+    def queue_as_of(self) -> float:
+        """When the queue was published, in the store's seconds."""
+        return float(self._view("queue")["now"])
+
+    def pools(self) -> PoolsView:
+        """
+        Machines and pools as last published.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        view = self._view("pool")
+        machines: tuple[MachineView, ...] = tuple(map(machine_of_row, view.get("machines", ())))
+        return PoolsView(as_of=view["now"], machines=machines, pools=tuple(view.get("pools") or ()))
+
+    def status(self) -> StatusView:
+        """
+        The bastion as it last described itself.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        return status_of(self._view("status"), wall=self._wall())
+
+    def result(self, project: str, job: str) -> JobView | None:
+        """The final record of a job, or None while it has none."""
+        key = layout.result(project, job)
+        data = self._bytes(key)
+        return None if data is None else job_of_result(decode(Result, data, key=key))
+
+    def result_record(self, project: str, job: str) -> Result | None:
+        """The same as it is stored, with every attempt."""
+        key = layout.result(project, job)
+        data = self._bytes(key)
+        return None if data is None else decode(Result, data, key=key)
+
+    def record(self, job: str) -> JobRecord | None:
+        """An active job as root has it: the truth, and younger than any view."""
+        root = self._json(layout.ROOT)
+        row = None if root is None else root.get("jobs", {}).get(job)
+        return None if row is None else decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
+
+    def active(self, job: str) -> JobView | None:
+        """An active job from root, for the moment until a view shows it."""
+        found = self.record(job)
+        return None if found is None else _job_of_record(found)
+
+    def finished(self, project: str, *, limit: int) -> tuple[JobView, ...]:
+        """The newest `limit` finished jobs of a project, newest first."""
+        entries = sorted(
+            self._every(layout.results_of(project)), key=lambda entry: entry.modified_at
+        )
+        ids = (entry.key.split("/")[2] for entry in reversed(entries[-limit:]))
+        found = (self.result(project, job) for job in ids)
+        return tuple(job for job in found if job is not None)
+
+    def finished_like(self, project: str, text: str) -> tuple[tuple[str, float], ...]:
+        """(id, ended) of the finished jobs of a project whose id begins with `text`."""
+        entries = self._every(layout.results_of(project) + text)
+        return tuple((entry.key.split("/")[2], entry.modified_at) for entry in entries)
+
+    def projects(self) -> tuple[str, ...]:
+        """Every project that ever finished a job, one cheap list each."""
+        found: list[str] = []
+        after = ""
+        while page := self._store.list(layout.RESULTS, start_after=after, limit=1):
+            project = page[0].key.split("/")[1]
+            found.append(project)
+            after = layout.after(layout.results_of(project))
+        return tuple(found)
+
+    def events(self, *, job: str = "", since: float = 0.0) -> Iterator[EventView]:
+        """
+        What happened, in order: sealed segments, then what root has not sealed yet.
+
+        Args:
+            job: Only of this job; empty: of all.
+            since: Not before, in the store's seconds.
+        """
+        last = -1
+        for entry in self._every(layout.EVENTS):
+            if entry.modified_at + _MARGIN_S < since:
+                continue
+            for event in self._segment(entry.key, job=job, since=since):
+                last = event.number
+                yield event
+        root = self._json(layout.ROOT) or {}
+        unsealed = [line for part in root.get("sealed", ()) for line in part["events"]]
+        for event in map(event_of, (*unsealed, *root.get("events", ()))):
+            if event.number > last and (not job or event.job == job) and event.at >= since:
+                yield event
+
+    def _segment(self, key: str, *, job: str, since: float) -> Iterator[EventView]:
+        needle = f'"{job}"'.encode() if job else b""
+        for line in (self._bytes(key) or b"").splitlines():
+            if needle in line:
+                event = event_of(json.loads(line))
+                if (not job or event.job == job) and event.at >= since:
+                    yield event
+
+    def _every(self, prefix: str) -> Iterator[Entry]:
+        after = ""
+        while page := self._store.list(prefix, start_after=after, limit=_PAGE):
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1].key
+
+    def _view(self, name: str) -> Any:
+        found = self._json(layout.view(name))
+        if found is None:
+            raise NotFoundError(
+                "no bastion has published anything here yet",
+                hint="start one: bastion serve --root=URL",
+            )
+        if found.get("schema") != 1:
+            raise RecordError(
+                f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
+                hint="upgrade: pip install --upgrade bastion-orchestrator",
+            )
+        return found
+
+    def _json(self, key: str) -> Any:
+        """The object at `key`, parsed, unless it is known already; None when there is none."""
+        version, known = self._known.get(key, (None, None))
+        try:
+            found = self._store.read(key, unless=version)
+        except NotFoundError:
+            return None
+        if found is not None:
+            try:
+                known = json.loads(_plain(found.data))
+            except ValueError as error:
+                raise RecordError(f"{key}: not JSON, {error}") from error
+            self._known[key] = (found.version, known)
+        return known
+
+    def _bytes(self, key: str) -> bytes | None:
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return None
+        return None if found is None else _plain(found.data)
+
+
+def _plain(data: bytes) -> bytes:
+    return gzip.decompress(data) if data.startswith(_GZIP) else data
+
+
+def _job_of_record(job: JobRecord) -> JobView:
+    attempt = job.attempt
+    hosts = (place.machine for _, _, place, _ in attempt.each_host()) if attempt else ()
+    return JobView(
+        id=job.id,
+        name=job.name or name_of(job.id),
+        project=job.project,
+        user=job.user,
+        launch=job.launch,
+        state=state_of(job),
+        phase=job.phase.value,
+        job_class=attempt.job_class.value if attempt and job.is_admitted else "",
+        priority=job.request.priority,
+        units=job.request.units,
+        replicas=job.request.replicas,
+        submitted_at=job.submitted_at,
+        started_at=attempt.started_at if attempt else None,
+        ended_at=job.ended_at,
+        attempt=job.attempts,
+        preemptions=job.preemptions,
+        machines=tuple(dict.fromkeys(hosts)),
+        text=job.outcome.text if job.outcome else "",
+        code=job.outcome.code if job.outcome else None,
+        as_of=job.submitted_at,
+    )

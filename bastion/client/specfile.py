@@ -1,0 +1,136 @@
+"""
+A launch as a TOML file: the same names as the Python values, every problem at once with its path.
+
+    name = "experiment"
+    [code]
+    type = "local"
+    [[jobs]]
+    name = "trainer"
+    replicas = 3
+    [[jobs.processes]]
+    command = ["python3", "train.py"]
+    resources = { h100 = 2, memory = "64GiB" }
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from bastion.errors import NotFoundError, SpecError
+from bastion.records.codec import problems
+from bastion.spec import BundleRef, Job, Launch, Process, Where
+from bundler.code import DockerBuild, GitRepo, Image, LocalDir
+from bundler.errors import InvalidCodeError
+
+CODE_TYPES: Mapping[str, type[Any]] = {
+    "local": LocalDir,
+    "git": GitRepo,
+    "image": Image,
+    "docker": DockerBuild,
+    "bundle": BundleRef,
+}
+"""What `[code] type = ...` may say, and the value its other keys make."""
+
+
+def read_launch(path: Path) -> Launch:
+    """
+    The launch that the file at `path` describes.
+
+    Raises:
+        NotFoundError: There is no such file.
+        SpecError: It cannot be read, is not TOML, or is wrong: every problem.
+    """
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        raise NotFoundError(f"no file {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: cannot be read as text: {error}") from None
+    return parse_launch(text, source=str(path))
+
+
+def parse_launch(text: str, *, source: str) -> Launch:
+    """
+    The launch that `text` describes; `source` is what errors call it.
+
+    Raises:
+        SpecError: It is not TOML, or is wrong: every problem.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{source}: not TOML, {error}") from None
+    found: list[str] = []
+    code: object = None
+    try:
+        code = _code(table.pop("code", None))
+    except SpecError as error:
+        found.extend(error.problems)
+    try:
+        launch: Launch = _adapter().validate_python(table)
+    except ValidationError as error:
+        found.extend(map(_with_nearest, problems(error)))
+    if found:
+        raise SpecError(*(f"{source}: {problem}" for problem in found))
+    return dataclasses.replace(launch, code=code)  # type: ignore[arg-type]  # settled when sent
+
+
+@cache
+def _adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(Launch)
+
+
+def _code(table: object) -> object:
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise SpecError(f"code: {table!r} is not a table; allowed: [code] with a type")
+    options = dict(table)
+    kind = options.pop("type", "local")
+    made = CODE_TYPES.get(str(kind))
+    if made is None:
+        raise SpecError(f"code.type: {kind!r} is not known; allowed: {', '.join(CODE_TYPES)}")
+    names = {field.name for field in dataclasses.fields(made)}
+    unknown = [
+        f"code.{name}: unknown field{_nearest(name, names)}" for name in options.keys() - names
+    ]
+    if unknown:
+        raise SpecError(*unknown)
+    try:
+        return made(**options)
+    except InvalidCodeError as error:
+        raise SpecError(*(f"code.{problem}" for problem in error.problems)) from None
+    except TypeError:
+        missing = sorted(_required(made) - options.keys())
+        raise SpecError(*(f"code.{name}: missing" for name in missing)) from None
+
+
+def _required(kind: type[Any]) -> set[str]:
+    return {
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+
+
+def _with_nearest(problem: str) -> str:
+    path, colon, text = problem.partition(": ")
+    if text != "unknown field":
+        return problem
+    names = {
+        field.name for kind in (Launch, Job, Process, Where) for field in dataclasses.fields(kind)
+    }
+    return f"{path}{colon}{text}{_nearest(path.rpartition('.')[2], names)}"
+
+
+def _nearest(name: str, names: set[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(names), n=1)
+    return f", nearest is {near[0]}" if near else ""

@@ -1,0 +1,313 @@
+"""
+What the client answers with: frozen views of what the bastion published.
+
+A view says as of when it is true (`as_of`, the store's seconds). Fields a newer bastion adds are
+ignored here: reading must go on while the bastion is being upgraded. Names are those of the JSON
+that `-o json` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from bastion.records.request import Result
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+ENDED = frozenset(
+    {
+        "succeeded",
+        "failed",
+        "cancelled",
+        "timed_out",
+        "out_of_memory",
+        "setup_failed",
+        "lost",
+    }
+)
+"""The states that no job leaves."""
+
+_SUFFIX = 11
+"""A job's id is its name, a dash and ten characters."""
+
+
+@value
+class JobView:
+    """One job, active or finished."""
+
+    id: str
+    name: str
+    project: str
+    user: str
+    launch: str
+    state: str
+    """One word: queued, held, preempted, starting, running, stopping, draining, or its outcome."""
+    phase: str = "done"
+    job_class: str = ""
+    """guaranteed or borrowed while admitted, else empty."""
+    priority: int = 3
+    units: Amounts = NOTHING
+    """What all its replicas ask for together."""
+    replicas: int = 1
+    submitted_at: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
+    attempt: int = 0
+    preemptions: int = 0
+    machines: tuple[str, ...] = ()
+    text: str = ""
+    """The reason for its state, in words."""
+    reason: Mapping[str, object] = field(default_factory=dict)
+    """The same as numbers and names; `kind` says which."""
+    estimated_at: float | None = None
+    """When it will probably start."""
+    code: int | None = None
+    """The exit code that decided its outcome; negative for a signal."""
+    as_of: float = 0.0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its state is final."""
+        return self.state in ENDED
+
+
+@value
+class MachineView:
+    """One machine."""
+
+    name: str
+    pool: str
+    phase: str
+    resources: Amounts = NOTHING
+    used: Amounts = NOTHING
+    free: Amounts = NOTHING
+    jobs: tuple[str, ...] = ()
+    cordoned: str = ""
+    tier: int = 0
+    hostname: str = ""
+    heard_at: float = 0.0
+
+
+@value
+class PoolsView:
+    """Every machine, and what the pools say of themselves."""
+
+    as_of: float
+    machines: tuple[MachineView, ...]
+    pools: tuple[Mapping[str, object], ...] = ()
+
+
+@value
+class ProjectView:
+    """What one project may hold and holds."""
+
+    name: str
+    nominal: Amounts = NOTHING
+    usage: Amounts = NOTHING
+    borrowed: Amounts = NOTHING
+    lent: Amounts = NOTHING
+    queued: int = 0
+
+
+@value
+class StatusView:
+    """The bastion itself."""
+
+    as_of: float
+    leader: str = ""
+    host: str = ""
+    pid: int = 0
+    epoch: int = 0
+    seq: int = 0
+    since: float = 0.0
+    version: str = ""
+    poll_s: float = 0.0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Jobs by state."""
+    projects: tuple[ProjectView, ...] = ()
+    quota_version: str = ""
+    quota_problem: str = ""
+    """Why the newest quota file is not in force, or empty."""
+    config_problem: str = ""
+    problems: tuple[str, ...] = ()
+    silent_s: float = 0.0
+    """For how long nothing was published, by this machine's clock; never below 0."""
+
+
+@value
+class EventView:
+    """One thing that happened."""
+
+    number: int
+    at: float
+    job: str
+    project: str
+    what: str
+    text: str = ""
+
+
+@value
+class Why:
+    """Why a job is in its state, and what would change it."""
+
+    job: str
+    state: str
+    text: str
+    reason: Mapping[str, object]
+    estimated_at: float | None
+    as_of: float
+
+
+@value
+class LaunchStatus:
+    """All jobs of one launch."""
+
+    jobs: tuple[JobView, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many jobs are in each state."""
+        made: dict[str, int] = {}
+        for job in self.jobs:
+            made[job.state] = made.get(job.state, 0) + 1
+        return made
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no job of it can change any more."""
+        return all(job.has_ended for job in self.jobs)
+
+
+def name_of(job_id: str) -> str:
+    """The name in a job's id."""
+    return job_id[:-_SUFFIX] if len(job_id) > _SUFFIX else job_id
+
+
+def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
+    """A row of `view/queue.json`."""
+    return JobView(
+        id=row["id"],
+        name=row.get("name") or name_of(row["id"]),
+        project=row["project"],
+        user=row.get("user", ""),
+        launch=row.get("launch", ""),
+        state=row["state"],
+        phase=row.get("phase", ""),
+        job_class=row.get("class") or "",
+        priority=row.get("priority", 3),
+        units=Amounts(row.get("units") or {}),
+        replicas=row.get("replicas", 1),
+        submitted_at=row.get("submitted_at", 0.0),
+        started_at=row.get("started_at"),
+        attempt=row.get("attempt", 0),
+        preemptions=row.get("preemptions", 0),
+        machines=tuple(row.get("machines") or ()),
+        text=row.get("text", ""),
+        reason=row.get("reason") or {},
+        estimated_at=row.get("estimated_at"),
+        as_of=as_of,
+    )
+
+
+def job_of_result(result: Result) -> JobView:
+    """A finished job, from its final record."""
+    last = result.past[-1] if result.past else None
+    machines = dict.fromkeys(name for replica in last.machines for name in replica) if last else ()
+    return JobView(
+        id=result.id,
+        name=result.name or name_of(result.id),
+        project=result.project,
+        user=result.user,
+        launch=result.launch,
+        state=result.outcome,
+        submitted_at=result.submitted_at,
+        started_at=last.started_at if last else None,
+        ended_at=result.ended_at,
+        attempt=result.attempts,
+        preemptions=result.preemptions,
+        replicas=len(last.machines) if last else 1,
+        machines=tuple(machines),
+        text=result.text,
+        code=result.code,
+        as_of=result.ended_at,
+    )
+
+
+def machine_of_row(row: Mapping[str, Any]) -> MachineView:
+    """A row of `view/pool.json`."""
+    return MachineView(
+        name=row["name"],
+        pool=row.get("pool", ""),
+        phase=row.get("phase", ""),
+        resources=Amounts(row.get("resources") or {}),
+        used=Amounts(row.get("used") or {}),
+        free=Amounts(row.get("free") or {}),
+        jobs=tuple(row.get("jobs") or ()),
+        cordoned=row.get("cordoned") or "",
+        tier=row.get("tier", 0),
+        hostname=row.get("hostname", ""),
+        heard_at=row.get("heard_at", 0.0),
+    )
+
+
+def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
+    """`view/status.json`."""
+    quota, config = view.get("quota") or {}, view.get("config") or {}
+    return StatusView(
+        as_of=view["now"],
+        leader=str(view.get("leader") or ""),
+        host=view.get("host", ""),
+        pid=view.get("pid", 0),
+        epoch=view.get("epoch", 0),
+        seq=view.get("seq", 0),
+        since=view.get("since", 0.0),
+        version=view.get("version", ""),
+        poll_s=view.get("poll_s", 0.0),
+        counts=dict(view.get("counts") or {}),
+        projects=tuple(
+            _project_of(name, row) for name, row in sorted((view.get("projects") or {}).items())
+        ),
+        quota_version=quota.get("version") or "",
+        quota_problem=quota.get("problem") or "",
+        config_problem=config.get("problem") or "",
+        problems=tuple(view.get("problems") or ()),
+        silent_s=max(0.0, wall - view["now"]),
+    )
+
+
+def event_of(line: Mapping[str, Any]) -> EventView:
+    """One line of the event log."""
+    return EventView(
+        number=line.get("n", 0),
+        at=line.get("at", 0.0),
+        job=line.get("job", ""),
+        project=line.get("project", ""),
+        what=line.get("what", ""),
+        text=line.get("text", ""),
+    )
+
+
+def _project_of(name: str, row: Mapping[str, Any]) -> ProjectView:
+    return ProjectView(
+        name=name,
+        nominal=Amounts(row.get("nominal") or {}),
+        usage=Amounts(row.get("usage") or {}),
+        borrowed=Amounts(row.get("borrowed") or {}),
+        lent=Amounts(row.get("lent") or {}),
+        queued=row.get("queued", 0),
+    )
+
+
+__all__ = [
+    "ENDED",
+    "EventView",
+    "JobView",
+    "LaunchStatus",
+    "MachineView",
+    "PoolsView",
+    "ProjectView",
+    "StatusView",
+    "Why",
+]
