@@ -1,7 +1,7 @@
 """
 The keeper: one tiny program per machine that holds users' processes and outlives every agent.
 
-    python -m bastion.agent.keeper --home DIR --life N --permit_s T
+    python -m bastion.agent.keeper --home DIR --life N --permit_s T [--cgroups no]
 
 It forks, reads pipes into bounded spools, reaps, kills every descendant before it reports, keeps a
 synced journal, enforces time limits, and stops everything when its permit (T seconds, renewed over
@@ -28,13 +28,15 @@ import time
 
 from bastion.agent import strays
 from bastion.agent.keeper_attempt import boot_time, lost_record
-from bastion.agent.keeper_cgroup import Cgroups
+from bastion.agent.keeper_cgroup import Cgroups, find_places
 from bastion.agent.keeper_journal import Journal, sync_folder
 from bastion.agent.keeper_loop import Loop
 from bastion.agent.keeper_request import file_name
 
 READY = b"ready\n"
 """What it writes to its standard output once it serves."""
+
+_OPTIONS = "--home DIR --life N --permit_s T [--cgroups no]"
 
 _PR_SET_CHILD_SUBREAPER = 36
 """Source: Linux, include/uapi/linux/prctl.h."""
@@ -46,16 +48,17 @@ def main() -> None:
     try:
         home, life = os.path.realpath(said.pop("--home")), int(said.pop("--life"))
         permit_s = float(said.pop("--permit_s"))
+        use_cgroups = {"yes": True, "no": False}[said.pop("--cgroups", "yes")]
         if said or len(sys.argv) % 2 == 0 or not 0 <= permit_s < float("inf"):
             raise ValueError
     except (KeyError, ValueError):
-        sys.exit("usage: python -m bastion.agent.keeper --home DIR --life N --permit_s T")
+        sys.exit(f"usage: python -m bastion.agent.keeper {_OPTIONS}")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    keep(home, life=life, permit_s=permit_s)
+    keep(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups)
 
 
-def keep(home: str, *, life: int, permit_s: float) -> None:
+def keep(home: str, *, life: int, permit_s: float, use_cgroups: bool) -> None:
     """
     Be the keeper of `home` until told to end.
 
@@ -72,7 +75,7 @@ def keep(home: str, *, life: int, permit_s: float) -> None:
     except ValueError as error:
         sys.exit(f"keeper of {home}: {error}")
     sync_folder(folder)
-    cgroups = Cgroups(folder)
+    cgroups = Cgroups(find_places(folder) if use_cgroups else [])
     mark_prefix = f"{home}:"
     end_older_lives(journal, folder=folder, mark_prefix=mark_prefix, cgroups=cgroups)
     loop = Loop(

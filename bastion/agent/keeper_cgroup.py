@@ -1,7 +1,7 @@
 """
 Cgroups, where this machine lets us write them: exact killing and the memory limit.
 
-Everything else of the keeper works without; where no cgroup can be made, `Cgroups.make` returns
+Everything else of the keeper works without: where no cgroup can be made, `Cgroups.make` returns
 None. The unified hierarchy (v2) is preferred; a v1 memory hierarchy beside it serves the memory
 limit. A process gets in by birth: the single-threaded keeper steps in, forks, and steps out again,
 so nothing a user starts can be outside. Standard library only.
@@ -80,17 +80,10 @@ class Cgroup:
 
 
 class Cgroups:
-    """
-    What this keeper may make; found by trying, once.
+    """What this keeper may make, in `places`; without any, it makes none."""
 
-    Args:
-        home: The keeper's home; what an older life of it left in cgroups is found by it.
-    """
-
-    def __init__(self, home: str) -> None:
-        seen = os.stat(home)
-        name = f"bastion-{seen.st_dev:x}-{seen.st_ino:x}"
-        self._places = list(filter(None, (_probe(*found, name) for found in _hierarchies())))
+    def __init__(self, places: list[Place]) -> None:
+        self._places = places
         self._count = 0
 
     @property
@@ -131,6 +124,18 @@ class Cgroups:
             Cgroup(wanted, name).remove()
             return None
         return Cgroup(wanted, name)
+
+
+def find_places(home: str) -> list[Place]:
+    """
+    Where the keeper of `home` may make cgroups, found by trying.
+
+    The folders' name is made of the home's device and inode: the same for every life of it, and
+    for no other home of this machine.
+    """
+    seen = os.stat(home)
+    name = f"bastion-{seen.st_dev:x}-{seen.st_ino:x}"
+    return [place for found in _hierarchies() if (place := _probe(*found, name)) is not None]
 
 
 def _hierarchies() -> list[tuple[str, str, bool]]:

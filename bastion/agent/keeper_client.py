@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -78,7 +79,9 @@ class KeeperClient:
         self._events = _connect(self._folder)
         self._in = b""
         self._events_in = b""
-        self.life = int(self._ask("ping")["life"])
+        said = self._ask("ping")
+        self.life = int(said["life"])
+        self.can_limit_memory = bool(said["can_limit_memory"])
         try:
             self._events.sendall(b'{"do":"watch"}\n')
         except OSError as error:
@@ -139,8 +142,6 @@ class KeeperClient:
         pid, _, _ = struct.unpack("iII", peer)
         handle = os.pidfd_open(pid)
         try:
-            import signal
-
             if int(self._ask("ping")["pid"]) == pid:
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
         finally:
@@ -180,7 +181,9 @@ class KeeperClient:
         return data
 
 
-def spawn_keeper(home: Path, *, life: int, permit_s: float) -> KeeperClient:
+def spawn_keeper(
+    home: Path, *, life: int, permit_s: float, use_cgroups: bool = True
+) -> KeeperClient:
     """
     Start a keeper that outlives this process, and connect to it.
 
@@ -193,6 +196,7 @@ def spawn_keeper(home: Path, *, life: int, permit_s: float) -> KeeperClient:
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, "-I", "-S", "-c", _DETACHED, str(root)]
     options = ["--home", str(home), "--life", str(life), "--permit_s", str(permit_s)]
+    options += ["--cgroups", "yes" if use_cgroups else "no"]
     folder = home / "keeper"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A keeper inside a job of another keeper must go on carrying that one's mark.

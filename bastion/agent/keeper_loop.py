@@ -166,11 +166,11 @@ class Loop:
 
     def _permit(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
         sent_at = seconds(said.get("sent_at"), "sent_at")
+        valid_for_s = seconds(said.get("valid_for_s"), "valid_for_s")
         if sent_at > boot_time():
             raise BadRequestError("sent_at lies in the future")
         if self._permit_until < _NEVER:
-            until = sent_at + seconds(said.get("valid_for_s"), "valid_for_s")
-            self._permit_until = max(self._permit_until, until)
+            self._permit_until = max(self._permit_until, sent_at + valid_for_s)
             self._wake(self._permit_until)
         return {}
 

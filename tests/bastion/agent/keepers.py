@@ -143,9 +143,10 @@ class World:
 class RealWorld(World):
     """A home in a folder, real processes."""
 
-    def __init__(self, home: Path, *, permit_s: float = 0.0) -> None:
+    def __init__(self, home: Path, *, permit_s: float = 0.0, use_cgroups: bool = True) -> None:
         super().__init__()
         self.home = home
+        self.use_cgroups = use_cgroups
         self.clock = SystemClock()
         self.life = 0
         self.next_life(permit_s=permit_s)
@@ -153,7 +154,9 @@ class RealWorld(World):
     def next_life(self, *, permit_s: float = 0.0) -> None:
         """Start the next keeper of this home."""
         self.life += 1
-        self.keeper = spawn_keeper(self.home, life=self.life, permit_s=permit_s)
+        self.keeper = spawn_keeper(
+            self.home, life=self.life, permit_s=permit_s, use_cgroups=self.use_cgroups
+        )
 
     @property
     def pid(self) -> int:
@@ -190,7 +193,7 @@ class RealWorld(World):
         with contextlib.suppress(KeeperGoneError, OSError):
             self.crash()
         strays.kill_all(self.mark)
-        assert not log, log
+        assert "Traceback" not in log, log
 
 
 class FakeWorld(World):

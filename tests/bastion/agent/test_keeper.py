@@ -1,0 +1,403 @@
+"""The real keeper with real, ill-behaved processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.agent import strays
+from bastion.agent.keeper_client import KeeperClient, spawn_keeper
+from bastion.agent.keeper_port import (
+    KEEPER_STOPPED,
+    KeeperError,
+    KeeperGoneError,
+    ProcessStart,
+    Running,
+)
+from tests.bastion.agent.keepers import (
+    EXITS,
+    HELLO,
+    IGNORES,
+    OBEYS_5,
+    SLEEPS,
+    RealWorld,
+    attempt,
+    python,
+    shell,
+)
+
+DAEMON = """
+import os, signal, sys, time
+keeps_mark = sys.argv[1] == "marked"
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+if not keeps_mark:
+    null = os.open("/dev/null", os.O_RDWR)
+    for stream in (0, 1, 2): os.dup2(null, stream)
+env = dict(os.environ) if keeps_mark else {}
+os.execve("/bin/sleep", ["sleep", "1000"], env)
+"""
+"""A daemon by the book: session of its own, two forks, SIGTERM ignored."""
+
+
+@pytest.fixture(params=[True, False], ids=["cgroups", "no-cgroups"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealWorld]:
+    """A real keeper; everything here must hold without cgroups too."""
+    made = RealWorld(tmp_path, use_cgroups=request.param)
+    yield made
+    made.close()
+
+
+def living(world: RealWorld) -> list[int]:
+    return [process.pid for process in strays.find(world.mark)]
+
+
+def below(pid: int) -> set[int]:
+    """Every descendant of a process."""
+    found = set(strays.children(pid))
+    return found.union(*map(below, found))
+
+
+def stop(world: RealWorld, key: str, *, grace_s: float = 10.0) -> None:
+    world.keeper.stop(key, reason="cancel", by="alice", grace_s=grace_s)
+
+
+@pytest.mark.parametrize("kind", ["marked", "wiped"])
+def test_daemons_are_killed_before_the_end_is_told(world: RealWorld, kind: str) -> None:
+    """A double fork into another session does not outlive the attempt, even with a wiped mark."""
+    world.keeper.start(attempt("a", python(DAEMON, kind)))
+    record = world.ended("a")
+    assert record.processes[0].code == 0
+    assert below(world.pid) == set()
+
+
+def test_daemons_of_others_are_left_alone(world: RealWorld) -> None:
+    """The end of one attempt kills nothing of another, daemons included."""
+    world.keeper.start(attempt("a", shell(f"echo up; {EXITS}")))
+    daemon = python("import sys; sys.stdout.write('x'); sys.stdout.flush()\n" + DAEMON, "marked")
+    world.keeper.start(attempt("b", daemon, SLEEPS))
+    world.wrote("b", process=1)
+    world.ended("a")
+    world.keeper.start(attempt("c", EXITS))
+    world.ended("c")
+    assert any(isinstance(state, Running) for state in world.keeper.attempts())
+    assert len(living(world)) >= 2
+    stop(world, "b")
+    world.ended("b")
+    assert below(world.pid) == set()
+
+
+def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_end(world: RealWorld) -> None:
+    """Output held open by a child of a process that is gone delays nothing; nothing is lost."""
+    world.keeper.start(attempt("a", "echo first; sleep 1000 & echo last"))
+    world.ended("a")
+    assert world.log("a") == b"first\nlast\n"
+    assert below(world.pid) == set()
+
+
+def test_a_whole_tree_that_ignores_term_is_killed(world: RealWorld) -> None:
+    """Children and grandchildren that ignore SIGTERM are all dead when the end is told."""
+    tree = "trap '' TERM; (trap '' TERM; sleep 1000; sleep 1000) & echo up; sleep 1000; sleep 1000"
+    world.keeper.start(attempt("a", tree, tree))
+    world.wrote("a", process=0)
+    world.wrote("a", process=1)
+    stop(world, "a", grace_s=0.1)
+    record = world.ended("a")
+    assert [process.signal for process in record.processes] == [signal.SIGKILL] * 2
+    assert below(world.pid) == set()
+
+
+def test_term_reaches_the_whole_tree(world: RealWorld) -> None:
+    """SIGTERM is sent to every process of the tree, not to its root only."""
+    inner = "trap 'echo inner; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done"
+    world.keeper.start(attempt("a", shell(f'trap : TERM; sh -c "{inner}"; exit 4')))
+    world.wrote("a")
+    stop(world, "a")
+    record = world.ended("a")
+    assert record.processes[0].code == 4
+    assert world.log("a") == b"up\ninner\n"
+
+
+def test_a_stopped_process_hears_the_notice(world: RealWorld) -> None:
+    """A process under SIGSTOP is continued by a stop, so that it can end in its own way."""
+    world.keeper.start(attempt("a", OBEYS_5))
+    world.wrote("a")
+    (state,) = world.keeper.attempts()
+    assert isinstance(state, Running)
+    assert state.pids[0]
+    seen = strays.look(state.pids[0])
+    assert seen
+    assert strays.send(seen, signal.SIGSTOP)
+    stop(world, "a")
+    assert world.ended("a").processes[0].code == 5
+
+
+def test_a_stopped_process_is_killed(world: RealWorld) -> None:
+    """A process that stops itself and ignores SIGTERM is killed after the grace."""
+    world.keeper.start(attempt("a", "trap '' TERM; echo up; kill -STOP $$; kill -STOP $$"))
+    world.wrote("a")
+    stop(world, "a", grace_s=0.1)
+    assert world.ended("a").processes[0].signal == signal.SIGKILL
+
+
+def test_a_fork_race_ends(world: RealWorld) -> None:
+    """A process that forks and dies as fast as it can is killed all the same."""
+    racer = "import os\nos.write(1, b'x')\nwhile True:\n    if os.fork(): os._exit(0)\n"
+    world.keeper.start(attempt("a", python(racer), SLEEPS))
+    world.wrote("a")
+    stop(world, "a", grace_s=0.1)
+    world.ended("a")
+    assert below(world.pid) == set()
+
+
+def test_the_notice_file_says_why(world: RealWorld, tmp_path: Path) -> None:
+    """The notice file is there before SIGTERM: reason, by whom, grace and deadline."""
+    path = tmp_path / "notice.json"
+    line = f"trap 'cat {path}; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done"
+    world.keeper.start(attempt("a", line, notice_path=str(path)))
+    world.wrote("a")
+    stop(world, "a", grace_s=60.0)
+    world.ended("a")
+    said = json.loads(world.log("a").removeprefix(b"up\n"))
+    assert (said["reason"], said["by"], said["grace_s"]) == ("cancel", "alice", 60.0)
+    assert said["deadline"] > 1_700_000_000
+
+
+def test_a_notice_nobody_can_write_stops_all_the_same(world: RealWorld) -> None:
+    """A notice path that does not exist does not keep a process from being stopped."""
+    world.keeper.start(attempt("a", SLEEPS, notice_path="/no/such/folder/notice"))
+    world.wrote("a")
+    stop(world, "a")
+    assert world.ended("a").processes[0].signal == signal.SIGTERM
+
+
+def test_a_flood_is_bounded_and_the_cut_is_seen(world: RealWorld) -> None:
+    """Of more output than the limit, head and tail are kept around a line that counts the rest."""
+    flood = python(
+        "import os\nos.write(1, b'first\\n')\n"
+        "for _ in range(64): os.write(1, b'y' * 65536)\nos.write(1, b'last\\n')"
+    )
+    world.keeper.start(replace(attempt("a", flood), spool_limit_bytes=1 << 20))
+    record = world.ended("a").processes[0]
+    log = world.log("a")
+    assert record.code == 0
+    assert len(log) == record.log_size_bytes <= 1 << 20
+    assert log.startswith(b"first\nyyy")
+    assert log.endswith(b"yyylast\n")
+    assert b"\n[bastion: output truncated: %d bytes dropped]\n" % record.dropped_bytes in log
+    written = 64 * 65536 + len(b"first\nlast\n")
+    marker = len(b"\n[bastion: output truncated:  bytes dropped]\n") + len(
+        str(record.dropped_bytes)
+    )
+    assert log.count(b"bastion") == 1
+    assert len(log) - marker + record.dropped_bytes == written
+
+
+def test_a_flood_without_end_can_be_stopped(world: RealWorld) -> None:
+    """`yes` does not keep the keeper from hearing a stop."""
+    world.keeper.start(replace(attempt("a", "exec yes"), spool_limit_bytes=4 << 20))
+    world.wrote("a", 1 << 20)
+    stop(world, "a")
+    assert world.ended("a").processes[0].signal == signal.SIGTERM
+
+
+def test_binary_output_is_kept_as_it_is(world: RealWorld) -> None:
+    """Every byte value goes through, in order, and an undecodable tail does no harm."""
+    program = "import os, sys\nos.write(1, bytes(range(256)) * 40)\nsys.exit(1)"
+    world.keeper.start(attempt("a", python(program)))
+    record = world.ended("a")
+    assert world.log("a") == bytes(range(256)) * 40
+    assert len(record.last_lines) > 0
+
+
+def test_closing_output_early_is_no_end(world: RealWorld) -> None:
+    """A process that closes stdout and stderr goes on until it exits."""
+    world.keeper.start(attempt("a", "echo bye; exec >&- 2>&-; sleep 0.2; exit 9"))
+    record = world.ended("a")
+    assert record.processes[0].code == 9
+    assert record.ended_at - record.started_at >= 0.2
+    assert world.log("a") == b"bye\n"
+
+
+@pytest.mark.parametrize(
+    ("process", "why"),
+    [
+        (ProcessStart(argv=("/no/such",), env={}, cwd="/"), "No such file"),
+        (ProcessStart(argv=("/etc/passwd",), env={}, cwd="/"), "Permission denied"),
+        (ProcessStart(argv=("ls",), env={"PATH": "/none"}, cwd="/"), "no such program in PATH"),
+        (ProcessStart(argv=("/bin/ls",), env={}, cwd="/no/dir"), "no such directory: /no/dir"),
+    ],
+)
+def test_what_cannot_be_started_says_why(world: RealWorld, process: ProcessStart, why: str) -> None:
+    """A missing program, right or directory is told in words, and the keeper goes on."""
+    world.keeper.start(attempt("a", process))
+    assert why in world.ended("a").processes[0].setup_failure
+    world.keeper.start(attempt("b", EXITS))
+    world.ended("b")
+
+
+def test_processes_are_born_clean(world: RealWorld) -> None:
+    """A process has its own session, default signals, three descriptors and only its own env."""
+    program = (
+        "import os, signal, json\n"
+        "ignored = [int(n) for n in signal.valid_signals() if n not in (9, 19)\n"
+        "           and signal.getsignal(n) == signal.SIG_IGN and n not in (13, 25)]\n"
+        "status = open('/proc/self/status').read().split()\n"
+        "words = {w: status[status.index(w) + 1] for w in ('SigBlk:', 'Umask:')}\n"
+        "fds = [f for f in os.listdir('/proc/self/fd')]\n"
+        "print(json.dumps([os.getsid(0) == os.getpid(), ignored, len(fds), words,\n"
+        "      sorted(os.environ), os.getcwd(), os.readlink('/proc/self/fd/0')]))"
+    )
+    world.keeper.start(replace(attempt("a", python(program)), umask=0o027))
+    record = world.ended("a")
+    assert record.processes[0].code == 0, world.log("a")
+    is_leader, ignored, fds, words, env, cwd, stdin = json.loads(world.log("a"))
+    assert is_leader
+    assert ignored == []
+    assert fds == 4  # the fourth is the listing's own
+    assert words == {"SigBlk:": "0" * 16, "Umask:": "0027"}
+    assert [name for name in env if name != "LC_CTYPE"] == ["BASTION_MARK", "PATH"]
+    assert (cwd, stdin) == ("/tmp", "/dev/null")
+
+
+def test_broken_pipes_kill_as_everywhere(world: RealWorld) -> None:
+    """SIGPIPE has its default again: a shell pipeline ends as in a terminal."""
+    world.keeper.start(attempt("a", "yes | head -n 1; echo done"))
+    world.ended("a")
+    assert world.log("a") == b"y\ndone\n"
+
+
+def test_an_agent_that_reconnects_learns_everything(world: RealWorld) -> None:
+    """A new connection finds what ended while nobody was connected, and is told what comes."""
+    assert isinstance(world.keeper, KeeperClient)
+    world.keeper.start(attempt("a", "echo one; sleep 0.1; exit 6"))
+    world.keeper.start(attempt("b", SLEEPS))
+    world.keeper.close()
+    world.keeper = KeeperClient(world.home)
+    world.until(lambda: len(world.keeper.attempts()) == 2, "both are known")
+    states = {type(state).__name__ for state in world.keeper.attempts()}
+    assert "Running" in states
+    if "Ended" not in states:
+        world.ended("a")
+    assert world.record("a").processes[0].code == 6
+    stop(world, "b")
+    world.ended("b")
+
+
+def test_a_killed_keeper_leaves_nothing_to_the_next(world: RealWorld) -> None:
+    """After kill -9 of the keeper its processes live on until a new life kills every one."""
+    tree = "trap '' TERM HUP; (sleep 1000; sleep 1000) & echo up; sleep 1000; sleep 1000"
+    world.keeper.start(attempt("a", tree, python(DAEMON, "marked"), IGNORES))
+    world.wrote("a", process=0)
+    world.wrote("a", process=2)
+    world.crash()
+    assert len(living(world)) >= 3
+    world.next_life()
+    assert living(world) == []
+    assert world.record("a").lost
+
+
+def test_a_session_without_mark_is_found_by_its_leader(world: RealWorld) -> None:
+    """A process that has wiped its mark is known to the next life by the session we gave it."""
+    wiped = "exec env -i sh -c 'echo up; sleep 1000; sleep 1000'"
+    world.keeper.start(attempt("a", wiped))
+    world.wrote("a")
+    (state,) = world.keeper.attempts()
+    assert isinstance(state, Running)
+    assert state.pids[0]
+    handle = os.pidfd_open(state.pids[0])
+    world.crash()
+    world.next_life()
+    is_over, _, _ = select.select([handle], [], [], 0)
+    os.close(handle)
+    assert is_over
+
+
+def test_two_keepers_cannot_have_one_home(world: RealWorld) -> None:
+    """A second keeper of a home does not start, and says who holds it."""
+    with pytest.raises(KeeperError, match=r"another keeper holds .* life 1"):
+        spawn_keeper(world.home, life=2, permit_s=0)
+    world.keeper.start(attempt("a", EXITS))
+    world.ended("a")
+
+
+def test_an_older_life_cannot_come_back(world: RealWorld) -> None:
+    """A keeper with a life that has been is refused by the journal."""
+    world.crash()
+    with pytest.raises(KeeperError, match="life 1 has been"):
+        spawn_keeper(world.home, life=1, permit_s=0)
+    world.life = 5
+    world.next_life()
+    assert world.keeper.life == 6
+
+
+def test_term_ends_the_keeper_in_order(world: RealWorld) -> None:
+    """SIGTERM to the keeper stops everything with notice, records it, and only then ends it."""
+    assert isinstance(world.keeper, KeeperClient)
+    world.keeper.start(attempt("a", OBEYS_5))
+    world.wrote("a")
+    world.keeper.terminate()
+    world.gone()
+    assert living(world) == []
+    with pytest.raises(KeeperGoneError):
+        KeeperClient(world.home)
+    world.next_life()
+    record = world.record("a")
+    assert not record.lost
+    assert record.processes[0].code == 5
+    assert [notice.reason for notice in record.notices] == [KEEPER_STOPPED]
+
+
+def test_hangups_and_interrupts_are_nothing(world: RealWorld) -> None:
+    """SIGHUP and SIGINT do not touch the keeper."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        os.kill(world.pid, number)
+    world.keeper.start(attempt("a", HELLO))
+    world.ended("a")
+
+
+def test_the_keeper_outlives_who_started_it(world: RealWorld) -> None:
+    """A keeper is nobody's child here, and has a session of its own."""
+    seen = strays.look(world.pid)
+    assert seen
+    assert seen.parent != os.getpid()
+    assert seen.session not in (os.getsid(0), 0)
+
+
+def test_deep_homes_have_sockets_too(tmp_path: Path) -> None:
+    """A home whose path is longer than a socket's path may be is served."""
+    home = tmp_path / ("deep" * 30) / ("deeper" * 20)
+    world = RealWorld(home)
+    world.keeper.start(attempt("a", EXITS))
+    world.ended("a")
+    world.close()
+
+
+def test_keys_are_not_paths(world: RealWorld) -> None:
+    """No key reaches outside the spool, and keys that look alike are kept apart."""
+    keys = ["..", ".", "a/../../b", "a%2Fb", "a/b", "ä ö"]
+    for key in keys:
+        world.keeper.start(attempt(key, f"echo '{key}'"))
+    for key in keys:
+        world.ended(key)
+        assert world.log(key).decode() == key + "\n"
+    assert len(list((world.home / "keeper" / "spool").iterdir())) == len(keys)
+
+
+def test_the_keeper_stays_small(world: RealWorld) -> None:
+    """Under 14 MB resident, after work: a machine's memory is its users'."""
+    for number in range(50):
+        world.keeper.start(attempt(f"a{number}", HELLO))
+    for number in range(50):
+        world.ended(f"a{number}")
+    status = Path(f"/proc/{world.pid}/status").read_text().split()
+    assert int(status[status.index("VmRSS:") + 1]) < 14_000

@@ -1,0 +1,77 @@
+"""Cgroups, where this machine lets us write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.agent import strays
+from bastion.agent.keeper_cgroup import Cgroups, find_places
+from bastion.agent.keeper_client import KeeperClient
+from tests.bastion.agent.keepers import HELLO, SLEEPS, RealWorld, attempt, python
+
+WIPED = """
+import os
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+os.execve("/bin/sleep", ["sleep", "1000"], {})
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[RealWorld]:
+    """A keeper with cgroups."""
+    if not find_places(str(tmp_path)):
+        pytest.skip("no cgroup can be written here")
+    made = RealWorld(tmp_path)
+    yield made
+    made.close()
+    made.next_life()
+    assert isinstance(made.keeper, KeeperClient)
+    made.keeper.terminate()
+    made.gone()
+    folder = str(made.home / "keeper")
+    for place in find_places(folder):
+        assert [entry for entry in Path(place.base).iterdir() if entry.is_dir()] == []
+    Cgroups(find_places(folder)).end()
+
+
+def test_a_daemon_without_any_trace_is_killed(world: RealWorld) -> None:
+    """A daemon that wiped mark and session is killed with its attempt while others run."""
+    world.keeper.start(attempt("other", SLEEPS))
+    world.keeper.start(attempt("a", python(WIPED)))
+    world.wrote("other")
+    world.ended("a")
+    assert len(strays.children(world.pid)) == 1
+
+
+def test_the_memory_limit_is_kept_and_told(world: RealWorld) -> None:
+    """A process over its memory limit is killed, and the record says why."""
+    assert isinstance(world.keeper, KeeperClient)
+    if not world.keeper.can_limit_memory:
+        pytest.skip("no memory cgroup can be written here")
+    hog = python("kept = b'x' * (300 << 20)\nprint('fits')")
+    limited = replace(attempt("a", hog), memory_limit_bytes=64 << 20)
+    world.keeper.start(limited)
+    record = world.ended("a")
+    assert record.out_of_memory
+    assert record.processes[0].signal == 9
+    world.keeper.start(replace(attempt("b", HELLO), memory_limit_bytes=64 << 20))
+    assert not world.ended("b").out_of_memory
+
+
+def test_a_new_life_empties_old_cgroups(world: RealWorld) -> None:
+    """What a killed keeper left in its cgroups, without a mark, dies before the next one serves."""
+    world.keeper.start(attempt("a", python(WIPED), SLEEPS))
+    world.wrote("a", process=1)
+    left = set(strays.children(world.pid))
+    world.crash()
+    world.next_life()
+    assert left
+    for pid in left:
+        seen = strays.look(pid)
+        assert seen is None or seen.zombie
