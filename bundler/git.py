@@ -1,26 +1,172 @@
-"""Git on the machine where a submission is made."""
+"""
+Git on the machine where a submission is made: which commit is meant, and what differs from it.
+
+A queued launch must run what was meant when it was submitted, so branches and short commits become
+full ones here. Nothing here writes into a repository.
+"""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
-from bundler.command import run_git
+from bundler.access import Access, refusal
+from bundler.code import GitRef, GitRepo
+from bundler.command import Answer, run_git
 from bundler.errors import BundleError
+from bundler.url import redacted
 
 _LOCAL_S = 60.0
+"""For calls that touch the local disk alone."""
+_DIFF_BYTES = 10 * 2**20
+"""A record is for reading; a larger difference is kept up to here, and is whole in the bundle."""
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""Git's name for a tree without entries (SHA-1 repositories)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkingCopy:
+    """A working tree next to the commit it began from, for the record of a launch."""
+
+    commit: str
+    """Full; empty before the first commit."""
+    branch: str
+    """Empty when no branch is checked out."""
+    url: str
+    """Of the remote `origin`, without credentials; empty when there is none."""
+    diff: str
+    """From the commit to the files as they are, as `git apply` takes it."""
+    diff_is_cut: bool
+    untracked: tuple[str, ...]
+    """Files that git neither tracks nor ignores."""
+
+
+def resolve(repo: GitRepo, *, access: Access) -> GitRef:
+    """
+    The one commit that `repo` means now.
+
+    Raises:
+        BundleError: No such repository, branch or commit; a commit that is not on the branch or is
+            ambiguous; a host or key that is refused (each its own text).
+        UnreachableError: The repository did not answer.
+    """
+    commit = _find_commit(repo, access) if repo.commit else _find_tip(repo, access)
+    return GitRef(
+        url=repo.url, commit=commit, branch=repo.branch, submodules=repo.submodules, lfs=repo.lfs
+    )
+
+
+def dirty_diff(root: Path) -> WorkingCopy | None:
+    """
+    How the working tree at `root` differs from its commit; None when git does not hold it.
+
+    Raises:
+        UnreachableError: Git did not end in time.
+        BundleError: There is no git here.
+    """
+    if _local(root, "rev-parse", "--is-inside-work-tree").code:
+        return None
+    commit = _text(_local(root, "rev-parse", "--verify", "--quiet", "HEAD"))
+    diff = _local(
+        root, "diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-color",
+        commit or _EMPTY_TREE, "--", ".",
+    ).out  # fmt: skip
+    others = _local(root, "ls-files", "-z", "--others", "--exclude-standard").out
+    return WorkingCopy(
+        commit=commit,
+        branch=_text(_local(root, "symbolic-ref", "--quiet", "--short", "HEAD")),
+        url=redacted(_text(_local(root, "remote", "get-url", "origin"))),
+        diff=diff[:_DIFF_BYTES].decode(errors="replace"),
+        diff_is_cut=len(diff) > _DIFF_BYTES,
+        untracked=tuple(os.fsdecode(path) for path in others.split(b"\0") if path),
+    )
 
 
 def tracked_although_ignored(root: Path) -> tuple[str, ...]:
     """Paths below `root` that git tracks although a `.gitignore` names them; none without git."""
     try:
-        answer = run_git(
-            ["ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore"],
-            folder=root,
-            timeout_s=_LOCAL_S,
+        answer = _local(
+            root, "ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore"
         )
     except BundleError:
         return ()
-    if answer.code:
-        return ()
     return tuple(os.fsdecode(path) for path in answer.out.split(b"\0") if path)
+
+
+def _find_tip(repo: GitRepo, access: Access) -> str:
+    wanted = (
+        [f"refs/heads/{repo.branch}", f"refs/tags/{repo.branch}", f"refs/tags/{repo.branch}^{{}}"]
+        if repo.branch
+        else ["HEAD"]
+    )
+    answer = _remote(access, "ls-remote", "--", repo.url, *wanted)
+    if answer.code:
+        raise refusal(answer, repo.url)
+    rows = (line.split("\t") for line in answer.out.decode().splitlines())
+    tips = {name: commit for commit, name in rows}
+    # A branch before a tag of the same name, and what a signed tag points to before the tag.
+    for name in (wanted[0], *reversed(wanted[1:])):
+        if name in tips:
+            return tips[name]
+    if repo.branch:
+        raise BundleError(f"{redacted(repo.url)} has no branch or tag {repo.branch!r}")
+    raise BundleError(f"{redacted(repo.url)} has no commit yet", hint="push one, or name a branch")
+
+
+def _find_commit(repo: GitRepo, access: Access) -> str:
+    with tempfile.TemporaryDirectory(prefix="bastion-git-") as folder:
+        bare = Path(folder)
+        is_full = len(repo.commit) in (40, 64)
+        if is_full and not repo.branch and (commit := _fetch_one(repo, bare / "one", access)):
+            return commit
+        return _find_in_history(repo, bare / "all", access)
+
+
+def _fetch_one(repo: GitRepo, bare: Path, access: Access) -> str:
+    """The commit, if the remote hands it out by name; some only hand out tips."""
+    _local(bare.parent, "init", "--quiet", "--bare", str(bare))
+    answer = _remote(
+        access, "-C", str(bare), "fetch", "--quiet", "--depth=1", "--no-tags", "--filter=tree:0",
+        "--", repo.url, repo.commit,
+    )  # fmt: skip
+    return "" if answer.code else _text(_local(bare, "rev-parse", "FETCH_HEAD^{commit}"))
+
+
+def _find_in_history(repo: GitRepo, bare: Path, access: Access) -> str:
+    """Look through all commits, and none of their files."""
+    answer = _remote(
+        access, "clone", "--quiet", "--bare", "--filter=tree:0", "--", repo.url, str(bare)
+    )
+    if answer.code:
+        raise refusal(answer, repo.url)
+    shown = f"commit {repo.commit} of {redacted(repo.url)}"
+    found = _local(bare, "rev-parse", "--verify", f"{repo.commit}^{{commit}}")
+    if "ambiguous" in found.errors:
+        raise BundleError(f"{shown} is ambiguous", hint="give more of its digits")
+    if found.code:
+        raise BundleError(f"{shown} does not exist", hint="push it first, or correct it")
+    commit = _text(found)
+    if repo.branch:
+        tip = _text(_local(bare, "rev-parse", "--verify", "--quiet", f"{repo.branch}^{{commit}}"))
+        if not tip:
+            raise BundleError(f"{redacted(repo.url)} has no branch or tag {repo.branch!r}")
+        if _local(bare, "merge-base", "--is-ancestor", commit, tip).code:
+            raise BundleError(
+                f"{shown} is not on the branch {repo.branch!r}", hint="leave the branch out"
+            )
+    return commit
+
+
+def _remote(access: Access, *arguments: str) -> Answer:
+    return run_git(arguments, timeout_s=access.timeout_s, environment=access.environment())
+
+
+def _local(folder: Path, *arguments: str) -> Answer:
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
+    return run_git(arguments, folder=folder, timeout_s=_LOCAL_S, environment=quiet)
+
+
+def _text(answer: Answer) -> str:
+    return "" if answer.code else answer.out.decode().strip()

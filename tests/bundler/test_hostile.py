@@ -228,4 +228,4 @@ def test_the_canonical_bytes_never_change() -> None:
             Entry(path="é", kind="link", target="a"),
         )
     )
-    assert tree.digest == ""
+    assert tree.digest == "015907f1d39ddeb152f4826babc3829facf5d6db6964e69df447eb7162735384"

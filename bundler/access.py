@@ -1,0 +1,115 @@
+"""
+How a repository is reached, and what its refusals mean.
+
+Hosts are checked strictly and nothing is ever asked of a person. What git and ssh write is matched
+here, and nowhere else, to errors that say what to do.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from bundler.command import Answer
+from bundler.errors import BundleError, UnreachableError
+from bundler.url import redacted
+
+_CONNECT_S = 15
+"""A host that answers at all answers within seconds; ssh's own default is minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The key and the known hosts to use; the user's own where None."""
+
+    key_file: Path | None = None
+    known_hosts_file: Path | None = None
+    timeout_s: float = 600.0
+    """The most one call of git may take; a large repository is fetched in minutes."""
+
+    def environment(self) -> dict[str, str]:
+        """
+        Variables for git.
+
+        Raises:
+            BundleError: A file is not there.
+        """
+        for name, path in (("key", self.key_file), ("known hosts", self.known_hosts_file)):
+            if path and not path.is_file():
+                raise BundleError(
+                    f"no {name} file for git at {path}", hint="put it there, or correct the setting"
+                )
+        options = ["BatchMode=yes", "StrictHostKeyChecking=yes", f"ConnectTimeout={_CONNECT_S}"]
+        words = ["ssh"]
+        if self.known_hosts_file:
+            options += [_quoted("UserKnownHostsFile", self.known_hosts_file)]
+            options += ["GlobalKnownHostsFile=/dev/null"]
+        if self.key_file:
+            words += ["-F", "/dev/null", "-i", str(self.key_file)]
+            options += ["IdentitiesOnly=yes", "IdentityAgent=none"]
+        words += [word for option in options for word in ("-o", option)]
+        return {"GIT_SSH_COMMAND": shlex.join(words), "GIT_LFS_SKIP_SMUDGE": "1"}
+
+
+_MEANINGS: tuple[tuple[str, str, str], ...] = (
+    (
+        r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "the host of {url} shows another key than the known one",
+        "do not go on until the host's owner confirms the new key; then renew known_hosts",
+    ),
+    (
+        r"host key is known for|Host key verification failed",
+        "the host of {url} is not among the known hosts",
+        "add its key to the known_hosts file, after comparing it with what the host publishes",
+    ),
+    (
+        r"UNPROTECTED PRIVATE KEY FILE|bad permissions",
+        "ssh refuses the key for {url}: others may read the file",
+        "chmod 600 the key file",
+    ),
+    (
+        r"Permission denied \(|Load key",
+        "the host of {url} refused our key",
+        "add the key's public half to the repository's deploy keys",
+    ),
+    (
+        r"Authentication failed|could not read Username|could not read Password|error: 40[13]",
+        "{url} wants a login, or does not exist",
+        "use an ssh url and a deploy key, or a repository that needs none",
+    ),
+    (
+        r"[Rr]epository .*not found|does not appear to be a git repository|does not exist"
+        r"|error: 404|not a git repository",
+        "there is no repository at {url}",
+        "correct the url, or give this machine's key access to it",
+    ),
+)
+_AWAY = re.compile(
+    r"Could not resolve host|[Cc]onnection (?:refused|reset|closed|timed out)|timed out"
+    r"|Failed to connect|unable to access|No route to host|Network is unreachable|early EOF"
+    r"|hung up unexpectedly|error: 5\d\d"
+)
+
+
+def refusal(answer: Answer, url: str) -> BundleError:
+    """What the failed call's output means, as an error to raise."""
+    shown = redacted(url)
+    for pattern, meaning, hint in _MEANINGS:
+        if re.search(pattern, answer.errors):
+            return BundleError(meaning.format(url=shown), hint=hint)
+    lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    last = next(
+        (line for line in reversed(lines) if "fatal:" in line), (lines or ["no reason"])[-1]
+    )
+    if _AWAY.search(answer.errors):
+        return UnreachableError(
+            f"{shown} cannot be reached: {last}", hint="try again, or check the url and the network"
+        )
+    return BundleError(f"git failed on {shown}: {last}")
+
+
+def _quoted(option: str, path: Path) -> str:
+    """Ssh splits this option's value at blanks unless it stands in quotes of its own."""
+    return f'{option}="{path}"'

@@ -1,0 +1,99 @@
+"""
+A commit becomes a working directory, on the machine that runs it.
+
+The directory appears by one rename, at exactly the commit asked for. Hooks are never run and
+nothing but the commit's own files, its submodules and its large files is fetched.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from bundler.access import Access, refusal
+from bundler.code import GitRef
+from bundler.command import Answer, run_git
+from bundler.errors import BundleError
+from bundler.url import redacted
+
+
+def clone(ref: GitRef, directory: Path, *, access: Access) -> None:
+    """
+    Make `directory` the files of `ref`, with a `.git` that knows its commit.
+
+    What a killed attempt left beside it is replaced.
+
+    Raises:
+        BundleError: Something is there already; the commit does not exist; a host, key, submodule
+            or large file is refused.
+        UnreachableError: The repository did not answer.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise BundleError(
+            f"{str(directory)!r} exists and is not an empty folder",
+            hint="a job gets a working directory of its own",
+        )
+    new = directory.parent / f".new-{directory.name}"
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        _Clone(ref, new, access).make()
+        new.rename(directory)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+class _Clone:
+    """One clone on its way: the same folder, url and key in every call."""
+
+    def __init__(self, ref: GitRef, folder: Path, access: Access) -> None:
+        self._ref = ref
+        self._folder = folder
+        self._access = access
+        # Git forbids file:// to submodules, lest a repository read the disk of who clones it; one
+        # that was itself named by file:// may.
+        local = ref.url.startswith("file://")
+        self._settings = ["-c", "protocol.file.allow=always"] if local else []
+
+    def make(self) -> None:
+        """Fetch and write the files."""
+        self._folder.mkdir()
+        self._must("init", "--quiet")
+        self._must("remote", "add", "origin", self._ref.url)
+        self._fetch()
+        self._must("checkout", "--quiet", "--detach", self._ref.commit)
+        if self._ref.submodules:
+            self._must("submodule", "update", "--init", "--recursive", "--depth=1", "--quiet")
+        if self._ref.lfs:
+            self._fetch_large_files()
+
+    def _fetch(self) -> None:
+        """The commit alone where the remote hands it out; else everything, and look for it."""
+        alone = self._git("fetch", "--quiet", "--depth=1", "--no-tags", "origin", self._ref.commit)
+        if not alone.code:
+            return
+        self._must("fetch", "--quiet", "origin", "+refs/heads/*:refs/remotes/origin/*", "--tags")
+        if self._git("cat-file", "-e", f"{self._ref.commit}^{{commit}}").code:
+            raise BundleError(
+                f"commit {self._ref.commit} of {redacted(self._ref.url)} does not exist",
+                hint="it was there when the launch was submitted; has the branch been rewritten?",
+            )
+
+    def _fetch_large_files(self) -> None:
+        if self._git("lfs", "version").code:
+            raise BundleError("no git-lfs on this machine", hint="install it, or say lfs=False")
+        self._must("lfs", "install", "--local", "--skip-repo")
+        self._must("lfs", "pull")
+
+    def _must(self, *arguments: str) -> None:
+        answer = self._git(*arguments)
+        if answer.code:
+            raise refusal(answer, self._ref.url)
+
+    def _git(self, *arguments: str) -> Answer:
+        return run_git(
+            [*self._settings, *arguments],
+            folder=self._folder,
+            timeout_s=self._access.timeout_s,
+            environment=self._access.environment(),
+        )
