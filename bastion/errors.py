@@ -110,7 +110,16 @@ class ProviderUnavailableError(ProviderError):
 
 
 class StoreError(BastionError):
-    """The store is out of reach, or it is in doubt whether it did what was asked."""
+    """
+    The store is out of reach, or it is in doubt whether it did what was asked.
+
+    Args:
+        retry_after_s: How long the store wants to be left alone; 0 when it did not say.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class StoreRefusedError(StoreError):

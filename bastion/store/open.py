@@ -6,11 +6,13 @@ Adapters are imported here, when they are chosen, so that nobody pays for a clou
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from bastion.clock import SystemClock
 from bastion.errors import SpecError
+from bastion.store.keys import PREFIX_BYTES, is_key
 from bastion.store.port import ObjectStore
 
 _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
@@ -34,6 +36,10 @@ def open_store(url: str) -> ObjectStore:
             from bastion.store.memory import MemoryStore
 
             return MemoryStore(SystemClock().wall)
+        case "gs":
+            return _open_gcs(url, parts)
+        case "s3":
+            return _open_s3(url, parts)
         case _:
             hint = f"write file://{url}" if url.startswith("/") else ""
             raise SpecError(f"store {url!r}: unknown, must be one of {_KNOWN}", hint=hint)
@@ -48,3 +54,37 @@ def _open_local(url: str, parts: SplitResult) -> ObjectStore:
             f"store {url!r}: must be file:// and an absolute path, as in file:///srv/bastion"
         )
     return LocalStore(path)
+
+
+def _open_gcs(url: str, parts: SplitResult) -> ObjectStore:
+    from bastion.store.gcs import GcsStore
+
+    if parts.query:
+        raise SpecError(f"store {url!r}: gs:// takes no settings, found {parts.query!r}")
+    endpoint = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    if endpoint and "://" not in endpoint:
+        endpoint = f"http://{endpoint}"
+    return GcsStore(*_bucket_and_prefix(url, parts), endpoint=endpoint)
+
+
+def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
+    from bastion.store.s3 import S3Store
+
+    settings = dict(parse_qsl(parts.query))
+    unknown = settings.keys() - {"endpoint_url", "region_name"}
+    if unknown:
+        raise SpecError(
+            f"store {url!r}: unknown setting {min(unknown)!r}, must be endpoint_url or region_name"
+        )
+    return S3Store(*_bucket_and_prefix(url, parts), **settings)
+
+
+def _bucket_and_prefix(url: str, parts: SplitResult) -> tuple[str, str]:
+    prefix = unquote(parts.path).strip("/")
+    if not parts.netloc or (prefix and not is_key(prefix)) or parts.fragment:
+        raise SpecError(f"store {url!r}: must name a bucket and a plain folder in it")
+    if len(prefix.encode()) > PREFIX_BYTES:
+        raise SpecError(
+            f"store {url!r}: the folder in the bucket must be at most {PREFIX_BYTES} bytes long"
+        )
+    return parts.netloc, prefix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from bastion.clock import SystemClock
+from bastion.store.gcs import GcsStore
 from bastion.store.local import LocalStore
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore
+from bastion.store.s3 import S3Store
+from tests.servers.gcs import GcsServer
+from tests.servers.s3 import credentials, make_bucket, moto_server, put_empty
 
 T = TypeVar("T")
 
@@ -29,6 +33,8 @@ class Place:
     """Whether contenders are processes, not threads."""
     is_folder: bool
     """Whether it sees that a key is both an object and a folder of others."""
+    fill: Callable[[Sequence[str]], None]
+    """Create empty objects, the fast way."""
 
     def race(self, contenders: int, work: Callable[[ObjectStore, int], T]) -> list[T]:
         """Run `work` once for each contender, all let go at one moment; their results in order."""
@@ -65,17 +71,73 @@ def _in_processes(contenders: int, work: Callable[[int], T]) -> list[T]:
     return [found[n] for n in range(contenders)]
 
 
+def _create_all(store: ObjectStore) -> Callable[[Sequence[str]], None]:
+    def fill(keys: Sequence[str]) -> None:
+        for key in keys:
+            store.create(key, b"")
+
+    return fill
+
+
 @contextmanager
-def memory_place(folder: Path) -> Iterator[Place]:
+def memory_shop() -> Iterator[Callable[[Path], Place]]:
     """The fake."""
-    store = MemoryStore(SystemClock().wall)
-    yield Place(name="memory", store=store, processes=False, is_folder=True)
+
+    def place(folder: Path) -> Place:
+        store = MemoryStore(SystemClock().wall)
+        return Place(
+            name="memory", store=store, processes=False, is_folder=True, fill=_create_all(store)
+        )
+
+    yield place
 
 
 @contextmanager
-def local_place(folder: Path) -> Iterator[Place]:
+def local_shop() -> Iterator[Callable[[Path], Place]]:
     """A folder, as in production."""
-    yield Place(name="local", store=LocalStore(folder / "root"), processes=True, is_folder=True)
+
+    def place(folder: Path) -> Place:
+        store = LocalStore(folder / "root")
+        swift = LocalStore(folder / "root", durable=False)
+        return Place(
+            name="local", store=store, processes=True, is_folder=True, fill=_create_all(swift)
+        )
+
+    yield place
 
 
-PLACES = {"memory": memory_place, "local": local_place}
+@contextmanager
+def gcs_shop() -> Iterator[Callable[[Path], Place]]:
+    """Google Cloud Storage, as far as the test server is it."""
+    with GcsServer("bucket") as server:
+
+        def place(folder: Path) -> Place:
+            store = GcsStore("bucket", f"some/{folder.name}", endpoint=server.url)
+            return Place(
+                name="gcs", store=store, processes=False, is_folder=False, fill=_create_all(store)
+            )
+
+        yield place
+
+
+@contextmanager
+def s3_shop() -> Iterator[Callable[[Path], Place]]:
+    """Amazon S3, as far as moto is it."""
+    with moto_server() as url, credentials():
+        make_bucket("bucket")
+
+        def place(folder: Path) -> Place:
+            prefix = f"some/{folder.name}"
+            return Place(
+                name="s3",
+                store=S3Store("bucket", prefix, endpoint_url=url),
+                processes=False,
+                is_folder=False,
+                fill=lambda keys: put_empty("bucket", [f"{prefix}/{key}" for key in keys]),
+            )
+
+        yield place
+
+
+SHOPS = {"memory": memory_shop, "local": local_shop, "gcs": gcs_shop, "s3": s3_shop}
+"""Each opens what its places share, and then makes a place from a folder of one's own."""

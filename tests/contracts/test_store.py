@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from bastion.errors import ConflictError, NotFoundError, SpecError, StoreRefusedError
+from bastion.errors import ConflictError, NotFoundError, SpecError, StoreError, StoreRefusedError
 from bastion.store.port import Object, ObjectStore, Version
 from bastion.store.probe import probe
-from tests.contracts.places import PLACES, Place
+from tests.contracts.places import SHOPS, Place
 
 ODD_KEYS = (
     "a b/üß/日本/😀.json",
@@ -25,11 +25,17 @@ ODD_KEYS = (
 )
 
 
-@pytest.fixture(params=sorted(PLACES))
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    """Each adapter in turn."""
-    with PLACES[request.param](tmp_path) as found:
+@pytest.fixture(scope="module", params=sorted(SHOPS))
+def shop(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Place]]:
+    """Each adapter in turn, with what it needs."""
+    with SHOPS[request.param]() as found:
         yield found
+
+
+@pytest.fixture
+def place(shop: Callable[[Path], Place], tmp_path: Path) -> Place:
+    """A fresh, empty store."""
+    return shop(tmp_path)
 
 
 @pytest.fixture
@@ -43,6 +49,16 @@ def read(store: ObjectStore, key: str) -> Object:
     found = store.read(key)
     assert found is not None
     return found
+
+
+def read_patiently(store: ObjectStore, key: str) -> Object:
+    """The object at `key`, asked again while the store is out of reach: moto answers some reads
+    of an object that is being overwritten with 500."""
+    while True:
+        try:
+            return read(store, key)
+        except StoreError:
+            continue
 
 
 def keys(store: ObjectStore, prefix: str, *, start_after: str = "", limit: int = 1000) -> list[str]:
@@ -171,20 +187,35 @@ def test_odd_keys_are_kept_apart(store: ObjectStore) -> None:
     assert keys(store, "") == []
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a\nb", "a\x00", "\udc80", "k" * 241],
-)
-def test_what_is_no_key_is_refused(store: ObjectStore, key: str) -> None:
+def test_what_is_no_key_is_refused(store: ObjectStore) -> None:
     """Every operation on a malformed key raises SpecError before anything happens."""
-    for operation in (
-        lambda: store.read(key),
-        lambda: store.create(key, b""),
-        lambda: store.swap(key, b"", if_version=Version("1")),
-        lambda: store.delete(key),
-    ):
+    long = ["k" * 241, "/".join(["k" * 100] * 9)]
+    for key in [
+        "",
+        "/",
+        "/a",
+        "a/",
+        "a//b",
+        ".",
+        "..",
+        "a/../b",
+        "./a",
+        "a\nb",
+        "a\0",
+        "\udc80",
+        *long,
+    ]:
+        for operation in (
+            lambda key: store.read(key),
+            lambda key: store.create(key, b""),
+            lambda key: store.swap(key, b"", if_version=Version("1")),
+            lambda key: store.delete(key),
+        ):
+            with pytest.raises(SpecError):
+                operation(key)
+    for prefix in ("/", "a//", "../a", "a\nb"):
         with pytest.raises(SpecError):
-            operation()
+            store.list(prefix)
 
 
 def test_bodies_of_any_size(store: ObjectStore) -> None:
@@ -247,11 +278,11 @@ def test_lists_begin_after_any_string(store: ObjectStore) -> None:
         ]
 
 
-def test_lists_page_through_many_names(store: ObjectStore) -> None:
+def test_lists_page_through_many_names(place: Place) -> None:
     """2,500 names come in pages without gap or repeat; a short page is the last one."""
     names = sorted(f"inbox/p{n % 7}/u{n % 31}/{n:05}.launch.json" for n in range(2500))
-    for key in names:
-        store.create(key, b"{}")
+    place.fill(names)
+    store = place.store
     pages: list[list[str]] = [keys(store, "inbox/")]
     while len(pages[-1]) == 1000:
         pages.append(keys(store, "inbox/", start_after=pages[-1][-1]))
@@ -287,7 +318,7 @@ def test_no_update_is_lost(place: Place) -> None:
     def add(store: ObjectStore, number: int) -> int:
         conflicts = added = 0
         while added < 10:
-            found = read(store, "counter")
+            found = read_patiently(store, "counter")
             try:
                 store.swap("counter", b"%d" % (int(found.data) + 1), if_version=found.version)
                 added += 1
@@ -339,7 +370,7 @@ def test_readers_see_old_or_new_and_never_a_mix(place: Place) -> None:
     def read_or_write(store: ObjectStore, number: int) -> bool:
         last = 0
         for n in range(1, 40):
-            found = read(store, "large")
+            found = read_patiently(store, "large")
             if number == 0:
                 store.swap("large", bytes([n]) * 300_000, if_version=found.version)
             if set(found.data) != {found.data[0]} or found.data[0] < last:
