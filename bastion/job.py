@@ -245,8 +245,6 @@ class JobRecord:
     drain_deadline: float = 0.0
     outcome: Outcome | None = None
     ended_at: float | None = None
-    applied: tuple[str, ...] = ()
-    """ULIDs of the requests that changed it: each is applied once."""
 
     @property
     def is_admitted(self) -> bool:

@@ -9,6 +9,7 @@ Every key in the bucket. No other file spells one.
       results/<project>/<user>/<ulid>.json           bastion   the answer to a request, create-only
       state/root.json                                bastion   THE state, compare-and-swapped
       state/log/<first>.jsonl                        bastion   sealed events, create-only
+      state/aside/<key>                              bastion   what nobody understood
       state/snap/<date>/<seq>.json                   bastion   hourly copy of root, create-only
       launches/<project>/<launch>/spec.json          bastion   the checked spec, create-only
       jobs/<project>/<job>/result.json               bastion   the final record, create-only
@@ -21,7 +22,8 @@ Every key in the bucket. No other file spells one.
       logs/_bastion/<bastion>/<n>.log                bastion   segments of its own log
       logs/<bastion>                                 bastion   the tail of its own log, swapped
       logs/<project>/<job>/a<k>/r<i>/h<j>/p<l>/<byte offset>.log   agents   log segments
-      output/<project>/<job>/...                     agents    what jobs keep between attempts
+      output/<project>/<job>/content/<sha256>        agents    what jobs keep between attempts
+      output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json    agents   one host's list of that
       bundles/manifests/<digest>, bundles/packs/<digest>           users    code
 
 Numbers that are listed in order are padded with zeros so that names sort as numbers do.
@@ -112,6 +114,11 @@ def events(first: int) -> str:
 def snapshot(date: str, seq: int) -> str:
     """The copy of root as of commit `seq`, taken on `date` (YYYY-MM-DD)."""
     return f"{SNAPSHOTS}{date}/{seq:0{_DIGITS}d}.json"
+
+
+def aside(key: str) -> str:
+    """Where an object that could not be understood is set aside."""
+    return f"state/aside/{key.replace('/', '!')}"
 
 
 def spec(project: str, launch: str) -> str:
@@ -220,6 +227,42 @@ def bastion_log_segments(bastion: str) -> str:
 def output(project: str, job: str) -> str:
     """The prefix of what a job keeps from attempt to attempt."""
     return f"output/{project}/{job}/"
+
+
+def output_content(project: str, job: str, digest: str) -> str:
+    """The bytes of one file that a job keeps."""
+    return f"{output(project, job)}content/{digest}"
+
+
+def saved_outputs(project: str, job: str) -> str:
+    """The prefix of the lists of files that a job keeps."""
+    return f"{output(project, job)}saved/"
+
+
+@value
+class SavedOutputName:
+    """What the key of a list of kept files says."""
+
+    attempt: int
+    replica: int
+    host: int
+    number: int
+
+
+def saved_output(
+    project: str, job: str, attempt: int, *, replica: int, host: int, number: int
+) -> str:
+    """The files that one host of an attempt kept the `number`-th time."""
+    return f"{saved_outputs(project, job)}a{attempt}/r{replica}/h{host}/{padded(number)}.json"
+
+
+def parse_saved_output(key: str) -> SavedOutputName | None:
+    """What `saved_output` was called with, or None when the key is none."""
+    found = re.fullmatch(r"output/[^/]+/[^/]+/saved/a(\d+)/r(\d+)/h(\d+)/(\d+)\.json", key)
+    if found is None:
+        return None
+    attempt, replica, host, number = map(int, found.groups())
+    return SavedOutputName(attempt=attempt, replica=replica, host=host, number=number)
 
 
 def padded(number: int) -> str:

@@ -106,5 +106,5 @@ class Result:
     failures: int = 0
     past: tuple[PastAttempt, ...] = ()
     """Every attempt, oldest first."""
-    ulids: tuple[str, ...] = ()
-    """Of every request that was applied to it."""
+    ulid: str = ""
+    """The request that asked for it."""

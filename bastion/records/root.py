@@ -86,10 +86,10 @@ class Root:
     prev_write_id: str = ""
     leader: Leader | None = None
     """None after a graceful stop."""
-    quota_digest: str = ""
-    """Of the quota file in force."""
     quota_text: str = ""
     """The last good quota file: a bad new one never replaces it, whoever leads."""
+    config_text: str = ""
+    """The last good `config/bastion.toml`, for the same reason."""
     jobs: Mapping[str, JobRecord] = field(default_factory=dict)
     machines: Mapping[str, Machine] = field(default_factory=dict)
     promises: tuple[Promise, ...] = ()

@@ -15,7 +15,7 @@ from bastion.lifecycle import step
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine
 from bastion.records.request import Answer
-from bastion.records.root import Event, Root
+from bastion.records.root import Event, Root, Segment
 
 
 class Draft:
@@ -33,8 +33,10 @@ class Draft:
         self.jobs: dict[str, JobRecord] = dict(root.jobs)
         self.machines: dict[str, Machine] = dict(root.machines)
         self.answers: dict[str, Answer] = dict(root.answers)
+        self.sealed: tuple[Segment, ...] = root.sealed
         self.is_changed = False
         self.is_scheduling = False
+        self._kept_events = root.events
         self._events: list[Event] = []
         self._instructions: dict[str, list[Instruction]] = {}
 
@@ -65,10 +67,47 @@ class Draft:
         self.is_scheduling = True
         self.tell(what="submitted", job=job, text=f"by {job.user}")
 
-    def drop(self, job_id: str) -> None:
-        """Let a finished job go."""
+    def withdraw(self, job_id: str) -> None:
+        """Undo `add`: the job is refused in the very turn that brought it."""
         del self.jobs[job_id]
-        self.is_changed = True
+        self._events = [event for event in self._events if event.job != job_id]
+        self._events = [
+            replace(event, n=self.root.next_event + i) for i, event in enumerate(self._events)
+        ]
+
+    def result_written(self, job_id: str) -> None:
+        """Let a finished job go: its final record stands."""
+        job = self.jobs.get(job_id)
+        if job is not None and job.phase is Phase.DONE:
+            del self.jobs[job_id]
+            self.is_changed = True
+
+    def batch_written(self, name: str, batch: Batch) -> None:
+        """A batch of instructions stands."""
+        machine = self.machines.get(name)
+        if machine is None or machine.life != batch.life:
+            return
+        outgoing = tuple(each for each in machine.outgoing if each.number != batch.number)
+        self.put_machine(replace(machine, outgoing=outgoing))
+
+    def answered(self, key: str) -> None:
+        """The answer to a request stands."""
+        if self.answers.pop(key, None) is not None:
+            self.is_changed = True
+
+    def segment_written(self, first: int) -> None:
+        """A sealed range of events stands."""
+        kept = tuple(segment for segment in self.sealed if segment.first != first)
+        self.is_changed = self.is_changed or len(kept) != len(self.sealed)
+        self.sealed = kept
+
+    def seal(self, *, at_most: int, older_than: float) -> None:
+        """Seal the events of root when they are many, or the first is from before `older_than`."""
+        events = self.root.events
+        if len(events) >= at_most or (events and events[0].at < older_than):
+            self.sealed = (*self.sealed, Segment(first=events[0].n, events=events))
+            self._kept_events = ()
+            self.is_changed = True
 
     def put_machine(self, machine: Machine) -> None:
         """Take `machine` in, or replace it."""
@@ -130,7 +169,8 @@ class Draft:
             jobs=self.jobs,
             machines=self.machines,
             answers=self.answers,
-            events=(*self.root.events, *self._events),
+            events=(*self._kept_events, *self._events),
+            sealed=self.sealed,
             next_event=self.root.next_event + len(self._events),
             **changes,  # type: ignore[arg-type]
         )

@@ -1,0 +1,258 @@
+"""
+Actions: what committed state asks to be done outside, done idempotently on a lane.
+
+Every function here returns work for a lane. The work touches the outside and returns a lesson: what
+the leader learned, to be applied to the next draft. A leader that dies in between does the same
+again, with the same bytes under the same names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TypeAlias
+
+from bastion.errors import ConflictError, NotFoundError
+from bastion.job import End, JobRecord
+from bastion.lifecycle import GoGiven, GoRevoked, HostClaimed, HostEnded
+from bastion.machine import Batch, Machine
+from bastion.monitor import Action, RevokeClaim, RevokeGo, WriteEnd, WriteGo, WriteResult
+from bastion.records import layout
+from bastion.records.codec import encode, plain
+from bastion.records.facts import HostFact
+from bastion.records.register import create_same, look, win
+from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.request import Answer, Result
+from bastion.records.root import Root, Segment
+from bastion.service.draft import Draft
+from bastion.service.facts import happen
+from bastion.store import ObjectStore
+
+Lesson: TypeAlias = Callable[[Draft], None]
+"""What was learned, as a change of a draft."""
+Work: TypeAlias = Callable[[], Lesson]
+
+
+def job_work(store: ObjectStore, root: Root, job: JobRecord, action: Action) -> Work:
+    """The work of one action that the monitor of `job` asks for."""
+    match action:
+        case WriteGo():
+            return lambda: _write_go(store, root, job)
+        case RevokeGo():
+            return lambda: _revoke_go(store, root, job)
+        case RevokeClaim(replica=r, host=h):
+            return lambda: _revoke_claim(store, root, _fact(job, r, h))
+        case WriteEnd(replica=r, host=h, end=end):
+            return lambda: _write_end(store, root, _fact(job, r, h), end)
+        case WriteResult():
+            return lambda: _write_result(store, job)
+
+
+def action_key(job: JobRecord, action: Action) -> str:
+    """A name for this work, the same every time it is asked for."""
+    place = ""
+    if isinstance(action, (RevokeClaim, WriteEnd)):
+        place = f"/{action.replica}/{action.host}"
+    return f"job/{job.id}/{type(action).__name__}{place}"
+
+
+def batch_work(store: ObjectStore, machine: Machine, batch: Batch) -> Work:
+    """Write one batch of instructions."""
+
+    def work() -> Lesson:
+        key = layout.instructions(machine.name, batch.life, batch.number)
+        create_same(store, key, encode(batch))
+
+        def lesson(draft: Draft) -> None:
+            draft.batch_written(machine.name, batch)
+
+        return lesson
+
+    return work
+
+
+def answer_work(store: ObjectStore, key: str, answer: Answer) -> Work:
+    """Write the answer to a request; one that stands already was the first, and counts."""
+
+    def work() -> Lesson:
+        project, user, ulid = key.split("/")
+        _create_once(store, layout.answer(project, user, ulid), encode(answer))
+
+        def lesson(draft: Draft) -> None:
+            draft.answered(key)
+
+        return lesson
+
+    return work
+
+
+def segment_work(store: ObjectStore, segment: Segment) -> Work:
+    """Write one sealed range of events."""
+
+    def work() -> Lesson:
+        lines = [
+            json.dumps(plain(event), separators=(",", ":"), ensure_ascii=False) + "\n"
+            for event in segment.events
+        ]
+        create_same(store, layout.events(segment.first), "".join(lines).encode())
+
+        def lesson(draft: Draft) -> None:
+            draft.segment_written(segment.first)
+
+        return lesson
+
+    return work
+
+
+def delete_work(store: ObjectStore, key: str) -> Work:
+    """Delete an absorbed object of the inbox."""
+
+    def work() -> Lesson:
+        store.delete(key)
+        return _nothing
+
+    return work
+
+
+def aside_work(store: ObjectStore, key: str) -> Work:
+    """Set aside an object of the inbox that nobody understood, then delete it."""
+
+    def work() -> Lesson:
+        try:
+            found = store.read(key)
+        except NotFoundError:
+            return _nothing
+        assert found is not None
+        _create_once(store, layout.aside(key), found.data)
+        store.delete(key)
+        return _nothing
+
+    return work
+
+
+def register_work(store: ObjectStore, of: HostFact, *, is_claimed: bool) -> Work:
+    """Read the register of one host that no bell spoke of for long."""
+
+    def work() -> Lesson:
+        if is_claimed:
+            ended = look(store, _end_key(of), EndRegister)
+            if ended is None:
+                return _nothing
+            end = ended.end
+            event = HostEnded(replica=of.replica, host=of.host, end=end)
+            return lambda draft: happen(draft, of, event)
+        found = look(store, _claim_key(of), ClaimRegister)
+        if found is None:
+            return _nothing
+        return _claim_lesson(of, found)
+
+    return work
+
+
+def result_of(job: JobRecord) -> Result:
+    """The final record of `job`."""
+    assert job.outcome is not None, f"{job.id} is {job.phase} without an outcome"
+    assert job.ended_at is not None, f"{job.id} ended at no time"
+    return Result(
+        id=job.id,
+        project=job.project,
+        user=job.user,
+        launch=job.launch,
+        name=job.name,
+        outcome=job.outcome.kind.value,
+        text=job.outcome.text,
+        code=job.outcome.code,
+        submitted_at=job.submitted_at,
+        ended_at=job.ended_at,
+        attempts=job.attempts,
+        preemptions=job.preemptions,
+        failures=job.failures,
+        past=job.past,
+        ulid=job.ulid,
+    )
+
+
+def _nothing(draft: Draft) -> None:
+    """Nothing was learned."""
+
+
+def _fact(job: JobRecord, replica: int, host: int) -> HostFact:
+    assert job.attempt is not None
+    return HostFact(
+        project=job.project,
+        job=job.id,
+        attempt=job.attempt.number,
+        nonce=job.attempt.nonce,
+        replica=replica,
+        host=host,
+    )
+
+
+def _claim_key(of: HostFact) -> str:
+    return layout.claim(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+
+
+def _end_key(of: HostFact) -> str:
+    return layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+
+
+def _go_key(job: JobRecord) -> str:
+    assert job.attempt is not None
+    return layout.go(job.project, job.id, job.attempt.number, job.attempt.nonce)
+
+
+def _write_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
+    assert job.attempt is not None
+    claims = [state.claim for _, _, _, state in job.attempt.each_host()]
+    register = GoRegister(
+        write_id=f"go-{root.epoch}-{root.write_id}",
+        addresses=tuple(claim.address if claim else "" for claim in claims),
+        port=claims[0].port if claims[0] else 0,
+    )
+    return _go_lesson(job, win(store, _go_key(job), register).record)
+
+
+def _revoke_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
+    register = GoRegister(write_id=f"revoked-{root.epoch}-{root.write_id}")
+    return _go_lesson(job, win(store, _go_key(job), register).record)
+
+
+def _go_lesson(job: JobRecord, standing: GoRegister) -> Lesson:
+    event = GoGiven() if standing.addresses else GoRevoked()
+    return lambda draft: happen(draft, _fact(job, 0, 0), event)
+
+
+def _revoke_claim(store: ObjectStore, root: Root, of: HostFact) -> Lesson:
+    register = ClaimRegister(write_id=f"revoked-{root.epoch}-{root.write_id}")
+    return _claim_lesson(of, win(store, _claim_key(of), register).record)
+
+
+def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
+    if standing.claim is None:
+        revoked = HostEnded(replica=of.replica, host=of.host, end=End(kind="revoked"))
+        return lambda draft: happen(draft, of, revoked)
+    claimed = HostClaimed(replica=of.replica, host=of.host, claim=standing.claim)
+    return lambda draft: happen(draft, of, claimed)
+
+
+def _write_end(store: ObjectStore, root: Root, of: HostFact, end: End) -> Lesson:
+    register = EndRegister(write_id=f"gone-{root.epoch}-{root.write_id}", end=end)
+    standing = win(store, _end_key(of), register).record
+    event = HostEnded(replica=of.replica, host=of.host, end=standing.end)
+    return lambda draft: happen(draft, of, event)
+
+
+def _write_result(store: ObjectStore, job: JobRecord) -> Lesson:
+    create_same(store, layout.result(job.project, job.id), encode(result_of(job)))
+
+    def lesson(draft: Draft) -> None:
+        draft.result_written(job.id)
+
+    return lesson
+
+
+def _create_once(store: ObjectStore, key: str, data: bytes) -> None:
+    try:
+        create_same(store, key, data)
+    except ConflictError:
+        return

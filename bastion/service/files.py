@@ -1,0 +1,102 @@
+"""The two files that admins write, as they are in force."""
+
+from __future__ import annotations
+
+from bastion.clock import Clock
+from bastion.monitor import Options
+from bastion.records import layout
+from bastion.records.root import Root
+from bastion.service.absorb import Rules
+from bastion.service.config import Config, parse_config
+from bastion.service.gather import Watched
+from bastion.store import ObjectStore
+from quota import Quota, parse
+
+
+class AdminFiles:
+    """
+    The quota file and `config/bastion.toml`: the last good contents of each, and their problems.
+
+    The last good texts are in root too, so that a bastion that starts while a file is broken goes
+    on with what was in force before.
+    """
+
+    def __init__(
+        self, store: ObjectStore, quota_store: ObjectStore, clock: Clock, *, every_s: float
+    ) -> None:
+        self._quota_file = Watched(quota_store, layout.QUOTA, parse)
+        self._config_file = Watched(store, layout.CONFIG, parse_config)
+        self._clock = clock
+        self._every_s = every_s
+        self._next_at = 0.0
+        self.quota: Quota | None = None
+        self.config = Config(pools={})
+
+    def adopt(self, root: Root) -> None:
+        """Go on with what was in force when `root` was committed."""
+        if root.quota_text:
+            self._quota_file.text = root.quota_text
+            self.quota = parse(root.quota_text)
+        if root.config_text:
+            self._config_file.text = root.config_text
+            self.config = parse_config(root.config_text)
+
+    def refresh(self) -> bool:
+        """
+        Look at both files, if it is time; True when anything in force changed.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        now = self._clock.monotonic()
+        if now < self._next_at:
+            return False
+        self._next_at = now + self._every_s
+        problems = self.problems
+        is_new = False
+        if self._quota_file.refresh():
+            self.quota = parse(self._quota_file.text)
+            is_new = True
+        if self._config_file.refresh():
+            self.config = parse_config(self._config_file.text)
+            is_new = True
+        return is_new or problems != self.problems
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why a newer file is not in force."""
+        return tuple(each for each in (self._quota_file.problem, self._config_file.problem) if each)
+
+    @property
+    def quota_problem(self) -> str:
+        """Why the newest quota file is not in force, or empty."""
+        return self._quota_file.problem
+
+    @property
+    def config_problem(self) -> str:
+        """Why the newest configuration is not in force, or empty."""
+        return self._config_file.problem
+
+    @property
+    def quota_text(self) -> str:
+        """The quota file in force."""
+        return self._quota_file.text
+
+    @property
+    def config_text(self) -> str:
+        """The configuration in force."""
+        return self._config_file.text
+
+    @property
+    def rules(self) -> Rules:
+        """What requests are judged by."""
+        options = Options()
+        if self.quota is not None:
+            scheduler = self.quota.scheduler
+            options = Options(grace_s=scheduler.grace_s, max_grace_s=scheduler.max_grace_s)
+        return Rules(
+            quota=self.quota,
+            quota_problem=self._quota_file.problem,
+            pools=self.config.pools,
+            options=options,
+        )

@@ -1,0 +1,197 @@
+"""
+What one turn reads before it decides: requests, bells, the admins' two files.
+
+A body is read once: one that has to wait in the inbox is remembered until it is absorbed. Whatever
+cannot be understood comes back as its problems, never as an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from bastion.errors import BastionError, NotFoundError, RecordError, StoreError
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.facts import Bell
+from bastion.records.inbox import Inbox, Misplaced, Ringing, Waiting, look
+from bastion.records.request import BODIES, Body, JobsRequest, UpdateRequest
+from bastion.store import ObjectStore, Version
+from bastion.value import value
+
+_T = TypeVar("_T")
+
+
+@value
+class Arrived:
+    """One request with its body, or with everything that is wrong with it."""
+
+    waiting: Waiting
+    body: Body | None = None
+    problems: tuple[str, ...] = ()
+    is_answered: bool = False
+    """It was answered by an earlier commit: only its deletion is left."""
+    ended: frozenset[str] = frozenset()
+    """Those of its targets that have a final record."""
+
+
+@value
+class Rung:
+    """One bell with its facts, or with what is wrong with it."""
+
+    ringing: Ringing
+    bell: Bell | None = None
+    problem: str = ""
+
+
+@value
+class Gathered:
+    """Everything new in the inbox."""
+
+    requests: tuple[Arrived, ...] = ()
+    bells: tuple[Rung, ...] = ()
+    misplaced: tuple[Misplaced, ...] = ()
+    more: bool = False
+
+
+class Gatherer:
+    """Reads the inbox; remembers what has to wait there."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._bodies: dict[str, Arrived] = {}
+
+    def gather(self, *, skip: Callable[[str], bool], is_active: Callable[[str], bool]) -> Gathered:
+        """
+        What is in the inbox, apart from the keys that `skip` knows to be absorbed.
+
+        `is_active` tells whether a target names an active job or launch: the others are looked for
+        among the final records.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        inbox: Inbox = look(self._store)
+        requests = [
+            self._request(waiting, is_active)
+            for waiting in inbox.requests
+            if not skip(waiting.entry.key)
+        ]
+        bells = [self._bell(ringing) for ringing in inbox.bells if not skip(ringing.entry.key)]
+        return Gathered(
+            requests=tuple(each for each in requests if each is not None),
+            bells=tuple(each for each in bells if each is not None),
+            misplaced=tuple(each for each in inbox.misplaced if not skip(each.entry.key)),
+            more=inbox.more,
+        )
+
+    def forget(self, key: str) -> None:
+        """The request at `key` was absorbed."""
+        self._bodies.pop(key, None)
+
+    def _request(self, waiting: Waiting, is_active: Callable[[str], bool]) -> Arrived | None:
+        known = self._bodies.get(waiting.entry.key)
+        if known is not None:
+            return known
+        name = waiting.name
+        if name.verb != "follow" and self._exists(
+            layout.answer(name.project, name.user, name.ulid)
+        ):
+            return Arrived(waiting=waiting, is_answered=True)
+        kind = BODIES.get(name.verb)
+        if kind is None:
+            problem = f"{name.verb!r} is no verb; the verbs are {', '.join(BODIES)}"
+            return Arrived(waiting=waiting, problems=(problem,))
+        try:
+            found = self._store.read(waiting.entry.key)
+        except NotFoundError:
+            return None
+        assert found is not None
+        try:
+            body = decode(kind, found.data, key=name.verb)
+        except RecordError as error:
+            return Arrived(waiting=waiting, problems=(error.message,))
+        arrived = Arrived(waiting=waiting, body=body, ended=self._ended(waiting, body, is_active))
+        self._bodies[waiting.entry.key] = arrived
+        return arrived
+
+    def _ended(
+        self, waiting: Waiting, body: Body, is_active: Callable[[str], bool]
+    ) -> frozenset[str]:
+        if not isinstance(body, (JobsRequest, UpdateRequest)):
+            return frozenset()
+        unknown = (target for target in body.targets if not is_active(target))
+        project = waiting.name.project
+        return frozenset(each for each in unknown if self._has_result(project, each))
+
+    def _has_result(self, project: str, target: str) -> bool:
+        try:
+            return self._exists(layout.result(project, target))
+        except StoreError:
+            raise
+        except BastionError:
+            return False
+
+    def _bell(self, ringing: Ringing) -> Rung | None:
+        try:
+            found = self._store.read(ringing.entry.key)
+        except NotFoundError:
+            return None
+        assert found is not None
+        try:
+            return Rung(ringing=ringing, bell=decode(Bell, found.data, key=ringing.entry.key))
+        except RecordError as error:
+            return Rung(ringing=ringing, problem=error.message)
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._store.read(key)
+        except NotFoundError:
+            return False
+        return True
+
+
+class Watched:
+    """
+    A file that admins write: the newest good contents, and what is wrong with a newer one.
+
+    A bad file never replaces a good one. There may be none.
+    """
+
+    def __init__(self, store: ObjectStore, key: str, parse: Callable[[str], object]) -> None:
+        self._store = store
+        self._key = key
+        self._parse = parse
+        self._version: Version | None = None
+        self.problem = ""
+        self.text = ""
+
+    def refresh(self) -> bool:
+        """
+        Look at the file; True when good new contents are in force.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        try:
+            found = self._store.read(self._key, unless=self._version)
+        except NotFoundError:
+            self._version = None
+            self.problem = f"there is none at {self._key}"
+            return False
+        if found is None:
+            return False
+        self._version = found.version
+        try:
+            text = found.data.decode("utf-8-sig")
+            self._parse(text)
+        except UnicodeDecodeError as error:
+            self.problem = f"{self._key}: is not UTF-8: {error}"
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is not in force
+            self.problem = str(error)
+            return False
+        self.problem = ""
+        is_new = text != self.text
+        self.text = text
+        return is_new

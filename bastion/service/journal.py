@@ -1,0 +1,113 @@
+"""
+The bastion's own log: designed lines on stderr, and in the bucket for when its machine is gone.
+
+The same problem again and again is one line, and a count when it changes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import TextIO
+
+from bastion.clock import Clock
+from bastion.errors import BastionError, ConflictError, NotFoundError, StoreError
+from bastion.records import layout
+from bastion.store import ObjectStore
+
+TAIL_BYTES = 64 * 1024
+"""Of the object that holds the latest lines."""
+REPEAT_S = 60.0
+"""A problem that goes on is said again after so long."""
+
+
+class Journal:
+    """
+    Lines about what the bastion does.
+
+    Args:
+        name: Of the bastion.
+        out: Where lines go at once, or None for nowhere.
+    """
+
+    def __init__(self, name: str, clock: Clock, *, out: TextIO | None = sys.stderr) -> None:
+        self.name = name
+        self._clock = clock
+        self._out = out
+        self._pending: list[str] = []
+        self._tail = ""
+        self._said: dict[str, tuple[str, float]] = {}
+
+    def note(self, line: str) -> None:
+        """Say `line`."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall()))
+        full = f"{stamp} {line}\n"
+        self._pending.append(full)
+        if self._out is not None:
+            self._out.write(full)
+            self._out.flush()
+
+    def problem(self, what: str, error: Exception) -> None:
+        """Say that `what` met `error`, once a minute while it goes on."""
+        text = error.message if isinstance(error, BastionError) else f"{error!r}"
+        now = self._clock.monotonic()
+        said = self._said.get(what)
+        if said is not None and said[0] == text and now - said[1] < REPEAT_S:
+            return
+        self._said[what] = (text, now)
+        hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
+        self.note(f"{what}: {text}{hint}")
+
+    def failure(self, what: str, error: Exception) -> None:
+        """Say that `what` met a bug of ours, with its traceback; the bastion goes on."""
+        lines = traceback.format_exception(error)
+        self.problem(what, BastionError(f"internal error: {''.join(lines).strip()}"))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What went wrong in the last minute, for `status`."""
+        now = self._clock.monotonic()
+        return tuple(
+            f"{what}: {text}"
+            for what, (text, at) in sorted(self._said.items())
+            if now - at < REPEAT_S
+        )
+
+    def flush(self, store: ObjectStore) -> Callable[[], None] | None:
+        """
+        The work that writes what was said since the last flush, or None when nothing was.
+
+        The lines are a create-only segment named by the time, and the tail object is replaced.
+        """
+        if not self._pending:
+            return None
+        text, self._pending = "".join(self._pending), []
+        self._tail = (self._tail + text)[-TAIL_BYTES:]
+        tail = self._tail.encode()
+        segment = f"{layout.bastion_log_segments(self.name)}{int(self._clock.wall() * 1e6)}.log"
+
+        def work() -> None:
+            _quietly(lambda: store.create(segment, text.encode()))
+            _replace(store, layout.bastion_log(self.name), tail)
+
+        return work
+
+
+def _replace(store: ObjectStore, key: str, data: bytes) -> None:
+    try:
+        found = store.read(key)
+    except NotFoundError:
+        _quietly(lambda: store.create(key, data))
+        return
+    assert found is not None
+    _quietly(lambda: store.swap(key, data, if_version=found.version))
+
+
+def _quietly(write: Callable[[], object]) -> None:
+    """Its own log is the one thing the bastion may lose a race for."""
+    try:
+        write()
+    except (ConflictError, StoreError):
+        return

@@ -1,0 +1,304 @@
+"""
+The leader's turn: read, decide, commit, act.
+
+Everything starts from the root we hold and ends in one commit; nothing is done outside before the
+commit that asks for it. A turn that fails is thrown away, and the next one starts from the same
+root. A lost swap means that somebody else leads, and the loop is left at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bastion.clock import Clock
+from bastion.errors import BastionError, StoreError
+from bastion.job import JobRecord, OutcomeKind, Phase
+from bastion.lane import Lane
+from bastion.monitor import due, watch
+from bastion.records.root import Held, RootWriter
+from bastion.scheduler.plan import Plan
+from bastion.service import act
+from bastion.service.absorb import answer_key
+from bastion.service.account import accrued
+from bastion.service.draft import Draft
+from bastion.service.files import AdminFiles
+from bastion.service.fleet import Fleet
+from bastion.service.gather import Arrived, Gathered, Gatherer
+from bastion.service.intake import Intake
+from bastion.service.journal import Journal
+from bastion.service.publish import Publisher
+from bastion.service.schedule import apply_plan, plan_for, snapshot_of
+from bastion.service.settings import Pace
+from bastion.service.sweep import Sweep
+from bastion.store import ObjectStore
+
+SEAL_AT = 500
+"""Events in one sealed segment: about 100 kB."""
+SEAL_AFTER_S = 60.0
+"""Events wait at most this long in root before they are sealed."""
+_FAILED = (OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED)
+
+
+class Leader:
+    """
+    The one bastion that acts, from the moment it holds root.
+
+    Args:
+        lane: Where store actions are performed; inline in simulation.
+        nonce: Fresh names for commits and attempts.
+    """
+
+    def __init__(
+        self,
+        held: Held,
+        *,
+        store: ObjectStore,
+        writer: RootWriter,
+        clock: Clock,
+        fleet: Fleet,
+        files: AdminFiles,
+        publisher: Publisher,
+        lane: Lane,
+        pace: Pace,
+        nonce: Callable[[], str],
+        journal: Journal,
+    ) -> None:
+        self.held = held
+        self._store = store
+        self._writer = writer
+        self._clock = clock
+        self._fleet = fleet
+        self._files = files
+        self._publisher = publisher
+        self._lane = lane
+        self._pace = pace
+        self._nonce = nonce
+        self._journal = journal
+        self._gatherer = Gatherer(store)
+        self._intake = Intake(store, journal)
+        self._sweep = Sweep(store)
+        self._sweep_at = 0.0
+        self._synced_at = clock.monotonic()
+        self._absorbed: dict[str, str] = {}
+        self._plan: Plan | None = None
+        self._must_decide = True
+        files.adopt(held.root)
+
+    @property
+    def now(self) -> float:
+        """The store's time: that of our last write, carried forward; never before root's."""
+        passed_s = self._clock.monotonic() - self._synced_at
+        return max(self.held.root.now, self.held.modified_at + passed_s)
+
+    def turn(self) -> bool:
+        """
+        One turn; True when something moved.
+
+        Raises:
+            FencedError: Somebody else leads now.
+            StoreError: The store is out of reach; try again later.
+        """
+        # 1. Read what is new: the admins' files, the inbox, what our actions taught.
+        self._must_decide |= self._files.refresh()
+        gathered = self._gatherer.gather(
+            skip=self._absorbed.__contains__, is_active=self._is_active
+        )
+        draft = Draft(self.held.root, self.now)
+        self._learn(draft)
+        listings = self._fleet.collect(draft.now)
+
+        # 2. Let it in: facts, requests, listings, and what follows from them for every job.
+        for rung in gathered.bells:
+            self._intake.ring(draft, rung)
+        self._watch(draft)
+        rules = self._files.rules
+        absorbed = [each for each in gathered.requests if self._intake.absorb(draft, each, rules)]
+        self._fleet.equip(self._files.config.pools)
+        self._fleet.reconcile(draft, self._files.config.pools, listings, _in_use(draft))
+
+        # 3. Decide who runs next; the instructions that follow belong to the same commit.
+        self._schedule(draft, absorbed)
+        self._watch(draft)
+
+        # 4. Commit, if there is anything to commit or the lease is due.
+        draft.seal(at_most=SEAL_AT, older_than=draft.now - SEAL_AFTER_S)
+        if draft.is_changed or self._is_lease_due():
+            self._commit(draft)
+
+        # 5. Act, only from committed state; delete last what it has absorbed.
+        self._act()
+        self._clear(gathered, absorbed)
+        return draft.is_changed or gathered.more
+
+    def give_up(self) -> None:
+        """
+        Let another lead at once: the last commit of a graceful stop.
+
+        Raises:
+            FencedError: Somebody else leads already.
+            StoreError: Out of reach.
+        """
+        draft = Draft(self.held.root, self.now)
+        draft.tell(what="rests", text=self._journal.name)
+        self._commit(draft, leader=None)
+
+    def wait_s(self, *, moved: bool) -> float:
+        """How long to wait before the next turn."""
+        poll_s = self._pace.busy_poll_s if moved else self._pace.idle_poll_s
+        since_commit_s = self._clock.monotonic() - self._synced_at
+        return max(0.0 if moved else poll_s, self._pace.commit_s - since_commit_s)
+
+    def _is_active(self, target: str) -> bool:
+        jobs = self.held.root.jobs
+        return target in jobs or any(job.launch == target for job in jobs.values())
+
+    def _learn(self, draft: Draft) -> None:
+        for done in self._lane.collect():
+            if done.error is not None:
+                self._journal.problem(done.key, done.error)
+                continue
+            self._absorbed.pop(done.key.removeprefix("delete "), None)
+            if callable(done.result):
+                self._guarded(done.key, done.result, draft)
+
+    def _watch(self, draft: Draft) -> None:
+        """Ask the monitor of every admitted job what follows, until nothing follows any more."""
+        options = self._files.rules.options
+        failed = _failed_launches(draft)
+        for job_id in [j.id for j in draft.jobs.values() if j.phase is not Phase.QUEUED]:
+            self._guarded(f"monitor of {job_id}", self._watch_one, draft, job_id, options, failed)
+
+    def _watch_one(self, draft: Draft, job_id: str, options: Any, failed: dict[str, str]) -> None:
+        while (job := draft.jobs[job_id]).phase not in (Phase.QUEUED, Phase.DONE):
+            sibling = failed.get(job.launch, "") if job.launch_scope else ""
+            watched = watch(job, draft.machines, draft.now, options=options, failed_sibling=sibling)
+            if not watched.events:
+                return
+            for event in watched.events:
+                draft.apply(job_id, event)
+            for machine, instruction in watched.instructions:
+                draft.instruct(machine, instruction)
+
+    def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> None:
+        quota = self._files.quota
+        wake_at = self._plan.wake_at if self._plan is not None else None
+        is_due = wake_at is not None and draft.now >= wake_at
+        if quota is None or not (self._must_decide or draft.is_scheduling or is_due):
+            return
+        snapshot = snapshot_of(
+            draft,
+            quota,
+            quota_problem=self._files.quota_problem,
+            pools=self._files.config.pools,
+            stockouts=self._fleet.stockouts(draft.now),
+        )
+        plan = plan_for(snapshot, draft.now)
+        for arrived in absorbed:
+            self._intake.judge(draft, arrived, plan, draft.now)
+        apply_plan(draft, plan, self._nonce)
+        self._plan = plan
+        self._must_decide = False
+
+    def _is_lease_due(self) -> bool:
+        return self._clock.monotonic() - self._synced_at > self._pace.ttl_s / 3
+
+    def _commit(self, draft: Draft, **changes: object) -> None:
+        plan = self._plan
+        root = draft.finish(
+            write_id=self._nonce(),
+            quota_text=self._files.quota_text,
+            config_text=self._files.config_text,
+            promises=plan.promises if plan is not None else draft.root.promises,
+            planned=plan.planned if plan is not None else draft.root.planned,
+            **changes,
+        )
+        root = accrued(root, self._files.quota, draft.now)
+        sent_at = self._clock.monotonic()
+        self.held = self._writer.commit(root, over=self.held)
+        self._synced_at = sent_at
+
+    def _act(self) -> None:
+        root = self.held.root
+        for job in root.jobs.values():
+            if job.phase is not Phase.QUEUED:
+                self._guarded(f"monitor of {job.id}", self._act_for, job)
+        for machine in root.machines.values():
+            for batch in machine.outgoing:
+                key = f"batch {machine.name}/{batch.life}/{batch.number}"
+                self._lane.submit(key, act.batch_work(self._store, machine, batch))
+        self._fleet.act(root)
+        for key, answer in root.answers.items():
+            self._lane.submit(f"answer {key}", act.answer_work(self._store, key, answer))
+        for segment in root.sealed:
+            self._lane.submit(f"events {segment.first}", act.segment_work(self._store, segment))
+        if self._clock.monotonic() >= self._sweep_at:
+            self._sweep_at = self._clock.monotonic() + self._pace.sweep_s
+            for key, work in self._sweep.works(root):
+                self._lane.submit(key, work)
+        self._publish()
+
+    def _act_for(self, job: JobRecord) -> None:
+        for action in due(job, self.held.root.machines):
+            work = act.job_work(self._store, self.held.root, job, action)
+            self._lane.submit(act.action_key(job, action), work)
+
+    def _publish(self) -> None:
+        views = self._publisher.works(
+            self.held.root, self._plan, self._files, self._journal.problems
+        )
+        if views is not None:
+            self._lane.submit("views", views)
+        lines = self._journal.flush(self._store)
+        if lines is not None:
+            self._lane.submit("log", lines)
+
+    def _clear(self, gathered: Gathered, absorbed: list[Arrived]) -> None:
+        """Delete from the inbox what committed state has absorbed, answers first."""
+        for arrived in absorbed:
+            key = arrived.waiting.entry.key
+            self._absorbed[key] = "" if arrived.is_answered else answer_key(arrived.waiting)
+            self._gatherer.forget(key)
+        for rung in gathered.bells:
+            self._absorbed[rung.ringing.entry.key] = ""
+        aside = {rung.ringing.entry.key for rung in gathered.bells if rung.bell is None}
+        for misplaced in gathered.misplaced:
+            key = misplaced.entry.key
+            self._absorbed[key] = ""
+            self._journal.note(f"{key} is set aside: {misplaced.why}")
+            aside.add(key)
+        for key, answer in self._absorbed.items():
+            if answer in self.held.root.answers:
+                continue
+            work = act.aside_work if key in aside else act.delete_work
+            self._lane.submit(f"delete {key}", work(self._store, key))
+
+    def _guarded(self, what: str, work: Callable[..., object], *arguments: object) -> None:
+        """Do `work`; one bad object harms only itself."""
+        try:
+            work(*arguments)
+        except StoreError:
+            raise
+        except BastionError as error:
+            self._journal.problem(what, error)
+        except Exception as error:  # noqa: BLE001 - a bug in one thing must not stop the rest
+            self._journal.failure(what, error)
+
+
+def _in_use(draft: Draft) -> set[str]:
+    """The machines that an attempt still needs, its logs included."""
+    return {
+        place.machine
+        for job in draft.jobs.values()
+        if job.attempt is not None
+        for _, _, place, _ in job.attempt.each_host()
+    }
+
+
+def _failed_launches(draft: Draft) -> dict[str, str]:
+    """Launch -> the job of it that failed for good, or is failing."""
+    return {
+        job.launch: job.id
+        for job in draft.jobs.values()
+        if job.launch_scope and job.outcome is not None and job.outcome.kind in _FAILED
+    }

@@ -1,0 +1,242 @@
+"""
+Views: what the command line and the page read, also when the bastion is dead.
+
+They are not state: nothing is decided by them, and they never cause a commit. Each is a function of
+one committed root and the plan made for it, published at a pace of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bastion.clock import Clock
+from bastion.errors import ConflictError, NotFoundError
+from bastion.job import JobRecord, state_of
+from bastion.machine import Machine, Pool
+from bastion.records import layout
+from bastion.records.codec import plain
+from bastion.records.root import Root
+from bastion.scheduler.plan import Plan, Wait
+from bastion.scheduler.reason import text
+from bastion.service.files import AdminFiles
+from bastion.store import ObjectStore, Version
+from bastion.version import VERSION
+from quota import Amounts, Quota
+from quota.ledger import borrowed, lent
+
+_PHASE_ORDER = {"stopping": 0, "running": 1, "starting": 2, "draining": 3, "queued": 4, "done": 5}
+COST_SHARE = 10.0
+"""A view that took t seconds to publish is published again after this many times t."""
+
+
+class Publisher:
+    """Publishes the views of one bastion."""
+
+    def __init__(self, store: ObjectStore, clock: Clock, *, every_s: float) -> None:
+        self._store = store
+        self._clock = clock
+        self._every_s = every_s
+        self._next_at = 0.0
+        self._published_seq = -1
+        self._versions: dict[str, Version] = {}
+
+    def works(
+        self, root: Root, plan: Plan | None, files: AdminFiles, problems: tuple[str, ...]
+    ) -> Callable[[], None] | None:
+        """The work that publishes everything, or None when it is not time or nothing is new."""
+        now = self._clock.monotonic()
+        if now < self._next_at or root.seq == self._published_seq:
+            return None
+        self._published_seq = root.seq
+        bodies = {
+            "queue": queue_view(root, plan),
+            "pool": pool_view(root, files.config.pools),
+            "status": status_view(root, files, problems),
+        }
+        data = {name: _dump(body) for name, body in bodies.items()}
+        cost_s = self._clock.monotonic() - now
+        self._next_at = now + max(self._every_s, COST_SHARE * cost_s)
+        return lambda: self._write(data)
+
+    def _write(self, data: Mapping[str, bytes]) -> None:
+        for name, body in data.items():
+            self._put(layout.view(name), body)
+
+    def _put(self, key: str, body: bytes) -> None:
+        version = self._versions.get(key)
+        for _ in range(2):
+            try:
+                if version is None:
+                    written = self._store.create(key, body)
+                else:
+                    written = self._store.swap(key, body, if_version=version)
+            except ConflictError:
+                version = self._version(key)
+            else:
+                self._versions[key] = written.version
+                return
+
+    def _version(self, key: str) -> Version | None:
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return None
+        assert found is not None
+        return found.version
+
+
+def queue_view(root: Root, plan: Plan | None) -> dict[str, Any]:
+    """Every active job, those that run first, then in the order of the queue."""
+    jobs = sorted(root.jobs.values(), key=_queue_order)
+    return {
+        "schema": 1,
+        "now": root.now,
+        "seq": root.seq,
+        "jobs": [_row(job, plan, root.now) for job in jobs],
+    }
+
+
+def _queue_order(job: JobRecord) -> tuple[int, int, float, str]:
+    return _PHASE_ORDER[job.phase.value], job.request.priority, job.queued_at, job.id
+
+
+def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
+    verdict = plan.verdicts.get(job.id) if plan is not None else None
+    attempt = job.attempt
+    row: dict[str, Any] = {
+        "id": job.id,
+        "name": job.name,
+        "project": job.project,
+        "user": job.user,
+        "launch": job.launch,
+        "state": state_of(job),
+        "phase": job.phase.value,
+        "class": attempt.job_class.value if attempt else None,
+        "priority": job.request.priority,
+        "units": dict(job.request.units.items()),
+        "replicas": job.request.replicas,
+        "submitted_at": job.submitted_at,
+        "started_at": attempt.started_at if attempt else None,
+        "attempt": job.attempts,
+        "preemptions": job.preemptions,
+        "machines": _machines_of(job),
+        "reason": None,
+        "text": "",
+        "estimated_at": None,
+    }
+    if verdict is not None:
+        row["reason"] = plain(verdict.reason)
+        row["text"] = text(verdict.reason, now)
+    if isinstance(verdict, Wait):
+        row["estimated_at"] = verdict.estimated_at
+    if attempt is not None and attempt.stop is not None:
+        stop = attempt.stop
+        row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")
+    return row
+
+
+def _machines_of(job: JobRecord) -> list[str]:
+    if job.attempt is None:
+        return []
+    return sorted({place.machine for _, _, place, _ in job.attempt.each_host()})
+
+
+def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
+    """Every machine: what it has, what is used and by whom."""
+    used: dict[str, Amounts] = {}
+    jobs: dict[str, list[str]] = {}
+    for job in root.jobs.values():
+        if job.attempt is None or not job.is_admitted:
+            continue
+        share = _per_host(job)
+        for _, _, place, state in job.attempt.each_host():
+            if state.end is None:
+                used[place.machine] = used.get(place.machine, Amounts({})) + share
+                jobs.setdefault(place.machine, []).append(job.id)
+    machines = [
+        _machine_row(machine, used.get(machine.name, Amounts({})), jobs.get(machine.name, []))
+        for machine in root.machines.values()
+    ]
+    return {
+        "schema": 1,
+        "now": root.now,
+        "seq": root.seq,
+        "machines": machines,
+        "pools": [plain(pool) for pool in pools.values()],
+    }
+
+
+def _per_host(job: JobRecord) -> Amounts:
+    units, hosts = job.request.per_replica, job.request.hosts
+    return Amounts({kind: -(-n // hosts) for kind, n in units.items()})
+
+
+def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, Any]:
+    free = machine.resources - used
+    return {
+        "name": machine.name,
+        "pool": machine.pool,
+        "phase": machine.phase.value,
+        "resources": dict(machine.resources.items()),
+        "used": dict(used.items()),
+        "free": dict(free.items()),
+        "jobs": sorted(set(jobs)),
+        "cordoned": machine.cordoned,
+        "draining": machine.draining,
+        "bad_devices": {kind: list(bad) for kind, bad in machine.bad_devices.items()},
+        "tier": machine.tier,
+        "zone": machine.zone,
+        "hostname": machine.hostname,
+        "address": machine.address,
+        "life": machine.life,
+        "heard_at": machine.heard_at,
+    }
+
+
+def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dict[str, Any]:
+    """Who leads since when, what is in force, how many jobs are where, what is wrong."""
+    leader = root.leader
+    return {
+        "schema": 1,
+        "now": root.now,
+        "seq": root.seq,
+        "epoch": root.epoch,
+        "version": VERSION,
+        "leader": leader.holder if leader else None,
+        "host": leader.host if leader else None,
+        "pid": leader.pid if leader else None,
+        "since": leader.since if leader else None,
+        "ttl_s": leader.ttl_s if leader else None,
+        "quota": {"in_force": files.quota is not None, "problem": files.quota_problem},
+        "config": {"pools": sorted(files.config.pools), "problem": files.config_problem},
+        "counts": dict(Counter(state_of(job) for job in root.jobs.values())),
+        "projects": _projects(root, files.quota) if files.quota else {},
+        "problems": list(problems),
+    }
+
+
+def _projects(root: Root, quota: Quota) -> dict[str, Any]:
+    usage: dict[str, Amounts] = {}
+    queued: Counter[str] = Counter()
+    for job in root.jobs.values():
+        if job.is_admitted:
+            usage[job.project] = usage.get(job.project, Amounts({})) + job.usage
+        elif job.phase.value == "queued":
+            queued[job.project] += 1
+    return {
+        name: {
+            "nominal": dict(project.nominal.items()),
+            "usage": dict(usage.get(name, Amounts({})).items()),
+            "borrowed": dict(borrowed(quota, usage, name).items()),
+            "lent": dict(lent(quota, usage, name).items()),
+            "queued": queued[name],
+        }
+        for name, project in quota.projects.items()
+    }
+
+
+def _dump(body: object) -> bytes:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,77 @@
+"""The scheduler's plan, asked for and applied to a draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from bastion.job import JobRecord, Phase, Stop, StopReason
+from bastion.lifecycle import Admitted, Reclassed, StopWanted
+from bastion.machine import Pool
+from bastion.scheduler import decide
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
+from bastion.scheduler.snapshot import Snapshot
+from bastion.service.draft import Draft
+from quota import Quota
+
+
+def snapshot_of(
+    draft: Draft,
+    quota: Quota,
+    *,
+    quota_problem: str,
+    pools: Mapping[str, Pool],
+    stockouts: Mapping[str, float],
+) -> Snapshot:
+    """What the scheduler may know, as of `draft`."""
+    root = draft.root
+    by_user = {
+        (key.partition("/")[0], key.partition("/")[2]): used
+        for key, used in root.decayed_by_user.items()
+    }
+    return Snapshot(
+        quota=quota,
+        quota_problem=quota_problem,
+        jobs=draft.jobs,
+        machines=draft.machines,
+        pools=pools,
+        promises=root.promises,
+        planned=root.planned,
+        seq=draft.seq,
+        decayed=root.decayed,
+        decayed_by_user=by_user,
+        stockouts=stockouts,
+    )
+
+
+def plan_for(snapshot: Snapshot, now: float) -> Plan:
+    """What `decide` wants."""
+    return decide(snapshot, now)
+
+
+def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> None:
+    """Let everything that `plan` wants happen; its verdicts for waiting jobs are no state."""
+    for machine in plan.new_machines:
+        draft.put_machine(machine)
+    for job_id in sorted(plan.verdicts):
+        job = draft.jobs[job_id]
+        match plan.verdicts[job_id]:
+            case Admit(job_class=job_class, placement=placement):
+                event = Admitted(nonce=nonce(), placement=placement, job_class=job_class)
+                draft.apply(job_id, event)
+            case Preempt(by=by, deadline=deadline):
+                _preempt(draft, job, by, deadline)
+            case Keep(job_class=job_class):
+                if job.attempt is not None and job.attempt.job_class is not job_class:
+                    draft.apply(job_id, Reclassed(job_class=job_class))
+            case Wait() | Refuse():
+                pass
+            case other:
+                assert_never(other)
+
+
+def _preempt(draft: Draft, job: JobRecord, by: str, deadline: float) -> None:
+    if job.phase not in (Phase.STARTING, Phase.RUNNING):
+        return
+    stop = Stop(reason=StopReason.PREEMPT, at=draft.now, deadline=deadline, by=by)
+    draft.apply(job.id, StopWanted(stop=stop))

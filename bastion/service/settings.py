@@ -1,0 +1,77 @@
+"""What `serve` is told, and the paces that follow from the kind of store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bastion.value import value
+
+
+@value
+class Pace:
+    """
+    How often a leader does what, in seconds.
+
+    A folder is free to look at; a cloud store bills every look and takes one write a second to one
+    object.
+    """
+
+    busy_poll_s: float
+    """Between turns while anything moves."""
+    idle_poll_s: float
+    """Between turns while nothing does."""
+    commit_s: float
+    """Least time between two commits."""
+    ttl_s: float
+    """Of the lease."""
+    files_s: float
+    """Between looks at the admins' two files."""
+    listing_s: float
+    """Between listings of a provider."""
+    sweep_s: float
+    """Between looks at the registers that were unread the longest."""
+    view_s: float
+    """Least time between two publications of a view."""
+
+
+LOCAL = Pace(
+    busy_poll_s=0.02,
+    idle_poll_s=0.1,
+    commit_s=0.0,
+    ttl_s=3.0,
+    files_s=0.5,
+    listing_s=1.0,
+    sweep_s=1.0,
+    view_s=0.25,
+)
+CLOUD = Pace(
+    busy_poll_s=2.0,
+    idle_poll_s=5.0,
+    commit_s=1.1,
+    ttl_s=30.0,
+    files_s=10.0,
+    listing_s=30.0,
+    sweep_s=10.0,
+    view_s=5.0,
+)
+
+
+def pace_of(root_url: str) -> Pace:
+    """The pace that suits the store at `root_url`."""
+    return LOCAL if root_url.startswith(("file:", "memory:")) else CLOUD
+
+
+@value
+class ServeSettings:
+    """One bastion."""
+
+    root_url: str
+    name: str
+    machines_dir: Path
+    quota_url: str = ""
+    """Folder or bucket that holds the quota file, when it is not the root."""
+    standby: bool = False
+    """Wait for the lead as long as it takes, and again when it is lost."""
+    pace: Pace
+    workers: int = 16
+    """Threads of the store's lane and of each provider's."""
