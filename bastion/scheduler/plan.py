@@ -63,3 +63,5 @@ class Plan:
     planned: tuple[PlannedStart, ...]
     new_machines: tuple[Machine, ...]
     """To be made, named, with pool, zone and slice; placements may already name them."""
+    wake_at: float | None = None
+    """When the same snapshot could next give another plan; None when only a change of it could."""

@@ -24,6 +24,8 @@ class Promise:
     victims: tuple[tuple[str, float], ...] = ()
     """(job, stop time) of each victim."""
     made_at: float = 0.0
+    within_share: bool = True
+    """Otherwise it is for a gang of higher priority than its victims, in the same project."""
 
 
 @value

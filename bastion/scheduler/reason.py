@@ -27,7 +27,7 @@ class WithinShare:
     """Of the types under quota, by all guaranteed jobs of the project, this one included."""
     nominal: Amounts
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return (
             f"guaranteed: {self.project} holds {self.held} within its share of {self.nominal},"
@@ -91,7 +91,7 @@ class Reclaimed:
     """Whose share it is."""
     units: Amounts
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return f"preempted: {self.project} takes back {self.units} of its own share for {self.by}"
 
@@ -105,7 +105,7 @@ class Outranked:
     priority: int
     theirs: int
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return (
             f"preempted: {self.by} of the same project has priority {self.theirs}, this has"
@@ -122,7 +122,7 @@ class Rotated:
     borrowed_s: float
     slice_s: float
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return (
             f"preempted: it borrowed for {text_of_seconds(self.borrowed_s)}, more than a slice of"
@@ -138,7 +138,7 @@ class Yielded:
     by: str
     order: str
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return f"preempted: {self.by} comes first in the order {self.order}"
 
@@ -154,7 +154,7 @@ class NeverFits:
     """That could ever be had."""
     of: Literal["replica", "gang"]
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         if self.of == "replica":
             return (
@@ -175,7 +175,7 @@ class NotMember:
     user: str
     project: str
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return (
             f"{self.user} is not a member of {self.project}; an admin adds members in the quota"
@@ -190,7 +190,7 @@ class UnknownProject:
     kind: Literal["UnknownProject"] = "UnknownProject"
     project: str
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return f"the quota file has no project {self.project}; an admin adds it there"
 
@@ -221,7 +221,7 @@ class OverCeiling:
     held: Amounts
     ceiling: Amounts
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return (
             f"{self.project} may hold {self.ceiling} at most and holds {self.held}; this asks for"
@@ -242,7 +242,7 @@ class BeyondShare:
     """Of their own shares: in use, waited for, or not lent."""
     total: Amounts
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return (
             f"asks for {self.asked}; the share of {self.project} is {self.share} and it holds"
@@ -263,7 +263,7 @@ class Behind:
     short: Amounts = NOTHING
     """What is missing for this one alone, now."""
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         more = f"; then {self.short} more must come free" if self.short else ""
         return f"behind {_count(self.jobs, 'job')} asking for {self.units}: {_names(self)}{more}"
@@ -279,7 +279,7 @@ class WaitingForCapacity:
     holders: tuple[tuple[str, Amounts], ...] = ()
     """Project and what it holds of the types asked for, most first."""
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         held = ", ".join(f"{project} holds {units}" for project, units in self.holders)
         return f"asks for {self.asked}, short by {self.short}" + (f"; {held}" if held else "")
@@ -344,7 +344,7 @@ class Fragmented:
     to_end: tuple[str, ...] = ()
     """Jobs whose end would make room, or empty where none were found."""
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         end = f"; it starts when {_listed(self.to_end)} have ended" if self.to_end else ""
         return (
@@ -363,7 +363,7 @@ class CapacityLost:
     of: Amounts
     machines: tuple[str, ...]
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return (
             f"asks for {self.asked}; {self.lost} of {self.of} are out of use on"
@@ -381,7 +381,7 @@ class NoMachineMatches:
     machines: int
     """That were there before it."""
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         if not self.filter:
             return "there are no machines, and no pool that could make one"
@@ -422,7 +422,7 @@ class Dependency:
     on: tuple[str, ...]
     state: str
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return f"starts together with {_listed(self.on)}, {_is(self.on)} {self.state}"
 
@@ -434,7 +434,7 @@ class Held:
     kind: Literal["Held"] = "Held"
     by: str
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return f"held by {self.by}; it joins the queue when released"
 
@@ -446,7 +446,7 @@ class Cancelled:
     kind: Literal["Cancelled"] = "Cancelled"
     by: str
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return f"cancelled by {self.by}"
 
@@ -459,7 +459,7 @@ class OverLoad:
     load: float
     limit: float
 
-    def words(self, now: float) -> str:
+    def words(self, _: float) -> str:
         """The sentence."""
         return f"admitted work is {self.load:.2f} of capacity and the load limit is {self.limit:g}"
 

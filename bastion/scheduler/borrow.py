@@ -1,0 +1,96 @@
+"""
+Phase 5: everybody else, on what others leave idle.
+
+Rules: the project that borrowed least lately comes first. Nobody is stopped for a borrower, but
+lower priority inside one project. A gang that does not fit blocks no other: what must not be taken
+is closed already, for promises and planned starts.
+
+It must not know why anything is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bastion.scheduler.draft import Draft
+from bastion.scheduler.guarantee import keep_promise, queue_of, spent
+from bastion.scheduler.order import Gang, Line, Projects
+from bastion.scheduler.running import Running
+from bastion.scheduler.shape import Shape
+from bastion.scheduler.victims import find, least_lost
+from quota.amounts import Amounts
+
+
+def borrow(draft: Draft) -> None:
+    """Admit every other waiting gang that fits, and note those that do not."""
+
+    def score(project: str) -> float:
+        ahead = draft.shares.borrowed(project) * draft.options.borrow_slice_s
+        return draft.snapshot.decayed.get(project, 0.0) + ahead
+
+    queues = {name: queue_of(draft, name, lines) for name, lines in draft.rest.items() if lines}
+    projects = Projects(queues, score)
+    while (name := projects.pop()) is not None:
+        line = queues[name].pop()
+        if line is None:
+            continue
+        if _start(draft, line.head, line.shape) or _outrank(draft, line):
+            queues[name].spend(line.user, spent(draft, line))
+            line.at += 1
+            queues[name].put(line)
+        else:
+            draft.blocked.append(line)
+        projects.put(name)
+
+
+def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
+    project = gang[0].project
+    if not draft.shares.may_borrow(project, shape.asked):
+        return False
+
+    def allows(charge: Amounts) -> bool:
+        return not shape.takes_whole or draft.shares.may_borrow(project, charge)
+
+    if draft.try_admit(gang, shape, allows, guaranteed=False):
+        return True
+    if shape.max_runtime_s is None:
+        return False
+    end = draft.now + shape.max_runtime_s + shape.grace_s
+    closed = [each for each in draft.reserved.values() if each.until >= end]
+    for each in closed:
+        draft.open(each)
+    done = bool(closed) and draft.try_admit(gang, shape, allows, guaranteed=False)
+    for each in closed:
+        draft.shut(each)
+    return done
+
+
+def _outrank(draft: Draft, line: Line) -> bool:
+    """Promise the devices of lower priority of the same project, if that lets it start."""
+    gang, shape = line.head, line.shape
+    if not draft.parts.preemption.outranks or gang[0].fail_when_busy:
+        return False
+    lower = [
+        running
+        for running in draft.running.values()
+        if running.project == line.project
+        and running.priority > shape.priority
+        and not running.is_leaving
+        and running.name not in draft.doomed
+    ]
+    if not lower:
+        return False
+    lower.sort(key=lambda running: (-running.priority, least_lost(draft, running)))
+
+    def allows(gone: Sequence[Running]) -> bool:
+        back = Amounts.sum(running.held for running in gone)
+        draft.shares.add(line.project, -back)
+        allowed = draft.shares.may_borrow(line.project, shape.asked)
+        draft.shares.add(line.project, back)
+        return allowed
+
+    found = find(draft, shape, lower, allows, guaranteed=False)
+    if found is None or not found.victims:
+        return False
+    keep_promise(draft, gang, shape, found, within_share=False)
+    return True

@@ -1,0 +1,49 @@
+"""
+`decide`: one cycle of the scheduler, six phases on one screen.
+
+A pure function of a frozen snapshot: the service calls it every turn, the simulator on a virtual
+clock, `whatif` to tell what would happen.
+"""
+
+from __future__ import annotations
+
+from bastion.scheduler.borrow import borrow
+from bastion.scheduler.draft import Draft
+from bastion.scheduler.explain import explain
+from bastion.scheduler.guarantee import guarantee
+from bastion.scheduler.parts import Parts, chosen
+from bastion.scheduler.plan import Plan
+from bastion.scheduler.planned import plan_starts
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.standing import stand_by
+
+
+def decide(snapshot: Snapshot, now: float) -> Plan:
+    """
+    What should be done now: who starts, who is stopped for whom, who waits and why.
+
+    Deterministic, and stable: with its own promises and plans handed back, the same state gives
+    the same plan. Every job of the snapshot that is queued or admitted has exactly one verdict;
+    those that are draining or done hold nothing and have none.
+
+    Args:
+        snapshot: Everything it may know.
+        now: Seconds of the store's clock.
+    """
+    return decide_with(chosen(snapshot.quota.scheduler), snapshot, now)
+
+
+def decide_with(parts: Parts, snapshot: Snapshot, now: float) -> Plan:
+    """`decide` with other parts than the quota file names."""
+    draft = Draft(snapshot, now, parts)
+    # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
+    draft.survey()
+    # 3. Guarantee: standing promises first, then gangs within their project's share.
+    stand_by(draft)
+    guarantee(draft)
+    # 4. Plan: a start in the future for the oldest blocked gang of each pool.
+    plan_starts(draft)
+    # 5. Borrow: everybody else, on what is left idle.
+    borrow(draft)
+    # 6. Explain: every job leaves with a verdict.
+    return explain(draft)

@@ -1,0 +1,217 @@
+"""
+`Draft`: the plan of one cycle in the making, and the working copies it is made on.
+
+The phases change it one after the other; nobody else sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bastion.job import Placement
+from bastion.scheduler.capacity import Capacity, Hold
+from bastion.scheduler.eligible import Waiting, wait_or_queue
+from bastion.scheduler.order import Gang, Line, line_up
+from bastion.scheduler.parts import Parts
+from bastion.scheduler.placement import Placed, place
+from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.reason import PreemptReason, WaitingReason
+from bastion.scheduler.running import Running, gather, taken_by
+from bastion.scheduler.shape import Shape, Shapes
+from bastion.scheduler.shares import Shares
+from bastion.scheduler.snapshot import Snapshot
+from bastion.value import value
+from quota.amounts import Amounts
+
+
+@value
+class Admitted:
+    """A gang that starts now."""
+
+    gang: Gang
+    shape: Shape
+    placed: Placed
+
+
+@value
+class Doom:
+    """When a victim is told to stop, and when it has ended at the latest."""
+
+    by: str
+    stop_at: float
+    end_at: float
+    reason: PreemptReason
+
+
+class Reserved:
+    """Devices closed for one waiting gang until a time."""
+
+    def __init__(
+        self,
+        *,
+        gang: Gang,
+        shape: Shape,
+        placed: Placed,
+        until: float,
+        is_promise: bool,
+        victims: tuple[Running, ...] = (),
+    ) -> None:
+        self.gang = gang
+        self.shape = shape
+        self.placed = placed
+        self.until = until
+        self.is_promise = is_promise
+        """Otherwise a planned start: only a gang within its share may come in between."""
+        self.victims = victims
+        self.credited: list[Running] = []
+        self.name = gang[0].id
+        self.hold: Hold | None = None
+
+
+class Draft:
+    """Everything one cycle has worked out so far."""
+
+    def __init__(self, snapshot: Snapshot, now: float, parts: Parts) -> None:
+        self.snapshot = snapshot
+        self.now = now
+        self.parts = parts
+        self.options = snapshot.quota.scheduler
+        self.shapes = Shapes(snapshot.quota)
+        self.capacity = Capacity(snapshot, now)
+        self.running: dict[str, Running] = {}
+        self.of_job: dict[str, Running] = {}
+        self.shares: Shares
+        self.lines: dict[str, list[Line]] = {}
+        self.rest: dict[str, list[Line]] = {}
+        """Lines that phase 3 passed on."""
+        self.blocked: list[Line] = []
+        """Lines with heads that cannot start now, in the order in which they were looked at."""
+        self.aside: Mapping[str, WaitingReason] = {}
+        """Waiting jobs that are not in the queue, and why."""
+        self.admitted: list[Admitted] = []
+        self.promises: dict[str, Promise] = {}
+        self.planned: dict[str, PlannedStart] = {}
+        self.reserved: dict[str, Reserved] = {}
+        """What is closed, by the name of the gang it is closed for."""
+        self.usage_by_user: dict[str, dict[str, float]] = {}
+        self.doomed: dict[str, Doom] = {}
+        """Running gangs that will be stopped, or are from this cycle on."""
+        self.waiting: dict[str, WaitingReason] = {}
+        """Reasons that the phases found out themselves."""
+        self._credited: set[str] = set()
+        self._by_machine: dict[str, list[Running]] | None = None
+
+    def survey(self) -> None:
+        """Phase 1: who holds what, who waits, what is free."""
+        jobs = self.snapshot.jobs
+        found = gather(jobs.values(), self.shapes, self.capacity)
+        self.parts.classify(self.snapshot.quota, found)
+        for running in found:
+            self.running[running.name] = running
+            for job in running.jobs:
+                self.of_job[job.id] = running
+            for part, replica in running.places:
+                self.capacity.occupy(part, replica, guaranteed=not running.is_borrowed)
+            self.capacity.charge(running.charge)
+        self.shares = Shares(self.snapshot.quota, found)
+        waiting: Waiting = wait_or_queue(self.snapshot, self.now)
+        self.aside = waiting.aside
+        rank = self.parts.order.rank(self.snapshot, self.now)
+        self.lines = line_up(waiting.gangs, self.shapes, rank)
+
+    # Starting
+
+    def try_place(self, shape: Shape, *, guaranteed: bool) -> Placed | None:
+        """Take devices for a gang, or nothing and give None."""
+        return place(self.capacity, shape, self.parts.placement, guaranteed=guaranteed)
+
+    def try_admit(
+        self, gang: Gang, shape: Shape, allows: Callable[[Amounts], bool], *, guaranteed: bool
+    ) -> bool:
+        """Let `gang` start if it can be placed, and if what it is charged there is allowed."""
+        self.capacity.begin()
+        placed = self.try_place(shape, guaranteed=guaranteed)
+        if placed is None or not allows(placed.total):
+            self.capacity.undo()
+            return False
+        self.capacity.agree()
+        self.admit(gang, shape, placed)
+        return True
+
+    def admit(self, gang: Gang, shape: Shape, placed: Placed) -> None:
+        """Let `gang` start; its devices are taken already."""
+        self.admitted.append(Admitted(gang=gang, shape=shape, placed=placed))
+        self.shares.add(gang[0].project, placed.total)
+
+    # Reserving
+
+    def reserve(self, reserved: Reserved) -> None:
+        """
+        Close devices for a waiting gang.
+
+        Its charge counts against the tiers and its project at once, except for what those who hold
+        the devices now will give back by then: that would be counted twice.
+        """
+        credit = self.capacity.nothing()
+        for running in self.holders(reserved.placed.placements):
+            if running.name not in self._credited:
+                self._credited.add(running.name)
+                reserved.credited.append(running)
+                credit = [a + b for a, b in zip(credit, running.charge)]
+                if reserved.is_promise:
+                    self.shares.depart(running.project, running.held)
+        net = tuple((a - b).positive() for a, b in zip(reserved.placed.charge, credit))
+        places = reserved.placed.placements
+        reserved.hold = self.capacity.close(reserved.shape.parts, places, net)
+        self.reserved[reserved.gang[0].id] = reserved
+        if reserved.is_promise:
+            self.shares.add(reserved.gang[0].project, reserved.placed.total)
+
+    def open(self, reserved: Reserved) -> None:
+        """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
+        assert reserved.hold is not None
+        self.capacity.lift(reserved.hold)
+
+    def shut(self, reserved: Reserved) -> None:
+        """Close again what is left of it."""
+        assert reserved.hold is not None
+        charge = reserved.hold.charge
+        places = reserved.placed.placements
+        reserved.hold = self.capacity.close(reserved.shape.parts, places, charge)
+
+    def release(self, reserved: Reserved) -> None:
+        """Forget a reservation that is open: its gang starts, or it is void."""
+        del self.reserved[reserved.gang[0].id]
+        for running in reserved.credited:
+            self._credited.discard(running.name)
+            if reserved.is_promise:
+                self.shares.depart(running.project, -running.held)
+        if reserved.is_promise:
+            self.shares.add(reserved.gang[0].project, -reserved.placed.total)
+        for running in reserved.victims:
+            doom = self.doomed.get(running.name)
+            if doom is not None and doom.by == reserved.gang[0].id:
+                del self.doomed[running.name]
+
+    def departing(self) -> list[Running]:
+        """Running gangs that are being stopped, or will be at a time that is set."""
+        return [r for r in self.running.values() if r.is_leaving or r.name in self.doomed]
+
+    def ends_at(self, running: Running) -> float:
+        """When it has ended at the latest, as far as that is set."""
+        doom = self.doomed.get(running.name)
+        return running.frees_at if doom is None else min(doom.end_at, running.frees_at)
+
+    def holders(self, placements: Sequence[Placement]) -> list[Running]:
+        """Running gangs that hold any of the devices of `placements`, by name."""
+        if self._by_machine is None:
+            self._by_machine = {}
+            for running in self.running.values():
+                for _, place_ in running.places:
+                    for host in place_.hosts:
+                        found = self._by_machine.setdefault(host.machine, [])
+                        if not found or found[-1] is not running:
+                            found.append(running)
+        taken = taken_by(placements)
+        near = {r.name: r for machine in taken for r in self._by_machine.get(machine, ())}
+        return [near[name] for name in sorted(near) if near[name].overlaps(taken)]

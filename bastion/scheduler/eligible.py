@@ -1,0 +1,110 @@
+"""
+Who is in the queue at all: waiting jobs as gangs, and those set aside with the reason why.
+
+It must not know capacity or shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bastion.job import JobRecord, Phase
+from bastion.scheduler.order import Gang
+from bastion.scheduler.reason import (
+    Backoff,
+    Cancelled,
+    Dependency,
+    Held,
+    NotMember,
+    QuotaFileInvalid,
+    UnknownProject,
+    WaitingReason,
+)
+from bastion.scheduler.snapshot import Snapshot
+from bastion.value import value
+
+_ORDINARY = (Phase.QUEUED,)
+
+
+@value
+class Waiting:
+    """All jobs that wait: in the queue, or set aside."""
+
+    gangs: list[Gang]
+    aside: Mapping[str, WaitingReason]
+
+
+def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
+    """Divide the queued jobs of `snapshot`; a gang is queued as a whole or not at all."""
+    aside: dict[str, WaitingReason] = {}
+    gangs: dict[tuple[str, ...], list[JobRecord]] = {}
+    alone: list[Gang] = []
+    membership: dict[tuple[str, str], WaitingReason | None] = {}
+    for job in snapshot.jobs.values():
+        if job.phase is not Phase.QUEUED:
+            continue
+        reason = _own_reason(job, now)
+        if reason is None:
+            key = job.project, job.user
+            if key not in membership:
+                membership[key] = _membership(snapshot, *key)
+            reason = membership[key]
+        if reason is not None:
+            aside[job.id] = reason
+        if job.gang:
+            gangs.setdefault(job.gang, []).append(job)
+        elif reason is None:
+            alone.append((job,))
+    for ids, members in gangs.items():
+        members.sort(key=lambda job: (job.index, job.id))
+        if _is_ready(ids, members, aside, snapshot.jobs):
+            alone.append(tuple(members))
+    return Waiting(gangs=alone, aside=aside)
+
+
+def _own_reason(job: JobRecord, now: float) -> WaitingReason | None:
+    if job.cancelled_by:
+        return Cancelled(by=job.cancelled_by)
+    if job.held:
+        return Held(by=job.held)
+    if job.not_before > now:
+        after = job.last.kind.value.replace("_", " ") if job.last is not None else "a failure"
+        return Backoff(until=job.not_before, after=after)
+    return None
+
+
+def _membership(snapshot: Snapshot, project: str, user: str) -> WaitingReason | None:
+    quota = snapshot.quota
+    if project not in quota.projects:
+        reason: NotMember | UnknownProject = UnknownProject(project=project)
+    elif not quota.projects[project].has_member(user):
+        reason = NotMember(user=user, project=project)
+    else:
+        return None
+    if snapshot.quota_problem:
+        return QuotaFileInvalid(problem=snapshot.quota_problem, otherwise=reason)
+    return reason
+
+
+def _is_ready(
+    ids: Iterable[str],
+    members: list[JobRecord],
+    aside: dict[str, WaitingReason],
+    jobs: Mapping[str, JobRecord],
+) -> bool:
+    """Whether the whole gang may be looked at; if not, each member learns what it waits for."""
+    blockers = tuple(job.id for job in members if job.id in aside and not job.cancelled_by)
+    state = "not ready"
+    if not blockers:
+        blockers = tuple(each for each in ids if each in jobs and _returns(jobs[each]))
+        state = "still ending"
+    for job in members:
+        if blockers and job.id not in aside:
+            aside[job.id] = Dependency(on=blockers, state=state)
+    members[:] = [job for job in members if job.id not in aside]
+    return bool(members) and not blockers
+
+
+def _returns(job: JobRecord) -> bool:
+    """Whether `job` is on its way back into the queue, or may be."""
+    return job.phase is Phase.STOPPING or (job.phase is Phase.DRAINING and job.outcome is None)

@@ -1,0 +1,138 @@
+"""
+Phase 6: every job leaves the cycle with a verdict, and every verdict with a reason.
+
+It must not change anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bastion.job import JobClass
+from bastion.scheduler.classes import Claimant, claimant, derive
+from bastion.scheduler.diagnosis import Diagnosis
+from bastion.scheduler.draft import Draft
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
+from bastion.scheduler.reason import (
+    Borrowing,
+    Doomed,
+    Ending,
+    HoldingReason,
+    NeverFits,
+    Promised,
+    WaitingReason,
+    WithinShare,
+)
+from bastion.scheduler.running import Running
+from bastion.scheduler.wake import wake_at
+
+
+def explain(draft: Draft) -> Plan:
+    """The plan that `draft` has become."""
+    classes = _classes(draft)
+    verdicts: dict[str, Verdict] = {}
+    verdicts.update(_admitted(draft, classes))
+    verdicts.update(_running(draft, classes))
+    verdicts.update(_waiting(draft))
+    return Plan(
+        verdicts=dict(sorted(verdicts.items())),
+        promises=tuple(draft.promises.values()),
+        planned=tuple(draft.planned.values()),
+        new_machines=tuple(
+            replace(room.machine, created_at=draft.now) for room in draft.capacity.created
+        ),
+        wake_at=wake_at(draft),
+    )
+
+
+def _classes(draft: Draft) -> dict[str, JobClass]:
+    """At the end of the cycle: with those who start, without those who are stopped."""
+    claimants = [
+        claimant(running)
+        for running in draft.running.values()
+        if not running.is_leaving and not _stops_now(draft, running)
+    ]
+    claimants += [
+        Claimant(
+            name=each.gang[0].id,
+            project=each.gang[0].project,
+            was=JobClass.BORROWED,
+            priority=each.shape.priority,
+            admitted_at=draft.now,
+            held=each.placed.total,
+        )
+        for each in draft.admitted
+    ]
+    return derive(draft.snapshot.quota, claimants)
+
+
+def _stops_now(draft: Draft, running: Running) -> bool:
+    doom = draft.doomed.get(running.name)
+    return doom is not None and doom.stop_at <= draft.now
+
+
+def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
+    for each in draft.admitted:
+        job_class = classes[each.gang[0].id]
+        reason = _holding(draft, each.gang[0].project, job_class, draft.now)
+        for job, placement in zip(each.gang, each.placed.placements):
+            yield job.id, Admit(job_class=job_class, placement=placement, reason=reason)
+
+
+def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
+    for running in draft.running.values():
+        doom = draft.doomed.get(running.name)
+        verdict: Verdict
+        if running.is_leaving:
+            verdict = Keep(job_class=running.job_class, reason=_ending(running))
+        elif doom is None:
+            job_class = classes[running.name]
+            reason = _holding(draft, running.project, job_class, running.started_at)
+            verdict = Keep(job_class=job_class, reason=reason)
+        elif doom.stop_at <= draft.now:
+            deadline = draft.now + running.grace_s
+            verdict = Preempt(by=doom.by, deadline=deadline, reason=doom.reason)
+        else:
+            doomed = Doomed(by=doom.by, at=doom.stop_at)
+            verdict = Keep(job_class=classes[running.name], reason=doomed)
+        for job in running.jobs:
+            yield job.id, verdict
+
+
+def _ending(running: Running) -> Ending:
+    stop = running.jobs[0].attempt and running.jobs[0].attempt.stop
+    cause = stop.reason.value if stop else "asked to"
+    return Ending(cause=cause, deadline=running.frees_at)
+
+
+def _holding(draft: Draft, project: str, job_class: JobClass, started_at: float) -> HoldingReason:
+    held = draft.shares.held(project)
+    nominal = draft.shares.project(project).nominal
+    if job_class is JobClass.GUARANTEED:
+        return WithinShare(project=project, held=held, nominal=nominal)
+    safe_until = started_at + draft.options.min_runtime_s
+    return Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
+
+
+def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
+    jobs = draft.snapshot.jobs
+    for job_id, reason in draft.aside.items():
+        yield job_id, _verdict(reason, None, fails=jobs[job_id].fail_when_busy)
+    for reserved in draft.reserved.values():
+        if reserved.is_promise:
+            stopping = tuple(job for victim in reserved.victims for job in victim.ids)
+            promised = Promised(deadline=reserved.until, stopping=stopping)
+            for job in reserved.gang:
+                yield job.id, Wait(reason=promised, estimated_at=reserved.until)
+    diagnosis = Diagnosis(draft)
+    for line in draft.blocked:
+        for gang, found, estimate in diagnosis.of(line):
+            for job in gang:
+                yield job.id, _verdict(found, estimate, fails=job.fail_when_busy)
+
+
+def _verdict(reason: WaitingReason, estimate: float | None, *, fails: bool) -> Verdict:
+    if fails or isinstance(reason, NeverFits):
+        return Refuse(reason=reason)
+    return Wait(reason=reason, estimated_at=estimate)

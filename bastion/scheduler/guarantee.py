@@ -1,0 +1,152 @@
+"""
+Phase 3: gangs within their project's share start, or get a promise with a deadline.
+
+Rules: whether a gang is within the share is asked of the project's total usage, both classes. All
+such gangs of all projects are looked at, so a big one that is not never hides a small one behind
+it. What is promised is closed to everybody else from the same cycle on.
+
+It must not know how borrowers are ordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from bastion.scheduler.draft import Doom, Draft, Reserved
+from bastion.scheduler.order import Gang, Line, Projects, Queue, usage_of
+from bastion.scheduler.promise import Promise
+from bastion.scheduler.reason import Outranked, PreemptReason, Reclaimed
+from bastion.scheduler.running import Running
+from bastion.scheduler.shape import Shape
+from bastion.scheduler.victims import Found, find, furthest_above_first, least_lost, stop_at
+from quota.amounts import Amounts
+
+
+def guarantee(draft: Draft) -> None:
+    """Admit, or promise to, every waiting gang within its project's share, as far as it fits."""
+    queues = {name: queue_of(draft, name, lines) for name, lines in draft.lines.items()}
+    draft.rest = {name: [] for name in queues}
+    projects = Projects(queues, draft.shares.dominant)
+    while (name := projects.pop()) is not None:
+        line = queues[name].pop()
+        if line is None:
+            continue
+        if draft.shares.is_within(name, line.shape.asked) and start_or_promise(draft, line):
+            queues[name].spend(line.user, spent(draft, line))
+            line.at += 1
+            queues[name].put(line)
+        else:
+            draft.rest[name].append(line)
+        projects.put(name)
+
+
+def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
+    """The waiting gangs of `project` in its own order."""
+    fair = draft.parts.order.between_users and draft.shares.project(project).order == "fair"
+    if project not in draft.usage_by_user:
+        draft.usage_by_user[project] = usage_of(draft.snapshot.decayed_by_user, project)
+    return Queue(lines, draft.usage_by_user[project], between_users=fair)
+
+
+def spent(draft: Draft, line: Line) -> float:
+    """
+    What one more gang of `line` adds to its user's usage, in the units of decayed usage.
+
+    It is counted as if it had run for one slice already; else one user would get everything that
+    is free in one cycle, as usage only grows while time passes.
+    """
+    return draft.shares.weight(line.shape.asked) * draft.options.borrow_slice_s
+
+
+def start_or_promise(draft: Draft, line: Line) -> bool:
+    """Whether something was done for the head of `line`."""
+    gang, shape = line.head, line.shape
+    project = gang[0].project
+
+    def allows(charge: Amounts) -> bool:
+        return draft.shares.is_within(project, charge)
+
+    if draft.try_admit(gang, shape, allows, guaranteed=True):
+        return True
+    plans = [each for each in draft.reserved.values() if not each.is_promise]
+    for each in plans:
+        draft.open(each)
+    done = bool(plans) and draft.try_admit(gang, shape, allows, guaranteed=True)
+    if not done and not gang[0].fail_when_busy:
+        done = _promise(draft, gang, shape)
+    for each in plans:
+        draft.shut(each)
+    return done
+
+
+def _promise(draft: Draft, gang: Gang, shape: Shape) -> bool:
+    found = find(draft, shape, _legal(draft, gang, shape), _always, guaranteed=True)
+    if found is None or not draft.shares.is_within(gang[0].project, found.placed.total):
+        return False
+    keep_promise(draft, gang, shape, found, within_share=True)
+    return True
+
+
+def _always(_: Sequence[Running]) -> bool:
+    """Within its share, no victim has to make room in the quota."""
+    return True
+
+
+def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
+    """Borrowers of other projects first, then lower priority of its own."""
+    project = gang[0].project
+    staying = [r for r in draft.running.values() if not r.is_leaving and r.name not in draft.doomed]
+    policy = draft.parts.preemption
+    borrowers = [r for r in staying if r.is_borrowed and r.project != project]
+    lower = [r for r in staying if r.project == project and r.priority > shape.priority]
+    lower.sort(key=lambda r: (-r.priority, least_lost(draft, r)))
+    return chain(
+        furthest_above_first(draft, borrowers) if policy.reclaims else (),
+        lower if policy.outranks else (),
+    )
+
+
+def keep_promise(
+    draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
+) -> None:
+    """Make the promise that `found` allows, and say to its victims what will happen."""
+    name = gang[0].id
+    ends = [draft.ends_at(running) for running in found.ending]
+    for victim in found.victims:
+        doom = doom_of(victim, gang, shape, stop_at(draft, victim))
+        draft.doomed[victim.name] = doom
+        ends.append(doom.end_at)
+    deadline = max([draft.now, *ends])
+    reserved = Reserved(
+        gang=gang,
+        shape=shape,
+        placed=found.placed,
+        until=deadline,
+        is_promise=True,
+        victims=found.victims,
+    )
+    draft.reserve(reserved)
+    draft.promises[name] = Promise(
+        gang=tuple(job.id for job in gang),
+        placements=found.placed.placements,
+        deadline=deadline,
+        victims=victims_of(draft, found.victims),
+        made_at=draft.now,
+        within_share=within_share,
+    )
+
+
+def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, float], ...]:
+    """(job, stop time) of every job of `victims`."""
+    return tuple((job, draft.doomed[v.name].stop_at) for v in victims for job in v.ids)
+
+
+def doom_of(victim: Running, gang: Gang, shape: Shape, stop: float) -> Doom:
+    """What `victim` has to expect, and why."""
+    reason: PreemptReason
+    if victim.project == gang[0].project:
+        reason = Outranked(by=gang[0].id, priority=victim.priority, theirs=shape.priority)
+    else:
+        reason = Reclaimed(by=gang[0].id, project=gang[0].project, units=shape.asked)
+    return Doom(by=gang[0].id, stop_at=stop, end_at=stop + victim.grace_s, reason=reason)

@@ -1,0 +1,48 @@
+"""
+`Parts`: what a cycle is put together from; the quota file chooses the policies among them.
+
+They are values, so that a study or a test can put in another part without touching the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from bastion.scheduler.classes import classify
+from bastion.scheduler.order import Rank
+from bastion.scheduler.policies import ORDERS, PLACEMENTS, PREEMPTIONS
+from bastion.scheduler.policies.order import OrderPolicy
+from bastion.scheduler.policies.preemption import PreemptionPolicy
+from bastion.scheduler.running import Running
+from bastion.scheduler.view import PlacementPolicy
+from bastion.value import value
+from quota.options import SchedulerOptions
+from quota.tree import Quota
+
+if TYPE_CHECKING:
+    from bastion.scheduler.draft import Draft
+
+Phase = Callable[["Draft"], None]
+
+
+@value
+class Parts:
+    """The policies of one cycle, and the functions that are its phases."""
+
+    order: OrderPolicy
+    placement: PlacementPolicy
+    preemption: PreemptionPolicy
+    classify: Callable[[Quota, Iterable[Running]], None] = classify
+
+
+def chosen(options: SchedulerOptions) -> Parts:
+    """The parts that the quota file names."""
+    return Parts(
+        order=ORDERS[options.order],
+        placement=PLACEMENTS[options.placement],
+        preemption=PREEMPTIONS[options.preemption],
+    )
+
+
+__all__ = ["Parts", "Rank", "chosen"]

@@ -1,0 +1,38 @@
+"""
+The policies that a quota file or the simulator chooses by name: one file each, one line each here.
+
+Rules: a policy is pure and deterministic, and breaks ties by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bastion.scheduler.policies.best_fit import best_fit
+from bastion.scheduler.policies.first_fit import first_fit
+from bastion.scheduler.policies.order import OrderPolicy, priority_of
+from bastion.scheduler.policies.preemption import PreemptionPolicy
+from bastion.scheduler.policies.spread import spread
+from bastion.scheduler.view import PlacementPolicy
+
+PLACEMENTS: Mapping[str, PlacementPolicy] = {
+    "best-fit": PlacementPolicy(choose=best_fit),
+    "spread": PlacementPolicy(choose=spread),
+    "first-fit": PlacementPolicy(choose=first_fit),
+    "consolidated": PlacementPolicy(choose=best_fit, together=True),
+}
+
+ORDERS: Mapping[str, OrderPolicy] = {
+    "fair": OrderPolicy(rank_of=priority_of, between_users=True),
+    "fifo": OrderPolicy(rank_of=priority_of),
+    "priority": OrderPolicy(rank_of=priority_of),
+    "srtf": OrderPolicy(rank_of=priority_of),
+    "las": OrderPolicy(rank_of=priority_of),
+    "tiresias": OrderPolicy(rank_of=priority_of),
+}
+
+PREEMPTIONS: Mapping[str, PreemptionPolicy] = {
+    "reclaim": PreemptionPolicy(reclaims=True, outranks=True),
+    "order": PreemptionPolicy(reclaims=True, outranks=True, follows_order=True),
+    "none": PreemptionPolicy(reclaims=False, outranks=False),
+}

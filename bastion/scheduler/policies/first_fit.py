@@ -1,0 +1,15 @@
+"""`first-fit`: the first machine by name that holds one; cheap to foretell by hand."""
+
+from __future__ import annotations
+
+from bastion.scheduler.room import Room
+from bastion.scheduler.view import View
+
+
+def first_fit(view: View, want: int) -> tuple[Room, int] | None:
+    """The first machine by name with room, filled up to `want`."""
+    for room in view.in_order():
+        slots = room.slots(view.part)
+        if slots:
+            return room, min(slots, want)
+    return None

@@ -1,0 +1,17 @@
+"""What a preemption policy is: for whom others may be stopped."""
+
+from __future__ import annotations
+
+from bastion.value import value
+
+
+@value
+class PreemptionPolicy:
+    """Which of the cycle's reasons to stop somebody are in force."""
+
+    reclaims: bool
+    """A borrower for a gang within its share of another project; a borrower past its slice."""
+    outranks: bool
+    """Lower priority inside one project."""
+    follows_order: bool = False
+    """Running gangs yield to those before them in the order."""

@@ -1,0 +1,15 @@
+"""`spread`: replica by replica on the emptiest machine, so that one loss hurts least."""
+
+from __future__ import annotations
+
+from bastion.scheduler.room import Room
+from bastion.scheduler.view import View
+
+
+def spread(view: View, want: int) -> tuple[Room, int] | None:
+    """The emptiest machine that holds one replica; one at a time."""
+    del want
+    for _, room in view.emptiest():
+        if room.slots(view.part):
+            return room, 1
+    return None

@@ -1,0 +1,164 @@
+"""
+`Running`: an admitted gang as a cycle sees it: what it holds, since when, until when at most.
+
+The jobs of a gang that are being stopped stand apart from the rest: they hold their devices until
+they end, but nobody can stop them again.
+
+It must not know who wants its devices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from bastion.job import JobClass, JobRecord, Phase, Placement, ReplicaPlace
+from bastion.scheduler.capacity import Capacity, Charge, mask_of
+from bastion.scheduler.room import resources_of
+from bastion.scheduler.shape import Part, Shape, Shapes
+from quota.amounts import NOTHING, Amounts
+
+
+class Running:
+    """One admitted gang, or one job of it that is being stopped."""
+
+    __slots__ = (
+        "admitted_at",
+        "charge",
+        "frees_at",
+        "grace_s",
+        "held",
+        "is_leaving",
+        "job_class",
+        "jobs",
+        "name",
+        "places",
+        "priority",
+        "project",
+        "saved_at",
+        "shape",
+        "started_at",
+        "user",
+    )
+
+    def __init__(self, jobs: Sequence[JobRecord], shape: Shape, capacity: Capacity) -> None:
+        first = jobs[0]
+        attempts = [job.attempt for job in jobs if job.attempt is not None]
+        self.jobs = jobs
+        self.name = first.id
+        self.project = first.project
+        self.user = first.user
+        self.shape = shape
+        self.priority = shape.priority
+        self.grace_s = shape.grace_s
+        self.admitted_at = min(attempt.admitted_at for attempt in attempts)
+        self.started_at = min(
+            a.admitted_at if a.started_at is None else a.started_at for a in attempts
+        )
+        saved = [a.checkpoint_at for a in attempts if a.checkpoint_at is not None]
+        self.saved_at = max([self.started_at, *saved])
+        """Its work is safe up to here."""
+        borrowed = any(attempt.job_class is JobClass.BORROWED for attempt in attempts)
+        self.job_class = JobClass.BORROWED if borrowed else JobClass.GUARANTEED
+        self.is_leaving = first.phase is Phase.STOPPING
+        self.places: list[tuple[Part, ReplicaPlace]] = [
+            (part, place) for job, part in zip(jobs, shape.parts) for place in alive(job)
+        ]
+        self.charge = charge_of(self.places, capacity)
+        self.held = self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
+        self.frees_at = self._frees_at()
+
+    def _frees_at(self) -> float:
+        """When it has ended at the latest by itself; infinite when nothing bounds it."""
+        stops = [job.attempt.stop for job in self.jobs if job.attempt is not None]
+        if self.is_leaving:
+            return max((stop.deadline for stop in stops if stop is not None), default=0.0)
+        if self.shape.max_runtime_s is None:
+            return math.inf
+        return self.started_at + self.shape.max_runtime_s + self.grace_s
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether it stands on what others leave idle."""
+        return self.job_class is JobClass.BORROWED
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Of its jobs."""
+        return tuple(job.id for job in self.jobs)
+
+    def overlaps(self, taken: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether it holds any of the devices in `taken` (machine -> type -> mask)."""
+        for _, place in self.places:
+            for host in place.hosts:
+                wanted = taken.get(host.machine)
+                if wanted is None:
+                    continue
+                if not host.devices or any(
+                    mask_of(indices) & wanted.get(t, 0) for t, indices in host.devices.items()
+                ):
+                    return True
+        return False
+
+
+def alive(job: JobRecord) -> Iterable[ReplicaPlace]:
+    """The replicas of `job` that still hold their devices."""
+    attempt = job.attempt
+    if attempt is None:
+        return ()
+    if not attempt.hosts:
+        return attempt.placement
+    return [
+        place
+        for place, hosts in zip(attempt.placement, attempt.hosts)
+        if not all(host.end for host in hosts)
+    ]
+
+
+def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -> Charge:
+    """What `places` are charged, by tier: what they ask for, or the whole machines they take."""
+    charge = capacity.nothing()
+    whole: set[str] = set()
+    for part, place in places:
+        tier = min(place.tier, capacity.tier_count - 1)
+        if not part.takes_whole:
+            if part.capped:
+                charge[tier] = charge[tier] + part.charged
+            continue
+        for host in place.hosts:
+            room = capacity.by_name.get(host.machine)
+            if host.machine not in whole:
+                whole.add(host.machine)
+                cost = resources_of(room, capacity.types) if room else NOTHING
+                charge[tier] = charge[tier] + cost
+    return tuple(charge)
+
+
+def taken_by(placements: Iterable[Placement]) -> dict[str, dict[str, int]]:
+    """Machine -> type -> mask of the devices of `placements`."""
+    taken: dict[str, dict[str, int]] = {}
+    for placement in placements:
+        for replica in placement:
+            for host in replica.hosts:
+                masks = taken.setdefault(host.machine, {})
+                for resource, indices in host.devices.items():
+                    masks[resource] = masks.get(resource, 0) | mask_of(indices)
+    return taken
+
+
+def gather(jobs: Iterable[JobRecord], shapes: Shapes, capacity: Capacity) -> list[Running]:
+    """Every admitted gang, by name; its jobs that are being stopped each on their own."""
+    gangs: dict[tuple[str, ...], list[JobRecord]] = {}
+    found = []
+    for job in jobs:
+        if job.attempt is None or not job.is_admitted:
+            continue
+        if job.gang and job.phase is not Phase.STOPPING:
+            gangs.setdefault(job.gang, []).append(job)
+        else:
+            found.append(Running((job,), shapes.of((job,)), capacity))
+    for members in gangs.values():
+        members.sort(key=lambda job: (job.index, job.id))
+        found.append(Running(tuple(members), shapes.of(members), capacity))
+    found.sort(key=lambda running: running.name)
+    return found

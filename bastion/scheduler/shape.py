@@ -1,0 +1,110 @@
+"""
+What a gang asks for, worked out once for every distinct request.
+
+Thousands of waiting jobs ask for the same thing. All that follows from the request alone is a
+`Shape`, made once a cycle and shared by all of them.
+
+It must not know who asks, nor what exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from bastion.job import JobRecord
+from bastion.spec.request import Request
+from bastion.spec.where import Where
+from quota.amounts import Amounts
+from quota.options import SchedulerOptions
+from quota.tree import Quota
+
+COUNTED = frozenset({"cpu", "memory"})
+"""Types without devices: handed out by amount, not by index."""
+
+
+class Part:
+    """What one job of a gang asks for: `replicas` times the same."""
+
+    def __init__(self, request: Request, quota: Quota) -> None:
+        self.replicas = request.replicas
+        self.hosts = request.hosts
+        self.where: Where = request.where
+        self.per_replica = request.per_replica
+        self.exclusive = request.where.exclusive
+        items = request.per_replica.items()
+        self.devices = tuple((t, n) for t, n in items if t not in COUNTED)
+        self.counts = tuple((t, n) for t, n in items if t in COUNTED)
+        self.capped = tuple((t, n) for t, n in items if t in quota.types)
+        self.charged = request.per_replica.only(quota.types)
+        """One replica, where no whole machine is taken."""
+        self.leading: tuple[str, int] = (self.devices or self.counts or (("", 0),))[0]
+        """The type, and how much of it, by which machines are searched."""
+        self.asks_nothing = not items and not self.exclusive
+
+    @property
+    def takes_whole(self) -> bool:
+        """Whether it takes, and is charged for, whole machines."""
+        return self.exclusive or self.hosts > 1
+
+
+class Shape:
+    """What a whole gang asks for."""
+
+    def __init__(self, requests: Sequence[Request], quota: Quota) -> None:
+        self.parts = tuple(Part(request, quota) for request in requests)
+        self.units = Amounts.sum(request.units for request in requests)
+        self.asked = self.units.only(quota.types)
+        """Of the types under quota; at least, where whole machines are taken."""
+        self.priority = min(request.priority for request in requests)
+        runtimes = [request.max_runtime_s for request in requests]
+        known = [seconds for seconds in runtimes if seconds is not None]
+        self.max_runtime_s = max(known) if len(known) == len(runtimes) else None
+        """How long all of it may run, or None when some of it is endless."""
+        self.grace_s = max(grace_of(request, quota.scheduler) for request in requests)
+
+    @cached_property
+    def takes_whole(self) -> bool:
+        """Whether any of it takes, and is charged for, whole machines."""
+        return any(part.takes_whole for part in self.parts)
+
+    @cached_property
+    def replicas(self) -> int:
+        """Of all its jobs together."""
+        return sum(part.replicas for part in self.parts)
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """Every type it asks for."""
+        return frozenset(self.units.types())
+
+
+def grace_of(request: Request, options: SchedulerOptions) -> float:
+    """Seconds between notice and kill: what the job asks for, up to what the admin allows."""
+    asked = options.grace_s if request.grace_s is None else request.grace_s
+    return min(asked, options.max_grace_s)
+
+
+class Shapes:
+    """The shapes of one cycle: equal requests share one."""
+
+    def __init__(self, quota: Quota) -> None:
+        self._quota = quota
+        self._by_id: dict[int, Shape] = {}
+        self._by_value: dict[tuple[Request, ...], Shape] = {}
+
+    def of(self, gang: Sequence[JobRecord]) -> Shape:
+        """The shape of `gang`; by identity first, for records are reused from cycle to cycle."""
+        if len(gang) > 1:
+            return self._of(tuple(job.request for job in gang))
+        request = gang[0].request
+        found = self._by_id.get(id(request))
+        if found is None:
+            found = self._by_id[id(request)] = self._of((request,))
+        return found
+
+    def _of(self, requests: tuple[Request, ...]) -> Shape:
+        found = self._by_value.get(requests)
+        if found is None:
+            found = self._by_value[requests] = Shape(requests, self._quota)
+        return found

@@ -1,0 +1,107 @@
+"""
+Shares: what every project holds in this cycle, and what it may still get.
+
+The working copy of `quota.ledger`'s arithmetic: the sums over all projects are kept up to date
+instead of being added up at every question. What is promised to a gang counts as held by its
+project.
+
+It must not know machines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from bastion.scheduler.running import Running
+from quota.amounts import NOTHING, Amounts
+from quota.tree import Project, Quota
+
+
+class Shares:
+    """Usage of all projects, as it changes during one cycle."""
+
+    def __init__(self, quota: Quota, running: Iterable[Running]) -> None:
+        self.quota = quota
+        self.totals = quota.totals
+        held: dict[str, list[Amounts]] = {}
+        for each in running:
+            held.setdefault(each.project, []).append(each.held)
+        self._held = {project: Amounts.sum(parts) for project, parts in held.items()}
+        self._departing: dict[str, Amounts] = {}
+        names = self._held.keys() | quota.projects.keys()
+        self._reserved = Amounts.sum(self._reserve(name) for name in sorted(names))
+
+    def _reserve(self, project: str) -> Amounts:
+        return self._stays(project) | self.quota.project(project).kept
+
+    def _stays(self, project: str) -> Amounts:
+        return self.held(project) - self._departing.get(project, NOTHING)
+
+    def project(self, name: str) -> Project:
+        """The project, also one that has left the quota file."""
+        return self.quota.project(name)
+
+    def held(self, project: str) -> Amounts:
+        """What `project` holds of the types under quota, promises included."""
+        return self._held.get(project, NOTHING)
+
+    def add(self, project: str, amounts: Amounts) -> None:
+        """`project` holds `amounts` more (a negative difference: less)."""
+        before = self._reserve(project)
+        self._held[project] = self.held(project) + amounts
+        self._reserved = self._reserved + (self._reserve(project) - before)
+
+    def depart(self, project: str, amounts: Amounts) -> None:
+        """`amounts` of `project` are about to be given to somebody who is already counted."""
+        before = self._reserve(project)
+        self._departing[project] = self._departing.get(project, NOTHING) + amounts
+        self._reserved = self._reserved + (self._reserve(project) - before)
+
+    def is_within(self, project: str, asked: Amounts) -> bool:
+        """
+        Whether `asked` fits in the project's own share beside everything it holds.
+
+        Never for a request that asks for no type under quota: it has no share to stand on, so it
+        borrows. Otherwise a crowd of such jobs could fill every machine's processors for good and
+        leave no guarantee that machines could hold.
+        """
+        if not asked:
+            return False
+        return self.held(project).only(asked) + asked <= self.project(project).nominal
+
+    def is_under_ceiling(self, project: str, asked: Amounts) -> bool:
+        """Whether `project` may hold `asked` more at all."""
+        return self.held(project).only(asked) + asked <= self.project(project).ceiling
+
+    def may_borrow(self, project: str, asked: Amounts) -> bool:
+        """Whether `asked` fits under the ceiling and into what nobody uses or keeps for himself."""
+        if not asked:
+            return True
+        if not self.is_under_ceiling(project, asked):
+            return False
+        kept = self.project(project).kept
+        stays = self._stays(project)
+        more = ((stays + asked) | kept) - (stays | kept)
+        return (self._reserved + more).only(asked) <= self.totals.only(asked)
+
+    def dominant(self, project: str) -> float:
+        """The largest part of its own share that `project` holds; infinite without a share."""
+        nominal = self.project(project).nominal
+        return max(
+            (n / nominal[t] if nominal[t] > 0 else math.inf for t, n in self.held(project).items()),
+            default=0.0,
+        )
+
+    def weight(self, amounts: Amounts) -> float:
+        """The largest part of a total that `amounts` is."""
+        return max((n / max(1, self.totals[t]) for t, n in amounts.items()), default=0.0)
+
+    def excess(self, project: str, *, without: Amounts = NOTHING) -> float:
+        """How far above its share `project` is, as a part of the total; negative below."""
+        over = self.held(project) - without - self.project(project).nominal
+        return self.weight(over)
+
+    def borrowed(self, project: str) -> float:
+        """The part of the total that `project` holds above its share."""
+        return max(0.0, self.excess(project))

@@ -1,0 +1,143 @@
+"""
+Standing promises: what earlier cycles promised, kept, fulfilled or void.
+
+Rules: a promise keeps its devices and its deadline from cycle to cycle. It is fulfilled as soon as
+its gang fits, there or anywhere. It is void when a device is lost, when somebody holds one who
+will not be gone by the deadline, when a victim not yet stopped is no longer a legal one, when the
+gang has left the queue or its project's share; a gang that still waits is then looked at anew in
+the same cycle.
+
+It must not know how a promise is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bastion.job import Placement
+from bastion.scheduler.capacity import Capacity
+from bastion.scheduler.draft import Draft, Reserved
+from bastion.scheduler.guarantee import doom_of
+from bastion.scheduler.order import Entry, Gang, Line
+from bastion.scheduler.placement import Placed
+from bastion.scheduler.promise import Promise
+from bastion.scheduler.running import Running, charge_of, taken_by
+
+
+def stand_by(draft: Draft) -> None:
+    """Take over every promise that still holds, then start every gang that can start now."""
+    waiting = heads(draft) if draft.snapshot.promises else {}
+    for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
+        found = waiting.get(promise.gang)
+        if found is not None:
+            _take_over(draft, promise, *found)
+    for reserved in list(draft.reserved.values()):
+        if reserved.is_promise:
+            start_reserved(draft, reserved, guaranteed=draft.promises[reserved.name].within_share)
+            if reserved.name not in draft.reserved:
+                del draft.promises[reserved.name]
+
+
+def heads(draft: Draft) -> dict[tuple[str, ...], tuple[Line, Entry]]:
+    """Every waiting gang by the ids of its jobs."""
+    return {
+        tuple(job.id for job in entry[3]): (line, entry)
+        for lines in draft.lines.values()
+        for line in lines
+        for entry in line.gangs
+    }
+
+
+def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None:
+    gang, shape = entry[3], line.shape
+    placed = placed_again(draft, line, promise.placements)
+    if placed is None:
+        return
+    if promise.within_share:
+        if not draft.shares.is_within(line.project, placed.total):
+            return
+    elif not draft.shares.is_under_ceiling(line.project, placed.total):
+        return
+    victims = list(_victims(draft, promise, gang, line))
+    holders = draft.holders(promise.placements)
+    named = {victim.name for victim in victims}
+    for holder in holders:
+        if holder.is_leaving or holder.name in named or holder.name in draft.doomed:
+            continue
+        if holder.frees_at > promise.deadline:
+            return
+    for victim in victims:
+        stop = dict(promise.victims)[victim.jobs[0].id]
+        draft.doomed[victim.name] = doom_of(victim, gang, shape, stop)
+    line.gangs.remove(entry)
+    draft.promises[gang[0].id] = promise
+    draft.reserve(
+        Reserved(
+            gang=gang,
+            shape=shape,
+            placed=placed,
+            until=promise.deadline,
+            is_promise=True,
+            victims=tuple(victims),
+        )
+    )
+
+
+def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator[Running]:
+    """Victims that are not yet being stopped, and may still be."""
+    seen: set[str] = set()
+    for job, _ in promise.victims:
+        running = draft.of_job.get(job)
+        if running is None or running.is_leaving or running.name in seen:
+            continue
+        seen.add(running.name)
+        if running.project == gang[0].project:
+            legal = running.priority > line.shape.priority
+        else:
+            legal = running.is_borrowed and promise.within_share
+        if legal and running.overlaps(taken_by(promise.placements)):
+            yield running
+
+
+def placed_again(draft: Draft, line: Line, placements: tuple[Placement, ...]) -> Placed | None:
+    """The same devices again, if all of them are still in order."""
+    parts = line.shape.parts
+    if not _is_sound(draft.capacity, placements):
+        return None
+    pairs = [(part, replica) for part, places in zip(parts, placements) for replica in places]
+    return Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
+
+
+def _is_sound(capacity: Capacity, placements: tuple[Placement, ...]) -> bool:
+    for machine, masks in taken_by(placements).items():
+        room = capacity.by_name.get(machine)
+        if room is None or not room.opened:
+            return False
+        if any(mask & room.bad.get(resource, 0) for resource, mask in masks.items()):
+            return False
+        if any(mask >> room.full[resource] for resource, mask in masks.items()):
+            return False
+    return True
+
+
+def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> bool:
+    """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
+    draft.open(reserved)
+    shape, placed = reserved.shape, reserved.placed
+    if draft.capacity.is_free(shape.parts, placed.placements, placed.charge):
+        for part, placement in zip(shape.parts, placed.placements):
+            for replica in placement:
+                draft.capacity.occupy(part, replica, guaranteed=guaranteed)
+        draft.capacity.charge(placed.charge)
+    else:
+        draft.capacity.begin()
+        again = draft.try_place(shape, guaranteed=guaranteed)
+        if again is None or not again.total <= placed.total:
+            draft.capacity.undo()
+            draft.shut(reserved)
+            return False
+        draft.capacity.agree()
+        placed = again
+    draft.release(reserved)
+    draft.admit(reserved.gang, shape, placed)
+    return True

@@ -1,0 +1,251 @@
+"""
+Victims: whom to stop so that one gang can start as a whole, placement included.
+
+Devices of gangs that are being stopped already cost nothing, so they are counted in first. Then
+legal victims are let go one by one until the gang fits; then, in reverse, every one without whom
+it still fits is spared: the set is inclusion-minimal. All of it is a trial on the cycle's own
+capacity, undone before anything is decided.
+
+It must not know whose turn it is, nor who is legal: that is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+from bastion.scheduler.capacity import Capacity, can_make
+from bastion.scheduler.draft import Draft
+from bastion.scheduler.placement import Placed
+from bastion.scheduler.release import Release
+from bastion.scheduler.room import Room
+from bastion.scheduler.running import Running, taken_by
+from bastion.scheduler.shape import Part, Shape
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+RECENT_S = 4 * 3600.0
+"""
+Whoever was preempted within that time is chosen last.
+
+Long enough that a job comes through a working morning with one interruption; our own choice.
+"""
+
+
+@value
+class Found:
+    """Where a gang will lie once `victims` and those already ending have gone."""
+
+    placed: Placed
+    victims: tuple[Running, ...]
+    ending: tuple[Running, ...]
+    """Those already being stopped whose devices it needs."""
+
+
+def find(
+    draft: Draft,
+    shape: Shape,
+    legal: Iterable[Running],
+    allows: Callable[[Sequence[Running]], bool],
+    *,
+    guaranteed: bool,
+) -> Found | None:
+    """
+    The least harm that lets a gang of `shape` start, or None when even all of `legal` are too few.
+
+    Args:
+        draft: Unchanged when this returns.
+        shape: What the gang asks for.
+        legal: Who may be stopped for it, in the order in which to try them.
+        allows: Whether the quota lets it start once these victims have gone.
+        guaranteed: From which end the tiers are filled.
+    """
+    capacity = draft.capacity
+    capacity.begin()
+    try:
+        for running in draft.departing():
+            Release(capacity, running)
+        search = _Search(draft, _Need(draft, shape, guaranteed=guaranteed), allows)
+        if not search.let_go(legal):
+            return None
+        victims = search.spare()
+        placed = draft.try_place(shape, guaranteed=guaranteed)
+        assert placed is not None, "it fitted when the last victim was spared"
+        taken = taken_by(placed.placements)
+        leaving = draft.departing()
+        ending = tuple(r for r in leaving if r.overlaps(taken))
+        if not ending and not victims:
+            ending = tuple(leaving)
+        return Found(placed=placed, victims=victims, ending=ending)
+    finally:
+        capacity.undo()
+
+
+class _Search:
+    """Lets go, and spares again."""
+
+    def __init__(
+        self, draft: Draft, need: _Need, allows: Callable[[Sequence[Running]], bool]
+    ) -> None:
+        self.draft = draft
+        self.need = need
+        self.allows = allows
+        self.released: list[Release] = []
+
+    def _is_enough(self) -> bool:
+        gone = [release.running for release in self.released]
+        return self.need.may_fit() and self.allows(gone) and self.need.fits()
+
+    def let_go(self, legal: Iterable[Running]) -> bool:
+        """Whether the gang fits once enough of `legal` are gone."""
+        if self._is_enough():
+            return True
+        for running in legal:
+            if self.need.is_helped_by(running):
+                self.released.append(self.need.release(running))
+                if self._is_enough():
+                    return True
+        return False
+
+    def spare(self) -> tuple[Running, ...]:
+        """Who is left when everybody is spared without whom it fits; the last let go, first."""
+        for release in reversed(self.released[:-1]):
+            at = self.released.index(release)
+            self.need.withdraw(release)
+            del self.released[at]
+            if not self._is_enough():
+                self.need.again(release)
+                self.released.insert(at, release)
+        return tuple(release.running for release in self.released)
+
+
+class _Need:
+    """How far a shape is from fitting; cheap to keep up to date while gangs are let go."""
+
+    def __init__(self, draft: Draft, shape: Shape, *, guaranteed: bool) -> None:
+        self.draft = draft
+        self.capacity = draft.capacity
+        self.shape = shape
+        self.guaranteed = guaranteed
+        plain = [part for part in shape.parts if not part.takes_whole]
+        self.parts = [_PartNeed(draft.capacity, part) for part in plain]
+        self.is_exact = len(self.parts) == len(shape.parts) == 1
+
+    def is_helped_by(self, running: Running) -> bool:
+        """Whether `running` holds anything that could matter."""
+        return not self.shape.types or bool(self.shape.types & running.shape.types)
+
+    def release(self, running: Running) -> Release:
+        """Let `running` go."""
+        release = Release(self.capacity, running)
+        self._refresh(release)
+        return release
+
+    def withdraw(self, release: Release) -> None:
+        """Put it back."""
+        release.withdraw()
+        self._refresh(release)
+
+    def again(self, release: Release) -> None:
+        """Let it go again."""
+        release.repeat()
+        self._refresh(release)
+
+    def _refresh(self, release: Release) -> None:
+        for part in self.parts:
+            for room in release.rooms:
+                part.refresh(room)
+
+    def may_fit(self) -> bool:
+        """Necessary, and for one plain part also enough."""
+        return all(part.is_met for part in self.parts)
+
+    def fits(self) -> bool:
+        """Whether all of it can be placed now, given that it may."""
+        if self.is_exact and not self.draft.parts.placement.together:
+            return True
+        self.capacity.begin()
+        placed = self.draft.try_place(self.shape, guaranteed=self.guaranteed)
+        self.capacity.undo()
+        return placed is not None
+
+
+class _PartNeed:
+    """Replicas of one part that fit, tier by tier."""
+
+    def __init__(self, capacity: Capacity, part: Part) -> None:
+        self.capacity = capacity
+        self.part = part
+        self.scope = capacity.scope(part.where)
+        self.known: dict[int, int] = {}
+        self.by_tier = [0] * capacity.tier_count
+        for tier, shelves in enumerate(self.scope.tiers):
+            for shelf in shelves:
+                if shelf.hosts > 1:
+                    continue
+                for room in shelf.rooms:
+                    self.refresh(room)
+                if shelf.left and shelf.pool and can_make(part.where, shelf):
+                    self.by_tier[tier] += shelf.left * _whole(shelf.pool.resources, part)
+
+    def refresh(self, room: Room) -> None:
+        """Count the slots of `room` anew."""
+        if room.shelf.hosts > 1 or not self.scope.has(room):
+            return
+        slots = room.slots(self.part)
+        tier = room.shelf.tier
+        self.by_tier[tier] += slots - self.known.get(room.ordinal, 0)
+        self.known[room.ordinal] = slots
+
+    @property
+    def is_met(self) -> bool:
+        """Whether all replicas fit, within the tiers' totals."""
+        met = 0
+        for slots, free in zip(self.by_tier, self.capacity.tier_free):
+            allowed = (max(0, free[t]) // n for t, n in self.part.capped)
+            met += min(slots, min(allowed, default=slots))
+        return met >= self.part.replicas
+
+
+def _whole(resources: Amounts, part: Part) -> int:
+    fits = (resources[t] // n for t, n in (*part.devices, *part.counts))
+    return min(fits, default=part.replicas)
+
+
+def furthest_above_first(draft: Draft, borrowers: Sequence[Running]) -> Iterator[Running]:
+    """
+    `borrowers` in the order in which they are let go.
+
+    First from the project that is furthest above its share, counted again after each; then the
+    least work lost, those preempted lately last; then the newest.
+    """
+    by_project: dict[str, list[Running]] = {}
+    for running in borrowers:
+        by_project.setdefault(running.project, []).append(running)
+    gone = dict.fromkeys(by_project, NOTHING)
+    for found in by_project.values():
+        found.sort(key=lambda running: least_lost(draft, running), reverse=True)
+    heap = [(-draft.shares.excess(name), name) for name in by_project]
+    heapify(heap)
+    while heap:
+        _, name = heappop(heap)
+        running = by_project[name].pop()
+        yield running
+        gone[name] = gone[name] + running.held
+        if by_project[name]:
+            heappush(heap, (-draft.shares.excess(name, without=gone[name]), name))
+
+
+def least_lost(draft: Draft, running: Running) -> tuple[bool, float, float, str]:
+    """Who is stopped first among equals: the lowest."""
+    times = [job.preempted_at for job in running.jobs if job.preempted_at is not None]
+    is_recent = any(draft.now - at < RECENT_S for at in times)
+    lost = draft.shares.weight(running.held) * max(0.0, draft.now - running.saved_at)
+    return is_recent, lost, -running.admitted_at, running.name
+
+
+def stop_at(draft: Draft, running: Running) -> float:
+    """When a victim is stopped: at once, or when it has had its least running time."""
+    if not running.is_borrowed:
+        return draft.now
+    return max(draft.now, running.started_at + draft.options.min_runtime_s)

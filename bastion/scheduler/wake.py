@@ -1,0 +1,27 @@
+"""When the same snapshot could next give another plan, though nobody did anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from bastion.job import Phase
+from bastion.scheduler.draft import Draft
+
+
+def wake_at(draft: Draft) -> float | None:
+    """The next time that matters, in store's seconds; None when only events do."""
+    soonest = min((at for at in _times(draft) if at > draft.now), default=math.inf)
+    return None if math.isinf(soonest) else soonest
+
+
+def _times(draft: Draft) -> Iterator[float]:
+    for job in draft.snapshot.jobs.values():
+        if job.phase is Phase.QUEUED and job.not_before > draft.now:
+            yield job.not_before
+    for doom in draft.doomed.values():
+        yield doom.stop_at
+    for reserved in draft.reserved.values():
+        yield reserved.until
+    if draft.blocked:
+        yield from draft.snapshot.stockouts.values()

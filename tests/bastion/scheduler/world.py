@@ -1,0 +1,265 @@
+"""
+A tiny world around `decide`: jobs, machines and a virtual clock.
+
+It does what the service does with a plan, as plainly as can be: admits, tells victims to stop,
+ends them when their grace is over, hands promises and planned starts back. Nothing else happens
+unless a test says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from bastion.job import Attempt, HostState, JobRecord, Phase, Stop, StopReason
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict
+from bastion.scheduler.reason import text
+from bastion.scheduler.snapshot import Snapshot
+from bastion.spec.request import Request
+from bastion.spec.where import ANYWHERE, Where
+from quota import Amounts, Quota, parse
+
+Decide = Callable[[Snapshot, float], Plan]
+
+
+def quota_of(
+    totals: Mapping[str, int] | list[Mapping[str, int]],
+    shares: Mapping[str, Mapping[str, float]],
+    *,
+    options: Mapping[str, str] | None = None,
+    **scheduler: object,
+) -> Quota:
+    """A quota file with one user `u` (and `v`) in every project; `options` is TOML by project."""
+    tiers = totals if isinstance(totals, list) else [totals]
+    head = "[[total_resources]]" if isinstance(totals, list) else "[total_resources]"
+    lines = ['[toml-schema]\nversion = "1"']
+    for tier in tiers:
+        lines += [head, *(f"{t} = {n}" for t, n in tier.items())]
+    lines += ["[project_membership]", *(f'{p} = ["u", "v", "u-.*"]' for p in shares)]
+    for project, fractions in shares.items():
+        lines += [f"[project_resources.{project}]", *(f"{t} = {x}" for t, x in fractions.items())]
+    for project, written in (options or {}).items():
+        lines += [f"[project_options.{project}]", written]
+    lines.append("[scheduler]")
+    for key, setting in scheduler.items():
+        lines.append(
+            f"{key} = {setting!r}" if not isinstance(setting, str) else f'{key} = "{setting}"'
+        )
+    return parse("\n".join(lines) + "\n")
+
+
+def machines_of(count: int, pool: str = "p", **resources: int) -> dict[str, Machine]:
+    """`count` ready machines of a pool, each with `resources`."""
+    return {
+        f"{pool}-{i:03}": Machine(
+            name=f"{pool}-{i:03}",
+            pool=pool,
+            phase=MachinePhase.READY,
+            resources=Amounts(resources),
+        )
+        for i in range(count)
+    }
+
+
+def pool_of(
+    count: int, name: str = "p", *, tier: int = 0, hosts: int = 1, **resources: int
+) -> Pool:
+    """A pool of at most `count` machines."""
+    return Pool(
+        name=name,
+        provider="fake",
+        resources=Amounts(resources),
+        max_machines=count,
+        tier=tier,
+        hosts=hosts,
+    )
+
+
+class World:
+    """One bastion's jobs and machines."""
+
+    def __init__(
+        self,
+        quota: Quota,
+        machines: Mapping[str, Machine] | None = None,
+        pools: Mapping[str, Pool] | None = None,
+        *,
+        decide: Decide = decide,
+    ) -> None:
+        self.quota = quota
+        self.machines = dict(machines or {})
+        if pools is None:
+            pools = {m.pool: pool_of(0, m.pool, tier=m.tier) for m in self.machines.values()}
+        self.pools = dict(pools)
+        self.jobs: dict[str, JobRecord] = {}
+        self.now = 1_000_000.0
+        self.seq = 0
+        self.plan = Plan(verdicts={}, promises=(), planned=(), new_machines=())
+        self.preemptions: list[tuple[str, str]] = []
+        self.ends: dict[str, float] = {}
+        self.decayed: dict[str, float] = {}
+        self.extra: dict[str, object] = {}
+        self._decide = decide
+
+    def ask(
+        self,
+        project: str,
+        name: str = "",
+        *,
+        replicas: int = 1,
+        user: str = "u",
+        priority: int = 3,
+        max_runtime_s: float | None = None,
+        grace_s: float | None = None,
+        where: Where = ANYWHERE,
+        hosts: int = 1,
+        gang: tuple[str, ...] = (),
+        runs_s: float | None = None,
+        fail_when_busy: bool = False,
+        **units: int,
+    ) -> str:
+        """Queue a job that asks for `units` a replica; `runs_s` after its start it ends."""
+        name = name or f"{project}-{len(self.jobs):04}"
+        self.jobs[name] = JobRecord(
+            id=name,
+            project=project,
+            user=user,
+            launch=name,
+            ulid=name,
+            submitted_at=self.now,
+            queued_at=self.now,
+            gang=gang,
+            index=gang.index(name) if gang else 0,
+            fail_when_busy=fail_when_busy,
+            request=Request(
+                replicas=replicas,
+                per_replica=Amounts(units),
+                hosts=hosts,
+                where=where,
+                priority=priority,
+                max_runtime_s=max_runtime_s,
+                grace_s=grace_s,
+            ),
+        )
+        if runs_s is not None:
+            self.ends[name] = runs_s
+        return name
+
+    def snapshot(self) -> Snapshot:
+        """What `decide` sees now."""
+        return Snapshot(
+            quota=self.quota,
+            jobs=self.jobs,
+            machines=self.machines,
+            pools=self.pools,
+            promises=self.plan.promises,
+            planned=self.plan.planned,
+            seq=self.seq,
+            decayed=self.decayed,
+            **self.extra,  # type: ignore[arg-type]
+        )
+
+    def cycle(self) -> Plan:
+        """Decide once and do it; nothing ends."""
+        self.plan = self._decide(self.snapshot(), self.now)
+        self.seq += 1
+        for machine in self.plan.new_machines:
+            self.machines[machine.name] = replace(machine, phase=MachinePhase.READY)
+        for job, verdict in self.plan.verdicts.items():
+            self._perform(job, verdict)
+        return self.plan
+
+    def _perform(self, name: str, verdict: Verdict) -> None:
+        job = self.jobs[name]
+        match verdict:
+            case Admit():
+                attempt = Attempt(
+                    number=job.attempts + 1,
+                    nonce="n",
+                    admitted_at=self.now,
+                    started_at=self.now,
+                    placement=verdict.placement,
+                    job_class=verdict.job_class,
+                    hosts=tuple(
+                        tuple(HostState() for _ in place.hosts) for place in verdict.placement
+                    ),
+                )
+                self.jobs[name] = replace(
+                    job, phase=Phase.RUNNING, attempt=attempt, attempts=job.attempts + 1
+                )
+            case Keep() if job.attempt is not None:
+                self.jobs[name] = replace(
+                    job, attempt=replace(job.attempt, job_class=verdict.job_class)
+                )
+            case Preempt() if job.attempt is not None:
+                stop = Stop(reason=StopReason.PREEMPT, at=self.now, deadline=verdict.deadline)
+                self.preemptions.append((name, verdict.by))
+                self.jobs[name] = replace(
+                    job, phase=Phase.STOPPING, attempt=replace(job.attempt, stop=stop)
+                )
+            case Refuse():
+                del self.jobs[name]
+            case _:
+                pass
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass: who is due ends, victims are queued again."""
+        self.now += seconds
+        for name, job in list(self.jobs.items()):
+            if job.attempt is None or not job.is_admitted:
+                continue
+            started = job.attempt.started_at or self.now
+            if name in self.ends and started + self.ends[name] <= self.now:
+                self.end(name)
+            elif job.attempt.stop is not None and job.attempt.stop.deadline <= self.now:
+                self.requeue(name)
+
+    def run(self, seconds: float, step_s: float = 10.0) -> None:
+        """Cycle every `step_s` for `seconds`."""
+        until = self.now + seconds
+        self.cycle()
+        while self.now < until:
+            self.pass_time(min(step_s, until - self.now))
+            self.cycle()
+
+    def end(self, name: str) -> None:
+        """The job is done and gone."""
+        del self.jobs[name]
+
+    def requeue(self, name: str) -> None:
+        """The job was preempted and waits again."""
+        job = self.jobs[name]
+        self.jobs[name] = replace(
+            job,
+            phase=Phase.QUEUED,
+            attempt=None,
+            queued_at=self.now,
+            preempted_at=self.now,
+            preemptions=job.preemptions + 1,
+        )
+
+    def runs(self, name: str) -> bool:
+        """Whether the job holds devices and is not being stopped."""
+        return name in self.jobs and self.jobs[name].phase is Phase.RUNNING
+
+    def running(self, project: str) -> list[str]:
+        """The jobs of a project that run, by name."""
+        return sorted(n for n, job in self.jobs.items() if job.project == project and self.runs(n))
+
+    def units(self, project: str, resource: str = "gpu") -> int:
+        """What a project holds."""
+        return sum(
+            job.request.units[resource]
+            for job in self.jobs.values()
+            if job.project == project and job.is_admitted
+        )
+
+    def why(self, name: str) -> str:
+        """The reason in words, as of the last cycle."""
+        return text(self.plan.verdicts[name].reason, self.now)
+
+    def reason(self, name: str) -> str:
+        """The reason's code, as of the last cycle."""
+        return self.plan.verdicts[name].reason.kind
