@@ -8,13 +8,13 @@ here says so to pydantic without this file having to import it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
 _T = TypeVar("_T")
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def value(cls: type[_T]) -> type[_T]:
     """Make `cls` a frozen, slotted, keyword-only dataclass that refuses unknown stored fields."""
     made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
