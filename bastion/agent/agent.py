@@ -1,0 +1,284 @@
+"""
+The agent of one machine: instructions in; claims, ends, logs and facts out.
+
+It holds nothing that matters: what runs is the keeper's, what is decided is the bucket's. One turn
+does all that can be done now and never waits; slow calls are errands in a lane. Everything comes
+in by constructor, so the simulation runs this very class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from bastion.agent.attempt_key import host_named, key_of
+from bastion.agent.bells import Bells
+from bastion.agent.claim import Launches
+from bastion.agent.errands import Errands
+from bastion.agent.home import Home
+from bastion.agent.host import Host, Stage
+from bastion.agent.instructions import Instructions
+from bastion.agent.keeper_port import Exited, KeeperEvent, OutputGrew
+from bastion.agent.settings import AgentSettings
+from bastion.agent.surroundings import KeeperAndSpool, Surroundings
+from bastion.clock import Clock
+from bastion.job import StopReason
+from bastion.lane import Lane
+from bastion.machine import Follow, Instruction, Leave, Start, StopHost
+from bastion.records import layout
+from bastion.records.facts import Heartbeat, Hello
+from bastion.store.port import Entry, ObjectStore
+
+_LIVES_S = 30.0
+"""Between two looks for a newer life: one list of one name."""
+
+_CLEAN_S = 600.0
+"""Between two cleanings of old work directories."""
+
+_BUSY_FOR_S = 5.0
+"""How long looks stay quick after the last instruction."""
+
+_WAIT_S = 0.02
+"""Longest wait for an errand, as the keeper may have something to tell meanwhile."""
+
+
+class Agent:
+    """
+    One agent over one life of the keeper; a new life needs a new agent.
+
+    Args:
+        store: The bucket.
+        keeper: The living keeper of this machine, and its spool.
+        clock: Time on this machine; `monotonic` is the keeper's clock too.
+        settings: Who this machine is.
+        lane: Where slow calls are made.
+        nonces: Gives a fresh `write_id` each time.
+        home: The machine's folders.
+        ports: Gives a port that nobody listens on.
+        say: Takes one line for the agent's log.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        keeper: KeeperAndSpool,
+        clock: Clock,
+        settings: AgentSettings,
+        lane: Lane,
+        nonces: Callable[[], str],
+        *,
+        home: Home,
+        ports: Callable[[], int],
+        say: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._clock = clock
+        self._settings = settings
+        self._home = home
+        self._say = say
+        self._errands = Errands(lane, retry_s=settings.tempo.retry_s, say=say)
+        machine, life = settings.machine, keeper.life
+        self._bells = Bells(store, self._errands, home, machine=machine, life=life)
+        self._instructions = Instructions(
+            store, self._errands, home, machine=machine, life=life, say=say
+        )
+        self._around = Surroundings(
+            store=store,
+            keeper=keeper,
+            errands=self._errands,
+            bells=self._bells,
+            instructions=self._instructions,
+            home=home,
+            settings=settings,
+            launches=Launches(store),
+            nonce=nonces,
+            port=ports,
+            moment=lambda: int(clock.wall() * 1000),
+            say=say,
+        )
+        self._hosts: dict[str, Host] = {}
+        self._events: list[KeeperEvent] = []
+        self._is_leaving = False
+        self._permit_sent_at = 0.0
+        self._lives_at = 0.0
+        self._clean_at = clock.monotonic() + _CLEAN_S
+        self._greet()
+        self._adopt()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was told to leave, or overtaken, and nothing is left to do."""
+        return self._is_leaving and not self._hosts
+
+    def turn(self) -> bool:
+        """
+        Do all that can be done now; tell whether anything moved.
+
+        Raises:
+            KeeperGoneError: The keeper has died: begin a new life, with a new agent.
+        """
+        now = self._clock.monotonic()
+        sent = self._errands.sent
+        # 1. What was under way.
+        moved = self._errands.collect(now)
+        # 2. What the keeper saw.
+        moved |= self._see_keeper(now)
+        # 3. What the bastion wants.
+        if self._bells.store_time is not None:
+            pause_s = self._pause_s(now)
+            self._instructions.turn(now, pause_s=pause_s, store_time=self._bells.store_time)
+            for number, instruction in self._instructions.take():
+                self._obey(number, instruction, now)
+        # 4. Every host goes on as far as it can.
+        for host in tuple(self._hosts.values()):
+            if host.wake_at <= now:
+                host.advance(now)
+                if host.stage is Stage.GONE:
+                    del self._hosts[host.key]
+        # 5. What became true is told.
+        self._bells.turn(now)
+        # 6. Housekeeping.
+        self._renew_permit()
+        self._beat(now)
+        self._look_for_lives(now)
+        self._clean(now)
+        return moved or self._errands.sent != sent
+
+    def run(self) -> None:
+        """
+        Take turns until finished.
+
+        Raises:
+            KeeperGoneError: The keeper has died.
+        """
+        while not self.is_finished:
+            if self.turn():
+                continue
+            if self._errands.under_way:
+                self._errands.wait(_WAIT_S)
+            else:
+                self._events += self._keeper.poll(self._pause_s(self._clock.monotonic()))
+
+    def _greet(self) -> None:
+        settings = self._settings
+        self._bells.ring(
+            Hello(
+                resources=settings.resources,
+                address=settings.address,
+                hostname=settings.hostname,
+                version=settings.version,
+                labels=settings.labels,
+            )
+        )
+
+    def _adopt(self) -> None:
+        now = self._clock.monotonic()
+        for state in self._keeper.attempts():
+            host = Host.adopted(state, self._around, now)
+            if host is not None:
+                self._hosts[host.key] = host
+
+    def _see_keeper(self, now: float) -> bool:
+        events = [*self._events, *self._keeper.poll(0.0)]
+        self._events = []
+        for event in events:
+            match event:
+                case OutputGrew(key=key, process=process, size_bytes=size_bytes):
+                    if key in self._hosts:
+                        self._hosts[key].grew(process, size_bytes, now)
+                case Exited(record=record):
+                    if record.key in self._hosts:
+                        self._hosts[record.key].exited(record)
+                case _:
+                    assert_never(event)
+        return bool(events)
+
+    def _obey(self, number: int, instruction: Instruction, now: float) -> None:
+        match instruction:
+            case Start():
+                self._start(number, instruction)
+            case StopHost():
+                self._stop(number, instruction, now)
+            case Follow(project=project, job=job, for_s=for_s):
+                for host in self._hosts.values():
+                    if (host.of.project, host.of.job) == (project, job):
+                        host.follow(now + for_s, now)
+            case Leave():
+                self._say("told to leave: nothing new is started here")
+                self._is_leaving = True
+            case _:
+                assert_never(instruction)
+
+    def _start(self, number: int, start: Start) -> None:
+        of = host_named(start)
+        key = key_of(of)
+        if key in self._hosts or self._is_leaving:
+            return
+        self._instructions.begin(key, number)
+        self._hosts[key] = Host.told(of, start, self._around)
+
+    def _stop(self, number: int, stop: StopHost, now: float) -> None:
+        of = host_named(stop)
+        key = key_of(of)
+        if key in self._hosts:
+            self._hosts[key].stop(stop, now)
+            return
+        self._instructions.begin(key, number)
+        self._hosts[key] = Host.asked(of, stop, self._around)
+
+    def _pause_s(self, now: float) -> float:
+        tempo = self._settings.tempo
+        is_busy = bool(self._hosts) or now < self._instructions.found_at + _BUSY_FOR_S
+        return tempo.busy_s if is_busy else tempo.idle_s
+
+    def _renew_permit(self) -> None:
+        proof, permit_s = self._instructions.proof_sent_at, self._settings.permit_s
+        if permit_s and proof is not None and proof > self._permit_sent_at + permit_s / 8:
+            self._keeper.permit(valid_for_s=permit_s, sent_at=proof)
+            self._permit_sent_at = proof
+
+    def _beat(self, now: float) -> None:
+        pause_s, rung_at = self._settings.heartbeat_s, self._bells.rung_at
+        if pause_s and rung_at is not None and now >= rung_at + pause_s and self._bells.is_silent:
+            self._bells.ring(Heartbeat())
+
+    def _look_for_lives(self, now: float) -> None:
+        if now < self._lives_at or self._is_leaving:
+            return
+        self._lives_at = now + _LIVES_S
+        machine, life = self._settings.machine, self._keeper.life
+        work = partial(
+            self._store.list, layout.lives(machine), start_after=layout.life(machine, life), limit=1
+        )
+        self._errands.send("lives", work, self._saw_lives, now=now)
+
+    def _saw_lives(self, newer: tuple[Entry, ...]) -> None:
+        """An older life must not run beside a newer one."""
+        if not newer:
+            return
+        now = self._clock.monotonic()
+        self._say(f"life {self._keeper.life} is overtaken by {newer[0].key}: everything is stopped")
+        self._is_leaving = True
+        for host in self._hosts.values():
+            of = host.of
+            stop = StopHost(
+                project=of.project,
+                job=of.job,
+                attempt=of.attempt,
+                nonce=of.nonce,
+                replica=of.replica,
+                host=of.host,
+                reason=StopReason.HOST_LOST.value,
+            )
+            host.stop(stop, now)
+
+    def _clean(self, now: float) -> None:
+        if now < self._clean_at:
+            return
+        self._clean_at = now + _CLEAN_S
+        before = self._clock.wall() - self._settings.keep_work_s
+        spared = frozenset(self._hosts)
+        work = partial(self._home.clean, before=before, spared=spared)
+        self._errands.send("clean", work, lambda _: None, now=now)

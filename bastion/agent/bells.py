@@ -1,0 +1,115 @@
+"""
+Bells: the facts of a turn, in one create-only object.
+
+One bell is on its way at a time, so facts arrive in the order in which they became true. Its number
+and bytes are frozen before the first try. Numbers only grow, across restarts too: they are reserved
+in the home before they are used, and gaps mean nothing. A number that is taken is stepped over.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bastion.agent.errands import Errands
+from bastion.agent.home import Home
+from bastion.errors import ConflictError, NotFoundError
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.facts import Bell, Fact
+from bastion.store.port import ObjectStore
+from bastion.value import value
+
+_FACTS = 500
+"""Most facts of one bell: about 100 KB."""
+
+_RESERVED = 256
+"""Numbers reserved at once: one small write to the home for so many bells."""
+
+
+@value
+class _Rung:
+    """A bell that stands, and the store's time when it was written; or a taken number."""
+
+    taken: bool = False
+    modified_at: float = 0.0
+
+
+class Bells:
+    """The bells of one keeper life."""
+
+    def __init__(
+        self, store: ObjectStore, errands: Errands, home: Home, *, machine: str, life: int
+    ) -> None:
+        self._store = store
+        self._errands = errands
+        self._home = home
+        self._machine = machine
+        self._life = life
+        self._next = home.number("bells", life)
+        self._reserved = self._next
+        self._waiting: list[Fact] = []
+        self._frozen: tuple[str, bytes, int] | None = None
+        self._asked = 0
+        self._landed = 0
+        self.rung_at: float | None = None
+        """When the last one had landed, on the agent's clock."""
+        self.store_time: tuple[float, float] | None = None
+        """The store's time and the agent's, when the last bell was written."""
+
+    def ring(self, fact: Fact) -> int:
+        """Tell `fact` with the next bell; returns the ticket to ask `has_landed` with."""
+        self._waiting.append(fact)
+        self._asked += 1
+        return self._asked
+
+    def has_landed(self, ticket: int) -> bool:
+        """Whether the fact with this ticket stands in the bucket."""
+        return ticket <= self._landed
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing waits to be told."""
+        return self._frozen is None and not self._waiting
+
+    def turn(self, now: float) -> None:
+        """Send what waits, unless a bell is on its way."""
+        if self._frozen is None:
+            if not self._waiting:
+                return
+            facts = tuple(self._waiting[:_FACTS])
+            del self._waiting[:_FACTS]
+            self._frozen = self._take_key(), encode(Bell(facts=facts)), len(facts)
+        key, data, count = self._frozen
+        if self._errands.is_free("bell", now):
+            work = partial(_write, self._store, key, data)
+            self._errands.send("bell", work, partial(self._rung, now, count), now=now)
+
+    def _rung(self, sent_at: float, count: int, rung: _Rung) -> None:
+        assert self._frozen is not None
+        if rung.taken:
+            self._frozen = self._take_key(), *self._frozen[1:]
+            return
+        self._frozen = None
+        self._landed += count
+        self.rung_at = sent_at
+        self.store_time = rung.modified_at, sent_at
+
+    def _take_key(self) -> str:
+        number = self._next
+        self._next += 1
+        if self._next > self._reserved:
+            self._reserved = self._next + _RESERVED
+            self._home.put_number("bells", self._life, self._reserved)
+        return layout.bell(self._machine, self._life, number)
+
+
+def _write(store: ObjectStore, key: str, data: bytes) -> _Rung:
+    try:
+        return _Rung(modified_at=store.create(key, data).modified_at)
+    except ConflictError:
+        try:
+            found = store.read(key)
+        except NotFoundError:
+            return _Rung(taken=True)  # absorbed meanwhile, by whomever it was rung
+        assert found is not None
+        return _Rung(taken=found.data != data, modified_at=found.modified_at)

@@ -1,0 +1,148 @@
+"""
+The right to start one host of an attempt: won, or found to be another's.
+
+A claim is good for one start by the keeper life that won it. An agent that meets its own claim
+(it died after winning it) asks `end` first: the keeper forgets what has ended and is in the bucket,
+so a key it does not know may have run already, but then its `end` stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bastion.agent.settings import AgentSettings
+from bastion.errors import NotFoundError, RecordError
+from bastion.job import Claim, End
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.facts import HostFact
+from bastion.records.register import Lost, look, win
+from bastion.records.registers import ClaimRegister, EndRegister
+from bastion.records.request import SpecRecord
+from bastion.spec.launch import Launch
+from bastion.store.port import ObjectStore
+from bastion.value import value
+
+
+@value
+class Taken:
+    """The claim is ours and nothing was started with it; `launch` is what to run, or why not."""
+
+    claim: Claim
+    launch: Launch | str
+
+
+@value
+class Over:
+    """The claim was ours, and the host has ended."""
+
+    end: End
+
+
+@value
+class OlderLife:
+    """The claim belongs to an older life of this machine, whose processes are all dead."""
+
+
+@value
+class NotOurs:
+    """Nothing may run here; `why` is for the log."""
+
+    why: str
+
+
+Standing = Taken | Over | OlderLife | NotOurs
+
+
+def claim_key(of: HostFact) -> str:
+    """The key of the claim of a host."""
+    return layout.claim(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+
+
+def end_key(of: HostFact) -> str:
+    """The key of the end of a host."""
+    return layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+
+
+def take(
+    store: ObjectStore,
+    of: HostFact,
+    wanted: ClaimRegister,
+    launch_of: Callable[[], Launch | str],
+) -> Standing:
+    """
+    Win the claim of a host with `wanted`, or say who has it.
+
+    Raises:
+        StoreError: In doubt; try the same again.
+    """
+    outcome = win(store, claim_key(of), wanted)
+    mine = wanted.claim
+    assert mine is not None
+    if isinstance(outcome, Lost):
+        return standing(store, of, outcome.record, mine, launch_of)
+    return Taken(claim=mine, launch=launch_of())
+
+
+def standing(
+    store: ObjectStore,
+    of: HostFact,
+    found: ClaimRegister | None,
+    mine: Claim,
+    launch_of: Callable[[], Launch | str],
+) -> Standing:
+    """
+    What the claim that was `found` means to an agent whose own claim would be `mine`.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    if found is None or found.claim is None:
+        return NotOurs(why="it is revoked" if found else "nobody has claimed it")
+    if found.claim.machine != mine.machine or found.claim.life > mine.life:
+        return NotOurs(why=f"{found.claim.machine}, life {found.claim.life}, has claimed it")
+    ended = look(store, end_key(of), EndRegister)
+    if ended is not None:
+        return Over(end=ended.end)
+    if found.claim.life < mine.life:
+        return OlderLife()
+    return Taken(claim=found.claim, launch=launch_of())
+
+
+class Launches:
+    """Specs of launches, the latest few kept: the hosts of a gang are started together."""
+
+    _KEPT = 64
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._read: dict[str, Launch] = {}
+
+    def launch(self, project: str, launch: str) -> Launch | str:
+        """
+        The launch, or why it cannot be read, ever.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        key = layout.spec(project, launch)
+        known = self._read.get(key)
+        if known is not None:
+            return known
+        try:
+            found = self._store.read(key)
+            assert found is not None
+            record = decode(SpecRecord, found.data, key=key)
+        except NotFoundError:
+            return f"{key} is missing: there is nothing to start"
+        except RecordError as error:
+            return str(error)
+        while len(self._read) >= self._KEPT:
+            self._read.pop(next(iter(self._read)), None)
+        self._read[key] = record.launch
+        return record.launch
+
+
+def mine(settings: AgentSettings, *, life: int, port: int) -> Claim:
+    """What this agent writes into a claim."""
+    return Claim(machine=settings.machine, life=life, address=settings.address, port=port)

@@ -1,0 +1,455 @@
+"""
+One host of one attempt, from the instruction that names it until nothing of it is left to do.
+
+    CLAIMING ─> SETTING_UP ─> AT_BARRIER ─> RUNNING ─> ENDING ─> GONE
+        └────────────┴────────────┴─────────────────────┘
+    ASKING ─────────────────────────────────────────────┘   a stop for a host nobody here knows
+
+Rules:
+
+* `advance` is level-triggered: at every turn a host asks for what its stage needs; errands that are
+  under way are not sent twice.
+* Everything after the start can be read off the key and the keeper's records, so an agent that
+  starts anew adopts what it finds and needs no file of its own.
+* A stop that arrives before the keeper was told to start wins: the host ends without running, as
+  `exited` with no codes and the notice's reason. A revoked barrier ends it as `revoked`.
+* The keeper forgets a host only when its `end`, its logs and the bell that says so are in the
+  bucket.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import partial
+from pathlib import Path
+
+from bastion.agent.attempt_key import host_of, key_of
+from bastion.agent.claim import (
+    NotOurs,
+    OlderLife,
+    Over,
+    Standing,
+    Taken,
+    claim_key,
+    end_key,
+    mine,
+    standing,
+    take,
+)
+from bastion.agent.ending import end_of
+from bastion.agent.home import Folders, Marks
+from bastion.agent.keeper_port import (
+    AttemptState,
+    Ended,
+    ExitRecord,
+    KeeperError,
+    KeeperGoneError,
+    Running,
+)
+from bastion.agent.output import save
+from bastion.agent.set_up import set_up
+from bastion.agent.ship import Shipping
+from bastion.agent.starting import attempt_start
+from bastion.agent.surroundings import Surroundings
+from bastion.errors import BastionError, ConflictError, NotFoundError
+from bastion.job import End
+from bastion.machine import Start, StopHost
+from bastion.records import facts, layout
+from bastion.records.facts import HostFact
+from bastion.records.register import Lost, Won, look, win
+from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.spec.launch import Job, Launch
+
+_MARKS_S = 0.5
+"""Between two looks for marks: two system calls for each running host."""
+
+
+class Stage(Enum):
+    """How far a host is."""
+
+    CLAIMING = "claiming"
+    ASKING = "asking"
+    SETTING_UP = "setting up"
+    AT_BARRIER = "at the barrier"
+    RUNNING = "running"
+    ENDING = "ending"
+    GONE = "gone"
+
+
+class Host:
+    """
+    One host of one attempt on this machine; begin it with `told`, `asked` or `adopted`.
+
+    All methods are called on the agent's thread.
+    """
+
+    def __init__(self, of: HostFact, around: Surroundings, stage: Stage) -> None:
+        self.of = of
+        self.key = key_of(of)
+        self.stage = stage
+        self.wake_at = 0.0
+        """When `advance` should be called next, if nothing happens before."""
+        self._around = around
+        self._start: Start | None = None
+        self._stop: StopHost | None = None
+        self._claim = mine(around.settings, life=around.keeper.life, port=0)
+        self._register: ClaimRegister | None = None
+        self._job: Job | None = None
+        self._launch: Launch | None = None
+        self._folders: Folders | None = None
+        self._go: GoRegister | None = None
+        self._next_go_at = 0.0
+        self._is_in_keeper = False
+        self._shipping: Shipping | None = None
+        self._follow_until = 0.0
+        self._marks = Marks()
+        self._marks_at = 0.0
+        self._saving: int | None = None
+        self._end: EndRegister | None = None
+        self._end_stands = False
+        self._drained: int | None = None
+
+    @staticmethod
+    def told(of: HostFact, start: Start, around: Surroundings) -> Host:
+        """A host that an instruction starts."""
+        host = Host(of, around, Stage.CLAIMING)
+        host._start = start
+        return host
+
+    @staticmethod
+    def asked(of: HostFact, stop: StopHost, around: Surroundings) -> Host:
+        """A host that an instruction stops, of which neither agent nor keeper knows."""
+        host = Host(of, around, Stage.ASKING)
+        host._stop = stop
+        return host
+
+    @staticmethod
+    def adopted(state: AttemptState, around: Surroundings, now: float) -> Host | None:
+        """A host that the keeper holds already; None when it is none of ours."""
+        of = host_of(state.key if isinstance(state, Running) else state.record.key)
+        if of is None:
+            return None
+        host = Host(of, around, Stage.RUNNING)
+        host._adopt(state, now)
+        return host
+
+    def advance(self, now: float) -> None:
+        """Go on as far as possible, and say when to come again."""
+        self.wake_at = now
+        match self.stage:
+            case Stage.CLAIMING | Stage.ASKING:
+                self._settle_claim(now)
+            case Stage.SETTING_UP:
+                self._set_up(now)
+            case Stage.AT_BARRIER:
+                self._look_for_go(now)
+            case Stage.RUNNING:
+                self._watch(now)
+            case Stage.ENDING:
+                self._finish(now)
+            case Stage.GONE:
+                pass
+
+    def stop(self, stop: StopHost, now: float) -> None:
+        """Stop it, however far it is; what has ended stays as it is."""
+        self.wake_at = 0.0
+        self._stop = stop
+        if self.stage is not Stage.RUNNING:
+            return
+        try:
+            self._around.keeper.stop(self.key, reason=stop.reason, by=stop.by, grace_s=stop.grace_s)
+        except NotFoundError:
+            return
+        if self._around.home.has_output(self.key):
+            self._saving = self._around.moment()
+        if self._shipping is not None:
+            self._shipping.hurry(now, for_s=stop.grace_s)
+
+    def follow(self, until: float, now: float) -> None:
+        """Somebody reads its logs until then."""
+        self.wake_at = 0.0
+        self._follow_until = until
+        if self._shipping is not None:
+            self._shipping.hurry(now, for_s=until - now)
+
+    def grew(self, process: int, size_bytes: int, now: float) -> None:
+        """A process has written up to `size_bytes`."""
+        if self._shipping is not None and self.stage is Stage.RUNNING:
+            self._shipping.grew(process, size_bytes, now)
+            self.wake_at = 0.0
+
+    def exited(self, record: ExitRecord) -> None:
+        """The keeper has told how it ended."""
+        if self.stage is not Stage.RUNNING or self._shipping is None:
+            return
+        self._shipping.close(tuple(process.log_size_bytes for process in record.processes))
+        marks = self._around.home.marks(self.key)
+        self._conclude(
+            end_of(record, finished=marks.finished, checkpointed=marks.checkpointed_at is not None)
+        )
+
+    # How it begins.
+
+    def _settle_claim(self, now: float) -> None:
+        around = self._around
+        errand = f"claim {self.key}"
+        if not around.errands.is_free(errand, now):
+            return
+        if self._start is not None:
+            if self._register is None:
+                self._claim = mine(around.settings, life=around.keeper.life, port=around.port())
+                self._register = ClaimRegister(write_id=around.nonce(), claim=self._claim)
+            launch_of = partial(around.launches.launch, self._start.project, self._start.launch)
+            work = partial(take, around.store, self.of, self._register, launch_of)
+        else:
+            work = partial(self._ask)
+        around.errands.send(errand, work, self._stands, now=now, otherwise=self._cannot)
+
+    def _ask(self) -> Standing:
+        """In the lane: what stands where a stop names a host that is not known here."""
+        store = self._around.store
+        found = look(store, claim_key(self.of), ClaimRegister)
+        return standing(store, self.of, found, self._claim, lambda: "it was stopped")
+
+    def _stands(self, stands: Standing) -> None:
+        match stands:
+            case NotOurs(why=why):
+                self._around.say(f"{self.key} does not run here: {why}")
+                self._be_gone()
+            case Over(end=end):
+                self._conclude(end)
+                self._stood(end)
+            case OlderLife():
+                detail = "an older life of its machine held its claim when it ended"
+                self._conclude(End(kind="lost", detail=detail))
+            case Taken(claim=claim, launch=launch):
+                self._claim = claim
+                self._around.bells.ring(facts.Claimed(of=self.of, claim=claim))
+                self._plan(launch)
+
+    def _plan(self, launch: Launch | str) -> None:
+        if self._is_stopped():
+            return
+        assert self._start is not None
+        if isinstance(launch, str):
+            self._fail(launch)
+        elif self._start.index >= len(launch.jobs):
+            self._fail(f"launch {self._start.launch} has no job {self._start.index}")
+        else:
+            self._launch, self._job = launch, launch.jobs[self._start.index]
+            self.stage = Stage.SETTING_UP
+
+    def _set_up(self, now: float) -> None:
+        if self._is_stopped():
+            return
+        assert self._launch is not None
+        around = self._around
+        code = self._launch.code
+        work = partial(set_up, around.home, around.store, self.key, self.of, code)
+        if code is None and self.of.attempt == 1:
+            # Three folders and no call to the store: not worth a lane.
+            try:
+                self._is_set_up(work())
+            except BastionError as error:
+                self._cannot(error)
+        else:
+            errand = f"set up {self.key}"
+            around.errands.send(errand, work, self._is_set_up, now=now, otherwise=self._cannot)
+        if self.stage is Stage.AT_BARRIER:
+            self._look_for_go(now)
+
+    def _is_set_up(self, folders: Folders) -> None:
+        if self.stage is Stage.SETTING_UP:
+            self._folders = folders
+            self.stage = Stage.AT_BARRIER
+
+    def _look_for_go(self, now: float) -> None:
+        if self._is_stopped():
+            return
+        assert self._start is not None
+        if not self._start.barrier or self._go is not None:
+            self._run(now)
+        elif now >= self._next_go_at:
+            self._next_go_at = now + self._around.settings.tempo.busy_s
+            key = layout.go(self.of.project, self.of.job, self.of.attempt, self.of.nonce)
+            work = partial(look, self._around.store, key, GoRegister)
+            self._around.errands.send(
+                f"go {self.key}", work, self._saw_go, now=now, otherwise=self._cannot
+            )
+
+    def _saw_go(self, go: GoRegister | None) -> None:
+        if go is None or self.stage is not Stage.AT_BARRIER:
+            return
+        if go.addresses:
+            self._go = go
+        else:
+            self._conclude(End(kind="revoked", detail="the start of its gang was revoked"))
+
+    def _run(self, now: float) -> None:
+        assert self._start is not None
+        assert self._job is not None
+        assert self._folders is not None
+        go = self._go
+        attempt = attempt_start(
+            self.key,
+            self._start,
+            self._job,
+            self._folders,
+            self._around.settings,
+            addresses=go.addresses if go else (self._claim.address,),
+            port=go.port if go else self._claim.port,
+        )
+        try:
+            self._around.keeper.start(attempt)
+        except ConflictError:
+            self._adopt_again(now)
+            return
+        except KeeperGoneError:
+            raise
+        except KeeperError as error:
+            self._fail(str(error))
+            return
+        self._runs(len(attempt.processes), started_at=now, is_new=True)
+
+    def _adopt_again(self, now: float) -> None:
+        """An earlier agent had started it, and died before it could say so."""
+        for state in self._around.keeper.attempts():
+            if self.key == (state.key if isinstance(state, Running) else state.record.key):
+                self._adopt(state, now)
+                return
+        self._around.say(f"{self.key} was started and forgotten before: nothing is done")
+        self._be_gone()
+
+    def _adopt(self, state: AttemptState, now: float) -> None:
+        match state:
+            case Running(started_at=started_at, log_sizes_bytes=sizes):
+                self._runs(len(sizes), started_at=started_at, is_new=False)
+                for process, size in enumerate(sizes):
+                    self.grew(process, size, now)
+                if self._stop is not None:
+                    self.stop(self._stop, now)
+            case Ended(record=record):
+                self._runs(len(record.processes), started_at=record.started_at, is_new=False)
+                self.exited(record)
+
+    def _runs(self, processes: int, *, started_at: float, is_new: bool) -> None:
+        around = self._around
+        self._is_in_keeper = True
+        self._shipping = Shipping(
+            around.store,
+            around.keeper,
+            around.errands,
+            around.settings.tempo.logs,
+            key=self.key,
+            of=self.of,
+            processes=processes,
+            is_new=is_new,
+            started_at=started_at,
+        )
+        if self._follow_until > started_at:
+            self._shipping.hurry(started_at, for_s=self._follow_until - started_at)
+        around.bells.ring(facts.Started(of=self.of))
+        around.instructions.settle(self.key)
+        self.stage = Stage.RUNNING
+
+    # While it runs.
+
+    def _watch(self, now: float) -> None:
+        assert self._shipping is not None
+        if now >= self._marks_at:
+            self._marks_at = now + _MARKS_S
+            self._see_marks()
+        self._save_output(now)
+        self.wake_at = min(self._marks_at, self._shipping.turn(now))
+
+    def _see_marks(self) -> None:
+        marks = self._around.home.marks(self.key)
+        if marks.checkpointed_at not in (None, self._marks.checkpointed_at):
+            self._around.bells.ring(facts.Checkpointed(of=self.of))
+            self._saving = self._around.moment()
+        self._marks = marks
+
+    def _save_output(self, now: float) -> None:
+        errand = f"output {self.key}"
+        if self._saving is None or not self._around.errands.is_free(errand, now):
+            return
+        output = Path(self._around.home.folders(self.key).output)
+        number = self._saving
+        work = partial(save, self._around.store, self.of, output, number)
+        then = partial(self._saved, number)
+        self._around.errands.send(errand, work, then, now=now, otherwise=then)
+
+    def _saved(self, number: int, outcome: int | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._around.say(f"{self.key}: its output is not kept: {outcome}")
+        if self._saving == number:
+            self._saving = None
+
+    # How it ends.
+
+    def _is_stopped(self) -> bool:
+        """End it if a stop came before it was started."""
+        if self._stop is None:
+            return False
+        self._conclude(End(kind="exited", notice=self._stop.reason))
+        return True
+
+    def _cannot(self, error: Exception) -> None:
+        """It can never start: a spec, a bundle or a register that says what it should not."""
+        if not isinstance(error, BastionError):
+            raise error
+        self._fail(f"{error}; {error.hint}" if error.hint else str(error))
+
+    def _fail(self, detail: str) -> None:
+        self._conclude(End(kind="setup_failed", detail=detail))
+
+    def _conclude(self, end: End) -> None:
+        if self.stage in (Stage.ENDING, Stage.GONE):
+            return
+        self.stage = Stage.ENDING
+        self.wake_at = 0.0
+        self._end = EndRegister(write_id=self._around.nonce(), end=end)
+        if self._is_in_keeper and self._around.home.has_output(self.key):
+            self._saving = self._around.moment()
+
+    def _finish(self, now: float) -> None:
+        around = self._around
+        assert self._end is not None
+        if not self._end_stands:
+            work = partial(win, around.store, end_key(self.of), self._end)
+            around.errands.send(
+                f"end {self.key}", work, self._wrote_end, now=now, otherwise=self._give_up
+            )
+        if self._shipping is not None:
+            self._shipping.turn(now)
+            if self._shipping.broken:
+                self._give_up(BastionError(self._shipping.broken))
+                return
+        self._save_output(now)
+        if not self._end_stands or self._saving is not None:
+            return
+        if self._drained is None:
+            if self._shipping is None or self._shipping.is_complete:
+                self._drained = around.bells.ring(facts.Drained(of=self.of))
+        elif around.bells.has_landed(self._drained):
+            if self._is_in_keeper:
+                around.keeper.forget(self.key)
+            around.home.leave(self.key)
+            self._be_gone()
+
+    def _wrote_end(self, outcome: Won[EndRegister] | Lost[EndRegister]) -> None:
+        self._stood(outcome.record.end)
+
+    def _stood(self, end: End) -> None:
+        """`end` stands, whoever wrote it: the devices are free."""
+        self._end_stands = True
+        self._around.bells.ring(facts.Ended(of=self.of, end=end))
+
+    def _give_up(self, error: Exception) -> None:
+        """Leave it as it is, with its spool, for a person to look at."""
+        self._around.say(f"{self.key} is left as it is: {error}")
+        self._be_gone()
+
+    def _be_gone(self) -> None:
+        self._around.instructions.settle(self.key)
+        self.stage = Stage.GONE

@@ -1,0 +1,136 @@
+"""
+Instructions: batches of them, read by number, each a cheap look at one name.
+
+Every instruction is idempotent, so reading one twice is harmless. The number up to which all that
+was asked is done with is kept in the home, so that an agent that starts anew need not read them
+all. A batch that cannot be read, is another life's or is too old is logged and stepped over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from bastion.agent.errands import Errands
+from bastion.agent.home import Home
+from bastion.agent.settings import OLDEST_BATCH_S
+from bastion.errors import NotFoundError, RecordError
+from bastion.machine import Batch, Instruction
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.store.port import ObjectStore
+from bastion.value import value
+
+_FIRST = 1
+"""Number of the first batch of a life: the committed count of batches after it is allocated."""
+
+_AT_ONCE = 64
+"""Most batches read in one go, so that a long backlog does not keep its first start waiting."""
+
+_SAVE_S = 1.0
+"""Between two saves of what is done with: what is read again in vain is at most so much."""
+
+
+@value
+class _Found:
+    """One batch that was read: what it holds, or why it is stepped over."""
+
+    batch: Batch | None = None
+    wrong: str = ""
+    modified_at: float = 0.0
+
+
+class Instructions:
+    """The instructions to one keeper life."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        errands: Errands,
+        home: Home,
+        *,
+        machine: str,
+        life: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._errands = errands
+        self._home = home
+        self._machine = machine
+        self._life = life
+        self._say = say
+        self._next = max(_FIRST, home.number("instructions", life))
+        self._saved = self._next
+        self._save_at = 0.0
+        self._open: dict[str, int] = {}
+        self._arrived: list[tuple[int, Instruction]] = []
+        self._look_at = 0.0
+        self.proof_sent_at: float | None = None
+        """When the latest look that was answered had been sent: what a permit counts from."""
+        self.found_at = 0.0
+        """When something was last found."""
+
+    def turn(self, now: float, *, pause_s: float, store_time: tuple[float, float]) -> None:
+        """Look for the next batches, `pause_s` after the last look that found none."""
+        if now >= self._look_at and self._errands.is_free("instructions", now):
+            work = partial(_read, self._store, self._machine, self._life, self._next)
+            then = partial(self._read, now, pause_s, store_time)
+            self._errands.send("instructions", work, then, now=now)
+        self._save(now)
+
+    def take(self) -> tuple[tuple[int, Instruction], ...]:
+        """What arrived since the last call, each with the number of its batch."""
+        arrived, self._arrived = self._arrived, []
+        return tuple(arrived)
+
+    def begin(self, key: str, number: int) -> None:
+        """Batch `number` counts as open until `settle(key)`."""
+        self._open.setdefault(key, number)
+
+    def settle(self, key: str) -> None:
+        """What `key` stands for would be found again without its instruction."""
+        self._open.pop(key, None)
+
+    def _read(
+        self, sent_at: float, pause_s: float, store_time: tuple[float, float], found: list[_Found]
+    ) -> None:
+        self.proof_sent_at = sent_at
+        self._look_at = sent_at if len(found) == _AT_ONCE else sent_at + pause_s
+        for each in found:
+            number, self._next = self._next, self._next + 1
+            self.found_at = sent_at
+            age_s = store_time[0] + sent_at - store_time[1] - each.modified_at
+            wrong = each.wrong
+            if each.batch is not None and each.batch.life != self._life:
+                wrong = f"is for life {each.batch.life} of {self._machine}, this is {self._life}"
+            elif age_s > OLDEST_BATCH_S:
+                wrong = f"is {age_s / 86400:.1f} days old, at most 7 are obeyed"
+            if wrong or each.batch is None:
+                self._say(f"instructions {number} are stepped over: {wrong}")
+                continue
+            self._arrived.extend((number, one) for one in each.batch.instructions)
+
+    def _save(self, now: float) -> None:
+        if now < self._save_at or self._arrived:
+            return
+        done = min(self._open.values(), default=self._next)
+        if done != self._saved:
+            self._home.put_number("instructions", self._life, done)
+            self._saved, self._save_at = done, now + _SAVE_S
+
+
+def _read(store: ObjectStore, machine: str, life: int, first: int) -> list[_Found]:
+    found: list[_Found] = []
+    while len(found) < _AT_ONCE:
+        key = layout.instructions(machine, life, first + len(found))
+        try:
+            read = store.read(key)
+        except NotFoundError:
+            break
+        assert read is not None
+        try:
+            batch = decode(Batch, read.data, key=key)
+            found.append(_Found(batch=batch, modified_at=read.modified_at))
+        except RecordError as error:
+            found.append(_Found(wrong=str(error), modified_at=read.modified_at))
+    return found

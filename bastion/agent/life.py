@@ -1,0 +1,60 @@
+"""Keeper lives: a living keeper is gone on with; else the next number is won for a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.surroundings import KeeperAndSpool
+from bastion.records import layout
+from bastion.records.register import Won, win
+from bastion.records.registers import LifeRegister
+from bastion.store.port import ObjectStore
+
+
+def begin_life(
+    store: ObjectStore,
+    machine: str,
+    *,
+    boot_id: str,
+    nonce: Callable[[], str],
+    connect: Callable[[], KeeperAndSpool],
+    spawn: Callable[[int], KeeperAndSpool],
+) -> KeeperAndSpool:
+    """
+    The keeper of `machine`: the one that lives, or a new one with the next number.
+
+    Args:
+        store: The bucket.
+        machine: Its name.
+        boot_id: Of the running kernel.
+        nonce: Gives a fresh `write_id`.
+        connect: Connects to the living keeper; `KeeperGoneError` when there is none.
+        spawn: Starts the keeper of a life; what older lives left is dead when it returns.
+
+    Raises:
+        StoreError: Out of reach or in doubt; try again. A number may stay without a keeper then,
+            which harms nobody.
+        KeeperError: No keeper can be started.
+    """
+    try:
+        return connect()
+    except KeeperGoneError:
+        pass
+    number = _newest(store, machine) + 1
+    while not isinstance(_claim(store, machine, number, nonce(), boot_id), Won):
+        number += 1
+    return spawn(number)
+
+
+def _claim(store: ObjectStore, machine: str, number: int, write_id: str, boot_id: str) -> object:
+    register = LifeRegister(write_id=write_id, boot_id=boot_id)
+    return win(store, layout.life(machine, number), register)
+
+
+def _newest(store: ObjectStore, machine: str) -> int:
+    number, last = 0, ""
+    while entries := store.list(layout.lives(machine), start_after=last):
+        last = entries[-1].key
+        number = max(number, *(int(entry.key.rpartition("/")[2]) for entry in entries))
+    return number

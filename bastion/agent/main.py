@@ -1,0 +1,256 @@
+"""
+`python -m bastion agent`: the agent as a program.
+
+One agent serves a home at a time; its lock goes with its process. SIGTERM ends it at once and
+leaves keeper and jobs alone: the next agent goes on where this one stood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import pwd
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bastion.agent.agent import Agent
+from bastion.agent.home import FolderHome
+from bastion.agent.keeper_client import KeeperClient, spawn_keeper
+from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.life import begin_life
+from bastion.agent.settings import AgentSettings, tempo_of
+from bastion.clock import SystemClock
+from bastion.errors import BastionError, SpecError, StoreError
+from bastion.lane import ThreadLane
+from bastion.spec.quantity import bytes_of
+from bastion.store.open import open_store
+from bastion.store.port import ObjectStore
+from quota.amounts import Amounts
+
+_WORKERS = 6
+"""Threads for calls to the store: enough to hide their latency behind each other."""
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+_KEEPER_S = 600.0
+"""Longest wait for a keeper that was told to end: its jobs' grace."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """
+    Run an agent until it is told to leave; its exit code.
+
+    Args:
+        argv: The arguments after `agent`.
+    """
+    said = _parser().parse_args(argv)
+    home = Path(said.home).absolute()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with _locked(home):
+            return _serve(open_store(said.root), settings_of(said), home)
+    except BastionError as error:
+        say(f"the agent ends: {error}" + (f"; {error.hint}" if error.hint else ""))
+        return 1
+
+
+def settings_of(said: argparse.Namespace) -> AgentSettings:
+    """
+    The settings that a command line gives.
+
+    Raises:
+        SpecError: A resource or label is malformed.
+    """
+    user = pwd.getpwuid(os.getuid())
+    return AgentSettings(
+        machine=said.machine,
+        pool=said.pool,
+        resources=amounts_of(said.resources),
+        labels=dict(_pair("label", label) for label in said.label),
+        address=said.address or _own_address(said.root),
+        hostname=socket.gethostname(),
+        version=_version(),
+        boot_id=_BOOT_ID.read_text().strip(),
+        user=user.pw_name,
+        user_home=user.pw_dir,
+        tempo=tempo_of(said.root),
+        permit_s=said.permit_s,
+        heartbeat_s=said.heartbeat_s,
+        keep_work_s=said.keep_work_s,
+    )
+
+
+def amounts_of(text: str) -> Amounts:
+    """
+    Resources as the command line has them: `h100=8,cpu=16,memory=64GiB`; empty for none.
+
+    Raises:
+        SpecError: It is malformed.
+    """
+    units = {}
+    for part in filter(None, text.split(",")):
+        name, number = _pair("resources", part)
+        if name == "memory":
+            units[name] = bytes_of("resources.memory", number)
+        elif number.isdecimal():
+            units[name] = int(number)
+        else:
+            raise SpecError(f"resources.{name}: {number!r} is not a whole number of units")
+    return Amounts(units)
+
+
+def say(line: str) -> None:
+    """Write one line to the log, with the time."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    sys.stderr.write(f"{now} {line}\n")
+    sys.stderr.flush()
+
+
+def _serve(store: ObjectStore, settings: AgentSettings, home: Path) -> int:
+    clock = SystemClock()
+    lane = ThreadLane("agent", workers=_WORKERS)
+    while True:
+        keeper = _keeper(store, settings, home, clock)
+        say(f"agent of {settings.machine}, life {keeper.life}, process {os.getpid()}")
+        agent = Agent(
+            store,
+            keeper,
+            clock,
+            settings,
+            lane,
+            _nonce,
+            home=FolderHome(home),
+            ports=_free_port,
+            say=say,
+        )
+        try:
+            agent.run()
+        except KeeperGoneError as error:
+            say(f"{error}: a new life begins")
+            lane.close()
+            lane = ThreadLane("agent", workers=_WORKERS)
+            continue
+        _end_keeper(keeper, clock)
+        say(f"agent of {settings.machine} has left")
+        return 0
+
+
+def _keeper(
+    store: ObjectStore, settings: AgentSettings, home: Path, clock: SystemClock
+) -> KeeperClient:
+    pause_s = 0.1
+    is_told = False
+    while True:
+        try:
+            keeper = begin_life(
+                store,
+                settings.machine,
+                boot_id=settings.boot_id,
+                nonce=_nonce,
+                connect=lambda: KeeperClient(home),
+                spawn=lambda life: spawn_keeper(home, life=life, permit_s=settings.permit_s),
+            )
+        except StoreError as error:
+            if not is_told:
+                say(f"the store is out of reach, trying again: {error}")
+                is_told = True
+            clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, settings.tempo.retry_s)
+        else:
+            assert isinstance(keeper, KeeperClient)
+            return keeper
+
+
+def _end_keeper(keeper: KeeperClient, clock: SystemClock) -> None:
+    """Tell the keeper to end and wait until it has."""
+    deadline = clock.monotonic() + _KEEPER_S
+    with suppress(KeeperGoneError):
+        keeper.terminate()
+        while clock.monotonic() < deadline:
+            keeper.poll(1.0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bastion agent", allow_abbrev=False)
+    parser.add_argument("--root", required=True, help="URL of the bucket or folder")
+    parser.add_argument("--machine", required=True, help="name of this machine in its pool")
+    parser.add_argument("--pool", default="", help="pool this machine belongs to")
+    parser.add_argument("--home", required=True, help="folder of the agent on this machine")
+    parser.add_argument("--resources", default="", help="as in h100=8,cpu=16,memory=64GiB")
+    parser.add_argument("--label", action="append", default=[], help="as in shard=rl; repeatable")
+    parser.add_argument("--address", default="", help="where other machines reach this one")
+    parser.add_argument(
+        "--permit_s",
+        type=float,
+        default=0.0,
+        help="seconds jobs may run on without reaching the store; 0: for ever",
+    )
+    parser.add_argument("--heartbeat_s", type=float, default=0.0, help="0: none")
+    parser.add_argument("--keep_work_s", type=float, default=7 * 86400.0)
+    return parser
+
+
+def _pair(field: str, text: str) -> tuple[str, str]:
+    name, sign, rest = text.partition("=")
+    if not sign or not name:
+        raise SpecError(f"{field}: {text!r} is not of the form name=value")
+    return name.strip(), rest.strip()
+
+
+@contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    """Hold the home for as long as the process lives."""
+    with (home / "agent.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise BastionError(
+                f"home {home}: process {holder} is its agent already",
+                hint="one agent serves a home; end that one first",
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _nonce() -> str:
+    return secrets.token_hex(8)
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _own_address(root: str) -> str:
+    """The address that this machine speaks from; loopback where the bucket is a local folder."""
+    if root.startswith("file:"):
+        return "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        # Connecting a datagram socket sends nothing: it only asks the routing table.
+        # Source: 192.0.2.1 is TEST-NET-1 of RFC 5737.
+        try:
+            nobody.connect(("192.0.2.1", 9))
+            return str(nobody.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("bastion-orchestrator")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,144 @@
+"""
+What a job keeps between its attempts: BASTION_OUTPUT_DIR, the same wherever the next one runs.
+
+    output/<project>/<job>/content/<sha256>                      a file's bytes
+    output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json         one host's directory, the n-th time
+
+Both are create-only. Saving sends what is not there yet, then the list of files; so a list that
+stands is whole. Restoring takes the newest list of each host of each replica and lays them over
+each other, older attempts first; within one attempt the first replica's file wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from typing import Literal
+
+from bastion.errors import ConflictError, NotFoundError, RecordError
+from bastion.records import layout
+from bastion.records.codec import decode, encode
+from bastion.records.facts import HostFact
+from bastion.store.port import ObjectStore
+from bastion.value import value
+
+
+@value
+class SavedFile:
+    """One file of an output directory."""
+
+    path: str
+    """Relative, `/`-separated."""
+    sha256: str
+    size_bytes: int
+    executable: bool = False
+
+
+@value
+class Saved:
+    """One host's output directory, as it was at one moment."""
+
+    schema: Literal[1] = 1
+    files: tuple[SavedFile, ...] = ()
+
+
+def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
+    """
+    Keep what is in `directory`; how many files that were.
+
+    Files that change while they are read are kept as they were read; links and special files are
+    left out. Nothing is written for an empty directory.
+
+    Raises:
+        StoreError: Out of reach or in doubt; try again.
+        OSError: A file cannot be read.
+    """
+    files = tuple(_save_file(store, of, directory, path) for path in _files(directory))
+    if files:
+        key = layout.saved_output(
+            of.project, of.job, of.attempt, replica=of.replica, host=of.host, number=number
+        )
+        with contextlib.suppress(ConflictError):
+            store.create(key, encode(Saved(files=files)))
+    return len(files)
+
+
+def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
+    """
+    Fill `directory` with what the job's earlier attempts kept; how many files that were.
+
+    Raises:
+        RecordError: What stands there is no such list, or names a file outside the directory.
+        StoreError: Out of reach; try again.
+        OSError: A file cannot be written.
+    """
+    newest: dict[tuple[int, int], tuple[int, int, str]] = {}
+    last, prefix = "", layout.saved_outputs(of.project, of.job)
+    while entries := store.list(prefix, start_after=last):
+        last = entries[-1].key
+        for entry in entries:
+            named = layout.parse_saved_output(entry.key)
+            if named is not None and named.attempt < of.attempt:
+                host = named.replica, named.host
+                newest[host] = max(
+                    newest.get(host, (0, 0, "")), (named.attempt, named.number, entry.key)
+                )
+    wanted: dict[str, SavedFile] = {}
+    for _, (_, _, key) in sorted(
+        newest.items(), key=lambda one: (one[1][0], (-one[0][0], -one[0][1]))
+    ):
+        found = store.read(key)
+        assert found is not None
+        for file in decode(Saved, found.data, key=key).files:
+            if not _is_inside(file.path):
+                raise RecordError(f"{key}: {file.path!r} is not a path inside the directory")
+            wanted[file.path] = file
+    for file in wanted.values():
+        _restore_file(store, of, directory, file)
+    return len(wanted)
+
+
+def _files(directory: Path) -> list[Path]:
+    found = []
+    for folder, _, names in os.walk(directory):
+        found += [path for name in names if _is_plain(path := Path(folder, name))]
+    return sorted(found)
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _is_inside(path: str) -> bool:
+    parts = path.split("/")
+    return bool(path) and not path.startswith("/") and not {"", ".", ".."} & set(parts)
+
+
+def _save_file(store: ObjectStore, of: HostFact, directory: Path, path: Path) -> SavedFile:
+    data = path.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    with contextlib.suppress(ConflictError):
+        store.create(layout.output_content(of.project, of.job, digest), data)
+    return SavedFile(
+        path=path.relative_to(directory).as_posix(),
+        sha256=digest,
+        size_bytes=len(data),
+        executable=os.access(path, os.X_OK),
+    )
+
+
+def _restore_file(store: ObjectStore, of: HostFact, directory: Path, file: SavedFile) -> None:
+    key = layout.output_content(of.project, of.job, file.sha256)
+    try:
+        found = store.read(key)
+    except NotFoundError:
+        raise RecordError(f"{key} is missing, which {file.path!r} needs") from None
+    assert found is not None
+    if hashlib.sha256(found.data).hexdigest() != file.sha256:
+        raise RecordError(f"{key} does not hold what its name says")
+    path = directory / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(found.data)
+    path.chmod(0o755 if file.executable else 0o644)

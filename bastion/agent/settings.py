@@ -1,0 +1,69 @@
+"""What an agent is told when it is started: who it is, what its machine has, how fast it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from bastion.logs.pace import CLOUD, LOCAL, Pace
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+OLDEST_BATCH_S = 7 * 86400.0
+"""Instructions older than this are refused: registers are kept at least 30 days after a result,
+so an instruction that is obeyed always meets the register that fences it."""
+
+
+@value
+class Tempo:
+    """How often an agent asks the store."""
+
+    busy_s: float
+    """Between looks for instructions, and for `go`, while something runs or begins."""
+    idle_s: float
+    """The same when nothing runs."""
+    retry_s: float
+    """Longest pause between tries while the store is out of reach."""
+    logs: Pace
+
+
+FOLDER = Tempo(busy_s=0.015, idle_s=0.04, retry_s=1.0, logs=LOCAL)
+"""A look at a folder is one system call."""
+
+GCS = Tempo(busy_s=1.0, idle_s=2.0, retry_s=30.0, logs=CLOUD)
+"""Looking for what is not there is free on GCS, so idle machines need not be slow."""
+
+S3 = Tempo(busy_s=1.0, idle_s=5.0, retry_s=30.0, logs=CLOUD)
+"""S3 bills for looking: 5 s are 17,000 looks a day, 0.7 cents."""
+
+
+def tempo_of(root_url: str) -> Tempo:
+    """The tempo that suits the store at `root_url`."""
+    scheme = root_url.partition(":")[0]
+    return {"file": FOLDER, "memory": FOLDER, "s3": S3}.get(scheme, GCS)
+
+
+@value
+class AgentSettings:
+    """One agent's settings."""
+
+    machine: str
+    pool: str = ""
+    resources: Amounts = NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
+    address: str = "127.0.0.1"
+    """Where the machines of a gang reach this one."""
+    hostname: str = "localhost"
+    version: str = ""
+    boot_id: str = ""
+    """Of this machine's kernel."""
+    user: str = "root"
+    user_home: str = "/root"
+    tempo: Tempo = FOLDER
+    permit_s: float = 0.0
+    """How long processes may run on without a round trip to the store; 0: for ever, where a
+    provider vouches for the machine."""
+    heartbeat_s: float = 0.0
+    """Between bells that say no more than that the machine lives; 0: none."""
+    keep_work_s: float = 7 * 86400.0
+    """How long work directories stay after their job."""

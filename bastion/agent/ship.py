@@ -1,0 +1,189 @@
+"""
+From the keeper's spool to the bucket: the logs of one host's processes.
+
+What is sent is decided on the agent's thread (`frozen`) and sent in the lane. Bytes are frozen
+before the first try, so a second try sends the same segments; what an earlier agent sent is found
+by listing, once.
+"""
+
+from __future__ import annotations
+
+from bastion.agent.errands import Errands
+from bastion.agent.keeper_port import Spool
+from bastion.errors import NotFoundError
+from bastion.logs.pace import Pace, due_at
+from bastion.logs.segments import SEGMENT_BYTES, LogMismatchError, shipped_bytes, write_segment
+from bastion.records import layout
+from bastion.records.facts import HostFact
+from bastion.store.port import ObjectStore
+
+TRACEBACK = b"Traceback (most recent call last)"
+"""Who sees this wants to read the rest now. Source: Python, `traceback.print_exc`."""
+
+_LOOKED_AT_BYTES = 64 * 1024
+
+
+class _Log:
+    """One process's log: `shipped` is in the bucket, `frozen` is on its way, `size` was written."""
+
+    def __init__(self, prefix: str, *, shipped: int | None) -> None:
+        self.prefix = prefix
+        self.shipped = shipped
+        self.frozen = 0
+        self.size = 0
+        self.waiting_since = 0.0
+
+
+class Shipping:
+    """
+    The logs of one host.
+
+    Args:
+        key: The keeper's name of the host.
+        of: The host.
+        processes: How many logs there are.
+        is_new: Whether nothing can have been shipped yet.
+        started_at: When the processes started, on the agent's clock.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        spool: Spool,
+        errands: Errands,
+        pace: Pace,
+        *,
+        key: str,
+        of: HostFact,
+        processes: int,
+        is_new: bool,
+        started_at: float,
+    ) -> None:
+        self._store = store
+        self._spool = spool
+        self._errands = errands
+        self._pace = pace
+        self._key = key
+        self._started_at = started_at
+        self._urgent_until = 0.0
+        self._closed = False
+        self._sent_at = 0.0
+        self.broken = ""
+        """Why no more can be shipped, ever; empty while all is well."""
+        self._logs = [
+            _Log(
+                layout.log(
+                    of.project,
+                    of.job,
+                    of.attempt,
+                    replica=of.replica,
+                    host=of.host,
+                    process=process,
+                ),
+                shipped=0 if is_new else None,
+            )
+            for process in range(processes)
+        ]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything is in the bucket and nothing more will come."""
+        return self._closed and all(
+            log.shipped is not None and log.shipped >= log.size for log in self._logs
+        )
+
+    def grew(self, process: int, size_bytes: int, now: float) -> None:
+        """A process has written up to `size_bytes`."""
+        log = self._logs[process]
+        if size_bytes <= log.size:
+            return
+        if log.shipped is not None and log.size <= log.shipped:
+            log.waiting_since = now
+        if self._is_calm(now) and self._shows_trouble(process, log.size, size_bytes):
+            self.hurry(now)
+        log.size = size_bytes
+
+    def hurry(self, now: float, *, for_s: float = 0.0) -> None:
+        """Flush at once, and often for the next `for_s` seconds."""
+        self._urgent_until = max(self._urgent_until, now + for_s)
+        for log in self._logs:
+            log.waiting_since = min(log.waiting_since, now - self._pace.old_s)
+
+    def close(self, sizes: tuple[int, ...]) -> None:
+        """The final sizes: what is missing is flushed at once."""
+        for log, size in zip(self._logs, sizes, strict=True):
+            log.size = size
+        self._closed = True
+
+    def turn(self, now: float) -> float:
+        """Send what is due; returns when to come again."""
+        if self.broken or self.is_complete:
+            return now + 1.0
+        times = [self._due_at(log) for log in self._logs]
+        wake = min((at for at in times if at is not None), default=now + 1.0)
+        if wake > now:
+            return wake
+        errand = f"logs {self._key}"
+        if not self._errands.is_free(errand, now):
+            return now
+        for log, at in zip(self._logs, times, strict=True):
+            if at is not None and at <= now and log.frozen <= (log.shipped or 0):
+                log.frozen = log.size
+        self._sent_at = now
+        self._errands.send(errand, self._send, self._sent, now=now, otherwise=self._break)
+        return now
+
+    def _due_at(self, log: _Log) -> float | None:
+        if log.shipped is None:
+            return 0.0
+        if self._closed:
+            return 0.0 if log.shipped < log.size else None
+        return due_at(
+            self._pace,
+            shipped_bytes=log.shipped,
+            size_bytes=log.size,
+            started_at=self._started_at,
+            waiting_since=log.waiting_since,
+            urgent_until=self._urgent_until,
+        )
+
+    def _is_calm(self, now: float) -> bool:
+        return now > self._started_at + self._pace.young_for_s and self._pace.old_s > 1.0
+
+    def _shows_trouble(self, process: int, first: int, end: int) -> bool:
+        first = max(first, end - _LOOKED_AT_BYTES)
+        try:
+            data = self._spool.read(self._key, process, offset=first, size_bytes=end - first)
+        except NotFoundError:
+            return False
+        return TRACEBACK in data
+
+    def _send(self) -> list[int]:
+        """In the lane: bring every log up to `frozen`; returns what is now shipped of each."""
+        return [self._send_one(process, log) for process, log in enumerate(self._logs)]
+
+    def _send_one(self, process: int, log: _Log) -> int:
+        at = log.shipped
+        if at is None:
+            at = shipped_bytes(self._store, log.prefix)
+        while at < log.frozen:
+            size = min(SEGMENT_BYTES, log.frozen - at)
+            try:
+                data = self._spool.read(self._key, process, offset=at, size_bytes=size)
+            except NotFoundError:
+                data = b""
+            if not data:
+                raise LogMismatchError(
+                    f"the spool of process {process} of {self._key} ends at {at} bytes,"
+                    f" {log.frozen} were announced"
+                )
+            at = write_segment(self._store, log.prefix, at, data)
+        return at
+
+    def _sent(self, shipped: list[int]) -> None:
+        for log, at in zip(self._logs, shipped, strict=True):
+            log.shipped = at
+            log.waiting_since = max(log.waiting_since, self._sent_at)
+
+    def _break(self, error: Exception) -> None:
+        self.broken = str(error)

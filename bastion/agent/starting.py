@@ -1,0 +1,54 @@
+"""What the keeper is asked to start: from an instruction, a spec and where its gang lies; pure."""
+
+from __future__ import annotations
+
+from bastion.agent.environment import Place, environments
+from bastion.agent.home import Folders
+from bastion.agent.keeper_port import AttemptStart, ProcessStart
+from bastion.agent.settings import AgentSettings
+from bastion.machine import Start
+from bastion.spec.launch import Job, Process
+
+
+def attempt_start(
+    key: str,
+    start: Start,
+    job: Job,
+    folders: Folders,
+    settings: AgentSettings,
+    *,
+    addresses: tuple[str, ...],
+    port: int,
+) -> AttemptStart:
+    """The processes of the host that `start` names."""
+    place = Place(
+        home=settings.user_home,
+        user=settings.user,
+        notice_file=folders.notice_file,
+        marks=folders.marks,
+        output=folders.output,
+        addresses=addresses,
+        port=port,
+    )
+    envs = environments(start, job, place)
+    return AttemptStart(
+        key=key,
+        processes=tuple(
+            ProcessStart(argv=process.argv, env=env, cwd=folders.code)
+            for process, env in zip(job.processes, envs, strict=True)
+        ),
+        grace_s=start.grace_s,
+        max_runtime_s=job.max_runtime_s,
+        memory_limit_bytes=memory_limit(job.processes, hosts=start.hosts),
+        notice_path=folders.notice_file,
+    )
+
+
+def memory_limit(processes: tuple[Process, ...], *, hosts: int) -> int | None:
+    """
+    Bytes that the processes of one host may use together; None where one of them names no limit.
+
+    They share one: memory that one leaves is there for the others, as their replica asked for it.
+    """
+    asked = [process.resources.amounts["memory"] for process in processes]
+    return sum(asked) // hosts if all(asked) else None
