@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import sys
 import time
@@ -83,11 +84,16 @@ def keep(home: str, *, life: int, permit_s: float, use_cgroups: bool) -> None:
     )
     loop.run(_say_ready)
     cgroups.end()
+    # Before the connections break: who sees that may start the next life at once.
     os.close(lock)
 
 
 def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups: Cgroups) -> None:
-    """Kill whatever older lives of this home left, and record as lost what had not ended."""
+    """
+    Kill whatever older lives of this home left, and record as lost what had not ended.
+
+    Spools of attempts that were forgotten as their keeper died go, too.
+    """
     for cgroup in cgroups.leftovers():
         pause_s = 0.001
         while not cgroup.remove():
@@ -100,6 +106,8 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
     boot = strays.boot_id()
     leaders = [pair for entry in open_entries.values() for pair in entry.sessions(boot)]
     strays.kill_all(mark_prefix, leaders=leaders)
+    for name in set(os.listdir(f"{folder}/spool")) - set(map(file_name, journal.entries)):
+        shutil.rmtree(f"{folder}/spool/{name}", ignore_errors=True)
     for key, entry in open_entries.items():
         started = entry.started()
         count = started["processes"]

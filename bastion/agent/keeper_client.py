@@ -111,9 +111,7 @@ class KeeperClient:
         """See `Keeper.poll`."""
         deadline = time.monotonic() + timeout_s
         while True:
-            left_s = max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([self._events], [], [], left_s)
-            if not ready:
+            if not _is_readable(self._events, max(0.0, deadline - time.monotonic())):
                 return ()
             self._events_in += self._received(self._events)
             *lines, self._events_in = self._events_in.split(b"\n")
@@ -240,6 +238,16 @@ def _connect(folder: Path) -> socket.socket:
         connection.close()
         raise KeeperGoneError(f"no keeper serves {folder}: {error.strerror}") from None
     return connection
+
+
+def _is_readable(connection: socket.socket, timeout_s: float) -> bool:
+    """Whether something has come, be it the end; `poll`, for `select` ends at descriptor 1023."""
+    waiter = select.poll()
+    try:
+        waiter.register(connection, select.POLLIN)
+    except ValueError:
+        raise KeeperGoneError("this connection to the keeper is closed") from None
+    return bool(waiter.poll(timeout_s * 1e3))
 
 
 def _event(line: bytes) -> KeeperEvent | None:

@@ -64,6 +64,7 @@ class Journal:
         self.entries: dict[str, Entry] = {}
         self.life = 0
         self._size = self._replay()
+        self._live = sum(entry.size() for entry in self.entries.values())
 
     def begin(self, life: int) -> None:
         """
@@ -82,12 +83,14 @@ class Journal:
         """Add, for the next `commit`, that `key` is about to be forked."""
         line = _line({"exec": key, "life": self.life, "at": at, "processes": processes})
         self.entries[key] = Entry(line)
+        self._live += len(line)
         self._waiting.append((key, line))
 
     def end(self, key: str, record: dict[str, object]) -> None:
         """Add, for the next `commit`, how `key` ended."""
-        self.entries[key].end = _line({"end": key, "record": record})
-        self._waiting.append((key, self.entries[key].end))
+        line = self.entries[key].end = _line({"end": key, "record": record})
+        self._live += len(line)
+        self._waiting.append((key, line))
 
     def commit(self) -> bool:
         """
@@ -114,22 +117,24 @@ class Journal:
     def withdraw(self, key: str) -> None:
         """Take out an `exec` whose commit failed: `key` was never started."""
         line = self.entries.pop(key).exec
+        self._live -= len(line)
         self._waiting.remove((key, line))
 
     def leaders(self, key: str, boot: str, sessions: list[tuple[int, int]]) -> None:
         """Note, unsynced, which session leaders `key` got in this `boot`."""
         entry = self.entries[key]
         entry.leaders = _line({"leaders": key, "boot": boot, "of": sessions})
+        self._live += len(entry.leaders)
         with contextlib.suppress(OSError):
             self._write(entry.leaders)
 
     def forget(self, key: str) -> None:
         """Drop `key`; the file shrinks when most of it is of forgotten attempts."""
-        del self.entries[key]
+        self._live -= self.entries.pop(key).size()
         self._waiting = [(waiting, line) for waiting, line in self._waiting if waiting != key]
         with contextlib.suppress(OSError):
             self._write(_line({"forget": key}))
-            if self._size > _COMPACT_BYTES:
+            if self._size > _COMPACT_BYTES + 2 * self._live and not self._waiting:
                 self._compact()
 
     def _write(self, data: bytes) -> None:
@@ -149,9 +154,7 @@ class Journal:
         self._size += written
 
     def _compact(self) -> None:
-        live = sum(entry.size() for entry in self.entries.values())
-        if 2 * live > self._size or self._waiting:
-            return
+        """Rewrite the file with what is not forgotten."""
         temporary = self._path + ".new"
         file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         old, self._file, self._size = self._file, file, 0

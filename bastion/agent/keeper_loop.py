@@ -60,6 +60,7 @@ class Loop:
         self._mark_prefix = mark_prefix
         self._journal = journal
         self._cgroups = cgroups
+        self._boot = strays.boot_id()
         self._permit_until = boot_time() + permit_s if permit_s > 0 else _NEVER
         self._running: dict[str, Attempt] = {}
         self._mains: dict[int, Attempt] = {}
@@ -336,7 +337,7 @@ class Loop:
             if process.pid:
                 self._mains[process.pid] = attempt
                 self._watch(process.pipe, self._reader(attempt, index))
-        self._journal.leaders(attempt.key, strays.boot_id(), _sessions(attempt))
+        self._journal.leaders(attempt.key, self._boot, _sessions(attempt))
         if not attempt.living():
             self._closing[attempt.key] = attempt
             self._wake(0.0)

@@ -79,7 +79,7 @@ class AttemptStart:
     """The processes of one replica on this machine, started and ended together."""
 
     key: str
-    """Opaque and unique for ever, such as `project/job/a1-nonce/r0/h0`; at most 200 bytes."""
+    """Opaque and unique for ever, such as `project/job/a1-nonce/r0/h0`; 255 bytes once encoded."""
     processes: tuple[ProcessStart, ...]
     grace_s: float
     """From SIGTERM to SIGKILL, for stops the keeper decides on itself."""

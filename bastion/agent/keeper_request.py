@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 
-KEY_BYTES = 200
-"""Longest key: percent-encoded and with a suffix it must fit a file name of 255 bytes."""
+KEY_BYTES = 255
+"""Longest key, percent-encoded: it names a folder (Linux, NAME_MAX)."""
 
 _PLAIN = re.compile(rb"[A-Za-z0-9_-]")
 

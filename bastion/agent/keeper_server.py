@@ -158,8 +158,9 @@ class Server:
                 connection.send({"id": number, "ok": done})
         except AnswerError as no:
             connection.send({"id": number, "error": no.kind, "message": no.message})
-        except (ValueError, RecursionError) as error:
-            connection.send({"id": number, "error": "refused", "message": str(error)})
+        except Exception as error:  # noqa: BLE001  (a bug met by one request must not end all jobs)
+            message = " ".join(str(error).split()) or repr(error)
+            connection.send({"id": number, "error": "refused", "message": message})
 
     def tell(self, event: dict[str, object]) -> None:
         """Tell every connection that watches."""
@@ -173,9 +174,7 @@ class Server:
         connection.socket.close()
 
     def end(self) -> None:
-        """Take the socket away and send what can be sent."""
+        """Take the socket away; connections break when this process is gone, and say so by that."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)
-        for connection in tuple(self.connections.values()):
-            self.close(connection)
         self.listener.close()

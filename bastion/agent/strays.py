@@ -50,9 +50,9 @@ def look(pid: int) -> Seen | None:
     fields = stat[stat.rfind(b")") + 2 :].split()
     if len(fields) < 20:
         return None
-    return Seen(
-        pid, int(fields[1]), int(fields[3]), int(fields[19]), zombie=fields[0] in (b"Z", b"X")
-    )
+    # A process whose main thread has exited looks like a zombie, and lives while others run.
+    zombie = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    return Seen(pid, int(fields[1]), int(fields[3]), int(fields[19]), zombie=zombie)
 
 
 def children(pid: int) -> list[int]:

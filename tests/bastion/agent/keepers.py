@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 
 from bastion.agent import strays
+from bastion.agent.keeper_cgroup import Cgroups, find_places
 from bastion.agent.keeper_client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Reaction, Script
 from bastion.agent.keeper_port import (
@@ -193,6 +194,8 @@ class RealWorld(World):
         with contextlib.suppress(KeeperGoneError, OSError):
             self.crash()
         strays.kill_all(self.mark)
+        if self.use_cgroups:
+            Cgroups(find_places(str(self.home / "keeper"))).end()
         assert "Traceback" not in log, log
 
 

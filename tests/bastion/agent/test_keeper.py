@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import select
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +19,13 @@ from bastion.agent import strays
 from bastion.agent.keeper_client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_port import (
     KEEPER_STOPPED,
+    Ended,
     KeeperError,
     KeeperGoneError,
     ProcessStart,
     Running,
 )
+from bastion.errors import ConflictError
 from tests.bastion.agent.keepers import (
     EXITS,
     HELLO,
@@ -145,6 +150,21 @@ def test_a_stopped_process_is_killed(world: RealWorld) -> None:
     """A process that stops itself and ignores SIGTERM is killed after the grace."""
     world.keeper.start(attempt("a", "trap '' TERM; echo up; kill -STOP $$; kill -STOP $$"))
     world.wrote("a")
+    stop(world, "a", grace_s=0.1)
+    assert world.ended("a").processes[0].signal == signal.SIGKILL
+
+
+def test_a_process_without_its_main_thread_is_killed(world: RealWorld) -> None:
+    """A process whose main thread has exited looks dead, and is killed all the same."""
+    program = (
+        "import ctypes, signal, threading, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "def run():\n    while True: print('x', flush=True); time.sleep(0.05)\n"
+        "threading.Thread(target=run).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    world.keeper.start(attempt("a", python(program)))
+    world.wrote("a", 6)
     stop(world, "a", grace_s=0.1)
     assert world.ended("a").processes[0].signal == signal.SIGKILL
 
@@ -380,6 +400,31 @@ def test_deep_homes_have_sockets_too(tmp_path: Path) -> None:
     world.keeper.start(attempt("a", EXITS))
     world.ended("a")
     world.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_key_runs_twice_however_the_keeper_dies(
+    world: RealWorld, tmp_path: Path, seed: int
+) -> None:
+    """Killed at any moment of a storm of starts, keepers never run a key twice or forget one."""
+    ran = tmp_path / "ran"
+    dice = random.Random(seed)
+    keys = [f"k{number}" for number in range(60)]
+    for until in sorted(dice.sample(range(len(keys)), 3)):
+        killer = threading.Timer(dice.random() * 0.05, os.kill, (world.pid, signal.SIGKILL))
+        killer.start()
+        with contextlib.suppress(KeeperGoneError):
+            for key in keys[until:] + keys[:until]:
+                with contextlib.suppress(ConflictError):
+                    world.keeper.start(attempt(key, f"echo {key} >> {ran}"))
+        killer.join()
+        world.gone()
+        world.next_life()
+    known = {state.record.key for state in world.keeper.attempts() if isinstance(state, Ended)}
+    executed = ran.read_text().split()
+    assert len(executed) == len(set(executed))
+    assert set(executed) <= known
+    assert living(world) == []
 
 
 def test_keys_are_not_paths(world: RealWorld) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent import strays
-from bastion.agent.keeper_cgroup import Cgroups, find_places
+from bastion.agent.keeper_cgroup import find_places
 from bastion.agent.keeper_client import KeeperClient
 from tests.bastion.agent.keepers import HELLO, SLEEPS, RealWorld, attempt, python
 
@@ -30,14 +30,6 @@ def world(tmp_path: Path) -> Iterator[RealWorld]:
     made = RealWorld(tmp_path)
     yield made
     made.close()
-    made.next_life()
-    assert isinstance(made.keeper, KeeperClient)
-    made.keeper.terminate()
-    made.gone()
-    folder = str(made.home / "keeper")
-    for place in find_places(folder):
-        assert [entry for entry in Path(place.base).iterdir() if entry.is_dir()] == []
-    Cgroups(find_places(folder)).end()
 
 
 def test_a_daemon_without_any_trace_is_killed(world: RealWorld) -> None:
@@ -62,6 +54,18 @@ def test_the_memory_limit_is_kept_and_told(world: RealWorld) -> None:
     assert record.processes[0].signal == 9
     world.keeper.start(replace(attempt("b", HELLO), memory_limit_bytes=64 << 20))
     assert not world.ended("b").out_of_memory
+
+
+def test_nothing_is_left_of_a_keeper_that_has_ended(world: RealWorld) -> None:
+    """When an attempt has ended its cgroup is gone, and with the keeper its folder."""
+    assert isinstance(world.keeper, KeeperClient)
+    bases = [Path(place.base) for place in find_places(str(world.home / "keeper"))]
+    world.keeper.start(attempt("a", HELLO))
+    world.ended("a")
+    assert [entry for base in bases for entry in base.iterdir() if entry.is_dir()] == []
+    world.keeper.terminate()
+    world.gone()
+    assert not any(base.exists() for base in bases)
 
 
 def test_a_new_life_empties_old_cgroups(world: RealWorld) -> None:
