@@ -22,9 +22,15 @@ class AdminFiles:
     """
 
     def __init__(
-        self, store: ObjectStore, quota_store: ObjectStore, clock: Clock, *, every_s: float
+        self,
+        store: ObjectStore,
+        quota_store: ObjectStore,
+        clock: Clock,
+        *,
+        quota_key: str = layout.QUOTA,
+        every_s: float,
     ) -> None:
-        self._quota_file = Watched(quota_store, layout.QUOTA, parse)
+        self._quota_file = Watched(quota_store, quota_key, parse)
         self._config_file = Watched(store, layout.CONFIG, parse_config)
         self._clock = clock
         self._every_s = every_s

@@ -143,9 +143,9 @@ class Leader:
         draft.tell(what="rests", text=self._journal.name)
         self._commit(draft, leader=None)
 
-    def wait_s(self, *, moved: bool) -> float:
-        """How long to wait before the next turn."""
-        poll_s = self._pace.busy_poll_s if moved else self._pace.idle_poll_s
+    def wait_s(self, *, moved: bool, busy: bool) -> float:
+        """How long to wait before the next turn: `busy` while things moved lately."""
+        poll_s = self._pace.busy_poll_s if busy else self._pace.idle_poll_s
         since_commit_s = self._clock.monotonic() - self._synced_at
         return max(0.0 if moved else poll_s, self._pace.commit_s - since_commit_s)
 

@@ -8,7 +8,7 @@ from typing import assert_never
 from bastion.job import JobRecord, Phase, Stop, StopReason
 from bastion.lifecycle import Admitted, Reclassed, StopWanted
 from bastion.machine import Pool
-from bastion.scheduler import decide
+from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.scheduler.snapshot import Snapshot
 from bastion.service.draft import Draft

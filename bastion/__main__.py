@@ -1,0 +1,97 @@
+"""
+The composition root of the services: settings become adapters, adapters become loops.
+
+`python -m bastion serve ...` is the command line's `bastion serve` without the command line;
+`python -m bastion agent ...` is what runs on every machine. Nothing else in the house chooses an
+adapter, reads the environment or starts a thread, but `open_store` and `open_provider`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+from bastion.errors import BastionError
+
+
+def serve(
+    *,
+    root: str,
+    name: str = "",
+    quota: str = "",
+    standby: bool = False,
+    machines_dir: Path | None = None,
+    once: bool = False,
+) -> int:
+    """
+    Run one bastion on `root` until SIGTERM or SIGINT; its exit code.
+
+    Args:
+        root: URL of the root folder.
+        name: Of this bastion; the host's by default. Under one name only one may run on a host.
+        quota: URL of a quota file that does not lie in the root.
+        standby: Wait for the lead for ever, and again when it is lost.
+        machines_dir: Where machines of `local` pools live.
+        once: One turn, then stop.
+
+    Raises:
+        BastionError: It cannot run; the message says why.
+    """
+    from bastion.service.settings import ServeSettings, pace_of
+
+    settings = ServeSettings(
+        root_url=root,
+        name=name or socket.gethostname(),
+        machines_dir=machines_dir or default_machines_dir(root),
+        quota_url=quota,
+        standby=standby,
+        pace=pace_of(root),
+    )
+    from bastion.service.compose import compose
+
+    stopping = _Signals()
+    service = compose(settings, is_stopping=stopping, nonce=lambda: secrets.token_hex(8))
+    return service.once() if once else service.run()
+
+
+def default_machines_dir(root: str) -> Path:
+    """Where machines of `local` pools live unless said otherwise: apart from the bucket."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "bastion" / sha256(root.encode()).hexdigest()[:12] / "machines"
+
+
+class _Signals:
+    """Whether SIGTERM or SIGINT came."""
+
+    def __init__(self) -> None:
+        self._came: list[int] = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda came, _: self._came.append(came))
+
+    def __call__(self) -> bool:
+        return bool(self._came)
+
+
+def main(arguments: list[str]) -> int:
+    """Dispatch `python -m bastion VERB ...`; the exit code."""
+    if arguments[:1] == ["agent"]:
+        from bastion.agent.main import main as agent
+
+        return agent(arguments[1:])
+    if arguments[:1] == ["serve"] and len(arguments) == 2:
+        try:
+            return serve(root=arguments[1])
+        except BastionError as error:
+            sys.stderr.write(f"{error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+            return 1
+    sys.stderr.write("usage: python -m bastion agent FLAGS | serve ROOT\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""From settings to a bastion that is ready to run: adapters, lanes, loops."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from bastion.clock import SystemClock
+from bastion.lane import InlineLane, Lane, ThreadLane
+from bastion.machine import Pool
+from bastion.provider.open import open_provider
+from bastion.records import layout
+from bastion.records.root import Held, RootWriter
+from bastion.service.files import AdminFiles
+from bastion.service.fleet import Fleet, Post
+from bastion.service.journal import Journal
+from bastion.service.lead import Candidate, Election
+from bastion.service.leader import Leader
+from bastion.service.publish import Publisher
+from bastion.service.serve import Service
+from bastion.service.settings import LOCAL, ServeSettings
+from bastion.store import ObjectStore, open_store
+from bastion.store.probe import probe
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+PROVIDER_WORKERS = 4
+"""Threads of each pool's lane."""
+
+
+def compose(
+    settings: ServeSettings, *, is_stopping: Callable[[], bool], nonce: Callable[[], str]
+) -> Service:
+    """
+    The bastion that `settings` describe.
+
+    Raises:
+        SpecError: A URL is malformed or of an unknown kind.
+        StoreRefusedError: The store cannot be used, or ignores preconditions.
+    """
+    clock = SystemClock()
+    store = open_store(settings.root_url)
+    probe(store)
+    journal = Journal(settings.name, clock)
+    is_folder = settings.pace == LOCAL
+    writer = RootWriter(store, clock, compress=not is_folder)
+    quota_store, quota_key = _quota_place(settings, store)
+    fleet = Fleet(clock, journal, _posts(settings), listing_s=settings.pace.listing_s)
+
+    def lead(held: Held) -> Leader:
+        lane: Lane = InlineLane() if is_folder else ThreadLane("store", workers=settings.workers)
+        files = AdminFiles(
+            store, quota_store, clock, quota_key=quota_key, every_s=settings.pace.files_s
+        )
+        return Leader(
+            held,
+            store=store,
+            writer=writer,
+            clock=clock,
+            fleet=fleet,
+            files=files,
+            publisher=Publisher(store, clock, every_s=settings.pace.view_s),
+            lane=lane,
+            pace=settings.pace,
+            nonce=nonce,
+            journal=journal,
+        )
+
+    election = Election(
+        writer,
+        clock,
+        _candidate(settings),
+        is_alive=_is_alive,
+        store_now=clock.wall,
+        nonce=nonce,
+    )
+    return Service(
+        election,
+        lead,
+        clock,
+        journal,
+        pace=settings.pace,
+        is_stopping=is_stopping,
+        standby=settings.standby,
+    )
+
+
+def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:
+    if not settings.quota_url:
+        return store, layout.QUOTA
+    folder, _, name = settings.quota_url.rpartition("/")
+    return open_store(folder), name
+
+
+def _posts(settings: ServeSettings) -> Callable[[Pool], Post]:
+    def open_post(pool: Pool) -> Post:
+        provider = open_provider(
+            pool, root_url=settings.root_url, machines_dir=settings.machines_dir
+        )
+        lane = ThreadLane(f"pool-{pool.name}", workers=PROVIDER_WORKERS)
+        return Post(pool=pool, provider=provider, lane=lane)
+
+    return open_post
+
+
+def _candidate(settings: ServeSettings) -> Candidate:
+    return Candidate(
+        holder=settings.name,
+        host=socket.gethostname(),
+        boot=_BOOT_ID.read_text().strip(),
+        pid=os.getpid(),
+        pid_started=psutil.Process().create_time(),
+        ttl_s=settings.pace.ttl_s,
+    )
+
+
+def _is_alive(pid: int, started: float) -> bool:
+    try:
+        process = psutil.Process(pid)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return abs(process.create_time() - started) < 1.0 and not is_zombie
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,142 @@
+"""
+One bastion from start to stop: stand for the lead, lead, give it up.
+
+The loop holds nothing that a restart would need. SIGTERM and SIGINT end it after the turn that is
+under way, with a last commit that lets another bastion lead at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bastion.clock import Clock
+from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
+from bastion.records.root import Held
+from bastion.service.journal import Journal
+from bastion.service.lead import Election
+from bastion.service.leader import Leader
+from bastion.service.settings import Pace
+
+BUSY_FOR_S = 2.0
+"""How long after something moved the next thing is expected soon."""
+SLICE_S = 0.2
+"""Longest sleep between looks at whether to stop."""
+STORE_RETRY_S = 1.0
+
+
+class Service:
+    """
+    Leads one root whenever it may.
+
+    Args:
+        lead: Makes the leader of a root that was just taken.
+        is_stopping: Whether it was told to stop.
+        standby: Wait for the lead as long as it takes, and again when it was lost.
+    """
+
+    def __init__(
+        self,
+        election: Election,
+        lead: Callable[[Held], Leader],
+        clock: Clock,
+        journal: Journal,
+        *,
+        pace: Pace,
+        is_stopping: Callable[[], bool],
+        standby: bool,
+    ) -> None:
+        self._election = election
+        self._lead = lead
+        self._clock = clock
+        self._journal = journal
+        self._pace = pace
+        self._is_stopping = is_stopping
+        self._standby = standby
+
+    def run(self) -> int:
+        """
+        Lead until told to stop; the exit code.
+
+        0 after a stop that was asked for, 1 when another bastion leads or took over.
+
+        Raises:
+            RecordError: Root cannot be understood; nothing was changed.
+            StoreRefusedError: The store said no for good.
+        """
+        while not self._is_stopping():
+            leader = self._stand()
+            if leader is None:
+                return 0 if self._is_stopping() else 1
+            try:
+                self._loop(leader)
+            except FencedError as error:
+                self._journal.note(f"{error}; another bastion took over, this one stops acting")
+                if not self._standby:
+                    return 1
+            else:
+                return self._rest(leader)
+        return 0
+
+    def once(self) -> int:
+        """Take the lead, do one turn, give it up; the exit code."""
+        leader = self._stand()
+        if leader is None:
+            return 1
+        leader.turn()
+        return self._rest(leader)
+
+    def _stand(self) -> Leader | None:
+        """Stand for the lead; None when told to stop, or when another leads and we do not wait."""
+        told = ""
+        patience_s = 2.0 * self._pace.ttl_s
+        began = self._clock.monotonic()
+        while not self._is_stopping():
+            try:
+                held = self._election.try_once()
+            except LeaseHeldError as error:
+                if str(error) != told:
+                    told = str(error)
+                    self._journal.note(f"{error}; waiting ({error.hint})")
+                if not self._standby and self._clock.monotonic() - began > patience_s:
+                    self._journal.note("it is alive; start with --standby to wait for its end")
+                    return None
+            except StoreRefusedError:
+                raise
+            except StoreError as error:
+                self._journal.problem("store", error)
+            else:
+                epoch = held.root.epoch
+                self._journal.note(f"leads epoch {epoch} with {len(held.root.jobs)} active jobs")
+                return self._lead(held)
+            self._nap(min(self._pace.ttl_s / 6, STORE_RETRY_S))
+        return None
+
+    def _loop(self, leader: Leader) -> None:
+        moved_at = self._clock.monotonic()
+        while not self._is_stopping():
+            try:
+                moved = leader.turn()
+            except StoreError as error:
+                self._journal.problem("store", error)
+                self._nap(STORE_RETRY_S)
+                continue
+            now = self._clock.monotonic()
+            moved_at = now if moved else moved_at
+            self._nap(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
+
+    def _rest(self, leader: Leader) -> int:
+        try:
+            leader.give_up()
+        except (FencedError, StoreError) as error:
+            self._journal.problem("giving up the lead", error)
+            return 1
+        self._journal.note("gave up the lead; jobs go on, and wait for the next bastion")
+        return 0
+
+    def _nap(self, seconds: float) -> None:
+        until = self._clock.monotonic() + seconds
+        while not self._is_stopping():
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return
+            self._clock.sleep(min(left, SLICE_S))
