@@ -1,0 +1,75 @@
+"""`bastion`: from the words of a command line to an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from launch import exits
+from launch.errors import report
+from launch.parser import (
+    Parser,
+    normal,
+    refuse_unknown,
+    refuse_unknown_verb,
+    split_command,
+    with_flagfiles,
+)
+from launch.verbs import SEVERAL_VERBS, build
+
+FOLLOWING = ("run", "wait", "logs")
+"""The verbs that may answer with their job's own code."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command line, this process's own by default; the exit code."""
+    words = list(sys.argv[1:] if words is None else words)
+    mine, command = split_command(words)
+    debug = "--debug" in mine
+    try:
+        return run(mine, command)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # no traceback reaches a user
+        follows = next(iter(mine), "") in FOLLOWING
+        return report(error, debug=debug, follows=follows)
+
+
+def run(words: Sequence[str], command: list[str] | None) -> int:
+    """
+    Parse `words` and do what they say.
+
+    Args:
+        words: What stands before `--`.
+        command: The user's command after it, or None without one.
+
+    Raises:
+        UsageError: They do not fit the grammar.
+        BastionError: It could not be done.
+    """
+    parser, verbs = build()
+    words = normal(with_flagfiles(words))
+    if not words:
+        parser.print_help()
+        return exits.USAGE
+    if words[0] == "--version":
+        return _print_version()
+    if not words[0].startswith("-"):
+        refuse_unknown_verb(words[0], SEVERAL_VERBS)
+    args, unknown = parser.parse_known_args(words)
+    if args.verb is None:
+        refuse_unknown(parser, words)
+    chosen: Parser = verbs.parsers[args.verb_name]
+    refuse_unknown(chosen, unknown)
+    args.command = command
+    done: int = args.run(args)
+    return done
+
+
+def _print_version() -> int:
+    from importlib.metadata import version
+
+    print(f"bastion {version('bastion-orchestrator')}")
+    return exits.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The verbs, one file a noun; each has `register(verbs)`."""

@@ -1,0 +1,220 @@
+"""Jobs: list show why events wait, cancel hold release prioritize."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.errors import note
+from launch.parser import Parser, Run, Verbs, many, number, switch, text
+from launch.render import Column, Output, amounts, iso, span
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import EventView, JobView
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    jobs = verbs.add(
+        "list",
+        show_list,
+        "list active jobs: running first, then the queue",
+        aliases=("ls", "queue"),
+        prints=True,
+        example="bastion list --state=running\nbastion list -q | xargs bastion cancel",
+    )
+    many(jobs, "--state", "only in this state", metavar="STATE")
+    switch(jobs, "--mine", "only my own")
+    switch(jobs, "-a --all", "finished jobs too")
+    number(jobs, "--limit", "at most so many finished jobs", default=50)
+    _add(verbs, "show", show_one, "show everything known of a job")
+    _add(verbs, "why", show_why, "say why a job is in its state, and what would change it")
+    _add(verbs, "events", show_events, "show what happened to a job, oldest first", count="?")
+    wait = _add(verbs, "wait", wait_for, "wait until jobs have ended; exit as they did", count="+")
+    text(wait, "--timeout", "as 90s or 2h; then exit 124", metavar="TIME")
+    _add(verbs, "cancel", cancel, "end jobs, or all jobs of a launch", count="+")
+    _add(verbs, "hold", hold, "keep waiting jobs from starting", count="+")
+    _add(verbs, "release", release, "let held jobs start again", count="+")
+    prioritize = _add(
+        verbs,
+        "prioritize",
+        set_priority,
+        "give jobs another priority",
+        count="+",
+        flags=" --priority=1",
+    )
+    prioritize.add_argument(
+        "--priority", type=int, required=True, metavar="N", help="1 (highest) to 5"
+    )
+
+
+def _add(
+    verbs: Verbs, name: str, run: Run, summary: str, *, count: str | None = None, flags: str = ""
+) -> Parser:
+    """A verb about one job, or as many as `count` says."""
+    example = f"bastion {name} trainer{flags}"
+    parser = verbs.add(name, run, summary, prints=True, example=example)
+    parser.add_argument(
+        "job", nargs=count, metavar="JOB", help="an id, its unique beginning, or a name"
+    )
+    return parser
+
+
+def show_list(args: argparse.Namespace) -> int:
+    """`bastion list`."""
+    session = Session(args)
+    client = session.client
+    finished = args.limit if args.all else 0
+    jobs = client.jobs(
+        project=args.project_id,
+        user=client.user if args.mine else args.user_id,
+        states=args.state,
+        finished=finished,
+    )
+    as_of = client.queue_as_of()
+    session.out.show(
+        "jobs", jobs, _columns(session.out, as_of), name=_id, more={"as_of": iso(as_of)}
+    )
+    if not session.is_quiet:
+        note(f"{len(jobs)} jobs as of {session.out.time(as_of)}")
+    return exits.OK
+
+
+def _columns(out: Output, as_of: float) -> list[Column[JobView]]:
+    return [
+        Column(title="JOB", text=_id),
+        Column(title="STATE", text=lambda job: job.state, is_state=True),
+        Column(title="PROJECT", text=lambda job: job.project),
+        Column(title="USER", text=lambda job: job.user),
+        Column(title="ASKS", text=lambda job: amounts(job.units)),
+        Column(title="AGE", text=lambda job: span((job.ended_at or as_of) - job.submitted_at)),
+        Column(title="PRIORITY", text=lambda job: str(job.priority), wide=True),
+        Column(title="CLASS", text=lambda job: job.job_class, wide=True),
+        Column(title="ATTEMPT", text=lambda job: str(job.attempt), wide=True),
+        Column(title="MACHINES", text=lambda job: ",".join(job.machines), wide=True),
+        Column(title="WHY", text=lambda job: job.text if out.format == "wide" else job.text[:80]),
+    ]
+
+
+def _id(job: JobView) -> str:
+    return job.id
+
+
+def show_one(args: argparse.Namespace) -> int:
+    """`bastion show JOB`."""
+    session = Session(args)
+    job = session.client.job(args.job, project=args.project_id)
+    if session.out.format in ("json", "name"):
+        session.out.show("jobs", [job], [], name=_id)
+        return exits.OK
+    out = session.out
+    out.fields(
+        [
+            ("job", job.id),
+            ("state", out.state(job.state)),
+            ("why", job.text),
+            ("project", job.project),
+            ("user", job.user),
+            ("launch", job.launch),
+            ("asks", amounts(job.units)),
+            ("replicas", str(job.replicas)),
+            ("priority", str(job.priority)),
+            ("class", job.job_class),
+            ("machines", ", ".join(job.machines)),
+            ("submitted", out.time(job.submitted_at)),
+            ("started", out.time(job.started_at) if job.started_at else ""),
+            ("starts about", iso(job.estimated_at) if job.estimated_at else ""),
+            ("ended", out.time(job.ended_at) if job.ended_at else ""),
+            ("exit code", "" if job.code is None else str(job.code)),
+            ("attempt", str(job.attempt) if job.attempt else ""),
+            ("preempted", f"{job.preemptions} times" if job.preemptions else ""),
+            ("as of", out.time(job.as_of)),
+        ]
+    )
+    return exits.OK
+
+
+def show_why(args: argparse.Namespace) -> int:
+    """`bastion why JOB`."""
+    session = Session(args)
+    why = session.client.why(args.job, project=args.project_id)
+    out = session.out
+    if out.format == "json":
+        out.show("why", [why], [], name=lambda each: each.job)
+        return exits.OK
+    print(f"{why.job} is {out.state(why.state)}: {why.text}")
+    if why.estimated_at:
+        print(f"starts about {iso(why.estimated_at)}")
+    note(f"as of {out.time(why.as_of)}")
+    return exits.OK
+
+
+def show_events(args: argparse.Namespace) -> int:
+    """`bastion events [JOB]`."""
+    session = Session(args)
+    out = session.out
+    columns: list[Column[EventView]] = [
+        Column(title="AT", text=lambda event: iso(event.at)),
+        Column(title="JOB", text=lambda event: event.job),
+        Column(title="WHAT", text=lambda event: event.what),
+        Column(title="TEXT", text=lambda event: event.text),
+    ]
+    events = session.client.events(args.job or "", project=args.project_id)
+    out.show("events", events, columns, name=lambda event: str(event.number))
+    return exits.OK
+
+
+def wait_for(args: argparse.Namespace) -> int:
+    """`bastion wait JOB...`."""
+    from bastion.spec import seconds_of
+
+    session = Session(args)
+    timeout_s = None if not args.timeout else seconds_of("--timeout", args.timeout)
+    try:
+        jobs = session.client.wait(args.job, timeout_s=timeout_s, project=args.project_id)
+    except KeyboardInterrupt:
+        note("stopped waiting; the jobs go on")
+        return exits.DETACHED
+    out = session.out
+    out.show("jobs", jobs, _columns(out, out.now), name=_id)
+    return exits.of_jobs(jobs)
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """`bastion cancel JOB...`."""
+    session = Session(args)
+    return _changed(session, session.client.cancel(*args.job, project=args.project_id), "cancelled")
+
+
+def hold(args: argparse.Namespace) -> int:
+    """`bastion hold JOB...`."""
+    session = Session(args)
+    return _changed(session, session.client.hold(*args.job, project=args.project_id), "held")
+
+
+def release(args: argparse.Namespace) -> int:
+    """`bastion release JOB...`."""
+    session = Session(args)
+    return _changed(session, session.client.release(*args.job, project=args.project_id), "released")
+
+
+def set_priority(args: argparse.Namespace) -> int:
+    """`bastion prioritize JOB... --priority=N`."""
+    session = Session(args)
+    jobs = session.client.prioritize(*args.job, priority=args.priority, project=args.project_id)
+    return _changed(session, jobs, f"given priority {args.priority}")
+
+
+def _changed(session: Session, jobs: tuple[str, ...], what: str) -> int:
+    out = session.out
+    columns = [
+        Column[str](title="JOB", text=str),
+        Column[str](title="DONE", text=lambda _: what),
+    ]
+    if out.format == "json":
+        out.json({"jobs": list(jobs), "done": what})
+    else:
+        out.show("jobs", jobs, columns, name=str)
+    return exits.OK

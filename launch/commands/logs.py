@@ -1,0 +1,120 @@
+"""Logs: what a job's processes printed, byte for byte."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.errors import UsageError, note
+from launch.parser import Verbs, choice, number, switch, text
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import Chunk, Wanted
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    logs = verbs.add(
+        "logs",
+        show,
+        "print what a job's processes printed",
+        text="Bytes come exactly as they were printed.",
+        example="bastion logs trainer -f\nbastion logs trainer --replica=2 --tail=100",
+    )
+    logs.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
+    switch(logs, "-f --follow", "go on until the job has ended")
+    number(logs, "--replica", "only this one")
+    number(logs, "--process", "only this one of each replica")
+    text(logs, "--attempt", "a number, or all; by default the newest", metavar="N")
+    number(logs, "-n --tail", "only the last lines of each process")
+    text(logs, "--since", "only what came in the last 90s, 2h, ...", metavar="TIME")
+    text(logs, "--grep", "only lines that match", metavar="REGEX")
+    choice(logs, "--prefix", ("auto", "always", "never"), "name replica and process on each line")
+    text(logs, "--download", "write a file for each process", metavar="FOLDER")
+    switch(logs, "--exit", "exit with the job's own code")
+
+
+def show(args: argparse.Namespace) -> int:
+    """`bastion logs JOB`."""
+    session = Session(args)
+    client = session.client
+    job = client.job(args.job, project=args.project_id)
+    chunks = client.logs(job.id, wanted_of(args), follow=args.follow, project=job.project)
+    if args.download:
+        return _download(chunks, Path(args.download))
+    several = job.replicas > 1 and args.replica is None
+    prefix = args.prefix == "always" or (args.prefix == "auto" and several and sys.stdout.isatty())
+    try:
+        write(chunks, prefix=prefix)
+    except KeyboardInterrupt:
+        note(f"detached; {job.id} goes on, bastion logs {job.id} -f comes back to it")
+        return exits.DETACHED
+    if not args.exit:
+        return exits.OK
+    return exits.of_jobs(client.wait_for({job.id: job.project}))
+
+
+def wanted_of(args: argparse.Namespace) -> Wanted:
+    """
+    Which bytes the flags ask for.
+
+    Raises:
+        UsageError: `--attempt` is no attempt.
+        SpecError: Another flag is wrong.
+    """
+    from bastion.client import Wanted
+    from bastion.spec import seconds_of
+
+    words = {"": None, "all": 0}
+    if args.attempt not in words and not args.attempt.isdecimal():
+        raise UsageError(f"--attempt: {args.attempt!r} is none; a number, or all")
+    return Wanted(
+        replica=args.replica,
+        process=args.process,
+        attempt=words[args.attempt] if args.attempt in words else int(args.attempt),
+        tail=args.tail,
+        since=time.time() - seconds_of("--since", args.since) if args.since else None,
+        grep=args.grep,
+    )
+
+
+def write(chunks: Iterator[Chunk], *, prefix: bool) -> None:
+    """
+    Write what was printed to stdout, exactly; with `prefix` line by line, each with its origin.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+    """
+    out = sys.stdout.buffer
+    rest: dict[str, bytes] = {}
+    for chunk in chunks:
+        if not prefix:
+            out.write(chunk.data)
+        else:
+            name = f"r{chunk.stream.replica}/p{chunk.stream.process}"
+            *lines, rest[name] = (rest.get(name, b"") + chunk.data).split(b"\n")
+            out.writelines(f"{name} | ".encode() + line + b"\n" for line in lines)
+        out.flush()
+    for name, line in rest.items():
+        out.write(f"{name} | ".encode() + line + b"\n" if line else b"")
+    out.flush()
+
+
+def _download(chunks: Iterator[Chunk], folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes: dict[Path, int] = {}
+    for chunk in chunks:
+        at = chunk.stream
+        path = folder / f"a{at.attempt}-r{at.replica}-h{at.host}-p{at.process}.log"
+        with path.open("ab" if path in sizes else "wb") as file:
+            sizes[path] = sizes.get(path, 0) + file.write(chunk.data)
+    for path, size in sizes.items():
+        print(path)
+        note(f"{path}: {size} bytes")
+    return exits.OK

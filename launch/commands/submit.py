@@ -1,0 +1,239 @@
+"""Submitting: launch and run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.commands.logs import write
+from launch.errors import UsageError, note
+from launch.parser import Parser, Verbs, choice, many, number, switch, text
+from launch.progress import bar
+from launch.render import plain, span
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import JobView, LaunchHandle
+    from bastion.spec import Launch
+
+_SOURCES = "a command after --, a launch in a .toml file, or a .py script that submits one itself"
+_LOOK_S = {True: 0.5, False: 4.0}
+"""How long to look for the first reason after a submit, on a folder and on a cloud store."""
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    launch = verbs.add(
+        "launch",
+        submit,
+        "submit jobs",
+        prints=True,
+        text=f"From {_SOURCES}.",
+        example="""\
+bastion launch --instance_type=tpu-v4-32 -- python3 train.py
+bastion launch --resources=h100=2 --code=. -- python3 train.py --lr=0.1
+bastion launch spec.toml
+bastion launch script.py --size=large""",
+    )
+    _flags(launch)
+    switch(launch, "--watch", "then follow, as run does")
+    switch(launch, "--dry_run", "print the checked spec and submit nothing")
+    run = verbs.add(
+        "run",
+        submit_and_follow,
+        "submit, follow the log, exit with the job's own code",
+        prints=True,
+        text=f"From {_SOURCES}.",
+        example="bastion run --resources=h100=1 -- python3 train.py",
+    )
+    _flags(run)
+
+
+def _flags(parser: Parser) -> None:
+    parser.add_argument(
+        "source", nargs="*", metavar="FILE", help="a .toml file, or a .py script and its arguments"
+    )
+    group = parser.add_argument_group("the job")
+    text(group, "--name", "by default the program's")
+    text(group, "--instance_type", "as tpu-v4-32, a3-highgpu-8g", metavar="TYPE")
+    text(group, "--resources", "of one replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")
+    number(group, "--replicas", "equal copies, started together or not at all", default=1)
+    many(group, "--env", "a variable of its processes", metavar="NAME=TEXT")
+    switch(group, "--shell", "the command is one shell line")
+    text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
+    text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")
+    number(group, "--priority", "1 (highest) to 5", default=3)
+    number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
+    choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
+    switch(group, "--hold", "do not start until released")
+    text(group, "--idempotency_key", "submitting again with the same key gives the same jobs")
+    _where_flags(parser)
+    _code_flags(parser)
+
+
+def _where_flags(parser: Parser) -> None:
+    group = parser.add_argument_group("where")
+    text(group, "--pool", "only in this pool", metavar="NAME")
+    text(group, "--cluster", "only in this cluster", metavar="NAME")
+    text(group, "--shard", "only in this shard", metavar="NAME")
+    many(group, "--hostname", "only on this machine", metavar="NAME")
+    switch(group, "--exclusive", "take, and pay for, whole machines")
+
+
+def _code_flags(parser: Parser) -> None:
+    group = parser.add_argument_group("code")
+    none = "bundle and send it; by default none: the machine must have what the command runs"
+    text(group, "--code", none, metavar="FOLDER")
+    text(group, "--bundler_type", "local, git, docker or artifactregistry", metavar="TYPE")
+    many(group, "--bundler_spec", "an option of that type", metavar="KEY=TEXT")
+
+
+def submit(args: argparse.Namespace) -> int:
+    """`bastion launch`."""
+    session = Session(args)
+    if _is_script(args):
+        return _run_script(session)
+    if args.dry_run:
+        launch = session.client.checked(_launch_of(args))
+        session.out.json({"launch": _stored(launch)})
+        return exits.OK
+    handle = _submitted(session)
+    if args.watch:
+        return _follow(session, handle)
+    _tell_next(session, handle)
+    return exits.OK
+
+
+def submit_and_follow(args: argparse.Namespace) -> int:
+    """`bastion run`."""
+    session = Session(args)
+    if _is_script(args):
+        raise UsageError("run: a script submits for itself; use bastion launch", hint="")
+    return _follow(session, _submitted(session))
+
+
+def _submitted(session: Session) -> LaunchHandle:
+    args = session.args
+    with bar("submitting", shown=not session.is_quiet) as report:
+        handle = session.client.launch(
+            _launch_of(args), idempotency_key=args.idempotency_key, report=report
+        )
+    following = args.verb_name == "run" or args.watch
+    if session.out.format == "json":
+        session.out.json({"launch": handle.id, "project": handle.project, "jobs": handle.jobs})
+    elif not following:
+        print("\n".join(handle.jobs), flush=True)
+    return handle
+
+
+def _tell_next(session: Session, handle: LaunchHandle) -> None:
+    """Why the first job waits or where it runs, and what one types next."""
+    if session.is_quiet:
+        return
+    client = session.client
+    until = client.clock.monotonic() + _LOOK_S[client.is_local]
+    first = handle.status().jobs[0]
+    while not first.text and client.clock.monotonic() < until:
+        client.clock.sleep(client.poll_s)
+        first = handle.status().jobs[0]
+    note(f"{first.id} is {first.state}{': ' if first.text else ''}{first.text}")
+    for verb, meaning in (
+        (f"why {first.id}", "why it waits, or where it runs"),
+        (f"logs {first.id} -f", "what it prints"),
+        (f"cancel {first.id}", "end it"),
+    ):
+        note(f"  bastion {verb:<40} # {meaning}")
+
+
+def _follow(session: Session, handle: LaunchHandle) -> int:
+    """Follow the first job's log, then wait for all; Ctrl-C detaches."""
+    client = session.client
+    first = handle.jobs[0]
+    note(f"following {first}; Ctrl-C detaches and does not stop it")
+    try:
+        write(client.follow_new(first, handle.project, tell=_teller(session)), prefix=False)
+        jobs = handle.wait().jobs
+    except KeyboardInterrupt:
+        note(f"detached; {first} goes on, bastion logs {first} -f comes back to it")
+        return exits.DETACHED
+    for job in jobs:
+        took = span((job.ended_at or 0.0) - job.submitted_at)
+        note(f"{job.id} {session.out.state(job.state)} after {took}: {job.text}")
+    return exits.of_jobs(jobs)
+
+
+def _teller(session: Session) -> Teller:
+    return Teller(quiet=session.out.format == "name")
+
+
+class Teller:
+    """Says on stderr whenever the state of a followed job, or its reason, is another."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._said = ""
+
+    def __call__(self, job: JobView) -> None:
+        """Say it, unless it was the last thing said."""
+        said = f"{job.id} is {job.state}: {job.text}"
+        if said != self._said and not self._quiet and not job.has_ended:
+            self._said = said
+            note(said)
+
+
+def _launch_of(args: argparse.Namespace) -> Launch:
+    """The launch that the command line describes."""
+    if args.source:
+        return _launch_of_file(args)
+    if not args.command:
+        raise UsageError(f"nothing to run: give {_SOURCES}", hint="bastion launch --help")
+    from launch.flags import launch_of
+
+    return launch_of(args)
+
+
+def _launch_of_file(args: argparse.Namespace) -> Launch:
+    from pathlib import Path
+
+    from bastion.client.specfile import read_launch
+
+    (source, *rest) = args.source
+    if not source.endswith(".toml") or rest or args.command:
+        words = " ".join(args.source)
+        raise UsageError(
+            f"{words!r} is no .toml file and no .py script",
+            hint=f"a command stands after --: bastion {args.verb_name} -- {words}",
+        )
+    return read_launch(Path(source))
+
+
+def _stored(launch: Launch) -> object:
+    from bastion.records.codec import plain as stored
+
+    code = getattr(launch, "code", None)
+    return {**stored(_without_code(launch)), **({"code": plain(code)} if code else {})}
+
+
+def _without_code(launch: Launch) -> Launch:
+    import dataclasses
+
+    return dataclasses.replace(launch, code=None)
+
+
+def _is_script(args: argparse.Namespace) -> bool:
+    return bool(args.source) and args.source[0].endswith(".py")
+
+
+def _run_script(session: Session) -> int:
+    """Run the user's own program as python would, told where the bastion is."""
+    import subprocess
+
+    from launch.settings import ENVIRONMENT
+
+    profile = session.profile
+    told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}
+    words = [sys.executable, *session.args.source, *(session.args.command or ())]
+    return subprocess.run(words, env=dict(os.environ) | told, check=False).returncode

@@ -1,0 +1,95 @@
+"""What a user sees when something goes wrong: a line, a hint, an exit code; no traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from launch import exits
+
+
+class UsageError(Exception):
+    """
+    The command line itself is wrong.
+
+    Args:
+        message: One line, no full stop.
+        hint: What to do about it, or empty.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def report(error: BaseException, *, debug: bool, follows: bool) -> int:
+    """
+    Tell the user about `error` on stderr; the exit code.
+
+    Args:
+        error: What came up.
+        debug: Show the traceback too.
+        follows: The verb answers with its job's code, so refusals and unknown jobs have their own.
+    """
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    match error:
+        case KeyboardInterrupt():
+            return exits.DETACHED
+        case BrokenPipeError():
+            _stop_printing()
+            return exits.BROKEN_PIPE
+        case UsageError():
+            tell(str(error), error.hint)
+            return exits.USAGE
+        case _:
+            return _report_failure(error, follows=follows)
+
+
+def _report_failure(error: BaseException, *, follows: bool) -> int:
+    from bastion import errors
+
+    if not isinstance(error, errors.BastionError):
+        tell(
+            f"this is a mistake in bastion: {type(error).__name__}: {_one_line(str(error))}",
+            "" if "--debug" in sys.argv else "run it again with --debug and report what it prints",
+        )
+        return exits.FAILED
+    problems = error.problems if isinstance(error, errors.SpecError) else (error.message,)
+    for problem in problems[:-1]:
+        tell(problem)
+    tell(problems[-1], error.hint)
+    match error:
+        case errors.SpecError():
+            return exits.USAGE
+        case errors.TimedOutError() if follows:
+            return exits.WAIT_TIMED_OUT
+        case errors.NotFoundError() if follows:
+            return exits.JOB_NOT_FOUND
+        case errors.RefusedError() if follows:
+            return exits.JOB_REFUSED
+        case _:
+            return exits.FAILED
+
+
+def tell(message: str, hint: str = "") -> None:
+    """Print an error line to stderr, with its hint."""
+    print(f"error: {_one_line(message)}", file=sys.stderr)
+    if hint:
+        print(f"hint: {_one_line(hint)}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """Print a line that is not data to stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _stop_printing() -> None:
+    """Keep the interpreter from complaining about the broken pipe once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,57 @@
+"""Exit codes: one table, the same for every verb."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bastion.client import JobView
+
+OK = 0
+FAILED = 1
+USAGE = 2
+JOB_FAILED = 100
+"""The job failed without a code of its own."""
+JOB_CANCELLED = 101
+JOB_TIMED_OUT = 102
+JOB_NOT_FOUND = 103
+JOB_REFUSED = 104
+WAIT_TIMED_OUT = 124
+"""As timeout(1) has it."""
+DETACHED = 130
+"""Ctrl-C while following: 128 + SIGINT, as shells have it."""
+BROKEN_PIPE = 141
+"""128 + SIGPIPE: nobody reads what we print."""
+
+MEANINGS = {
+    OK: "done; for run, wait and logs --exit: the job succeeded",
+    FAILED: "it could not be done",
+    USAGE: "the command line or a file is wrong",
+    JOB_FAILED: "the job failed without a code of its own",
+    JOB_CANCELLED: "the job was cancelled",
+    JOB_TIMED_OUT: "the job was stopped at its time limit",
+    JOB_NOT_FOUND: "there is no such job",
+    JOB_REFUSED: "the bastion refused the launch",
+    WAIT_TIMED_OUT: "the time to wait is over; the job goes on",
+    DETACHED: "Ctrl-C: detached; the job goes on",
+}
+"""Of every code but a job's own, which `run`, `wait` and `logs --exit` hand on."""
+
+_BY_STATE = {"cancelled": JOB_CANCELLED, "timed_out": JOB_TIMED_OUT}
+
+
+def of_job(job: JobView) -> int:
+    """The code that stands for how `job` ended; a signal is 128 and its number."""
+    if job.state == "succeeded":
+        return OK
+    if job.state in _BY_STATE:
+        return _BY_STATE[job.state]
+    if job.code is None or job.code == 0:
+        return JOB_FAILED
+    return 128 - job.code if job.code < 0 else job.code
+
+
+def of_jobs(jobs: Sequence[JobView]) -> int:
+    """The code of the first of `jobs` that did not succeed, or 0."""
+    return next((code for code in map(of_job, jobs) if code), OK)

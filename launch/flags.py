@@ -1,0 +1,97 @@
+"""Flags of a submission to a launch: the part that knows both."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from pathlib import PurePath
+
+from bastion.errors import SpecError
+from bastion.spec import Job, Launch, Process, Resources, Where
+from launch.errors import UsageError
+
+_RUNNERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
+"""Words at the beginning of a command that do not say what it is about."""
+
+
+def launch_of(args: argparse.Namespace) -> Launch:
+    """
+    The launch of one job that flags and a command describe.
+
+    Raises:
+        UsageError: A flag is not well formed.
+        SpecError: What they say is wrong: every problem.
+    """
+    command = list(args.command)
+    name = args.name or name_from(command)
+    process = Process(
+        " ".join(command) if args.shell else command,
+        shell=args.shell,
+        resources=Resources(**_resources(args.resources)),
+    )
+    job = Job(
+        name=name,
+        replicas=args.replicas,
+        processes=(process,),
+        instance_type=args.instance_type,
+        max_runtime=args.max_runtime or None,
+        grace=args.grace or None,
+        priority=args.priority,
+        retries=args.retries,
+        hold=args.hold,
+        env=_pairs("--env", args.env),
+    )
+    where = Where(
+        pool=args.pool,
+        cluster=args.cluster,
+        shard=args.shard,
+        hostnames=tuple(args.hostname),
+        exclusive=args.exclusive,
+    )
+    launch = Launch(name=name, jobs=(job,), where=where, when_busy=args.when_busy)
+    # What users write about code becomes a stored reference when the client sends it.
+    return dataclasses.replace(launch, code=_code(args))  # type: ignore[arg-type]
+
+
+def name_from(command: list[str]) -> str:
+    """A name for a job, from what its command runs: `python3 train.py --lr=1` is `train`."""
+    told = [word for word in command if not _RUNNERS.fullmatch(word) and not word.startswith("-")]
+    word = PurePath(told[0].split()[0]).stem if told and told[0].split() else "job"
+    cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", word).strip("-._")
+    return cleaned[:40].strip("-._") or "job"
+
+
+def _resources(text: str) -> dict[str, int | str]:
+    written: dict[str, int | str] = {}
+    for part in filter(None, text.split(",")):
+        name, equals, number = part.strip().partition("=")
+        if not (name and equals and number):
+            raise UsageError(f"--resources: {part!r} is not TYPE=N, as in h100=2,cpu=4")
+        written[name] = int(number) if number.isdecimal() else number
+    return written
+
+
+def _pairs(flag: str, texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UsageError(f"{flag}: {text!r} is not NAME=TEXT")
+        pairs[name] = value
+    return pairs
+
+
+def _code(args: argparse.Namespace) -> object:
+    """What the code flags ask for; None for no code at all."""
+    from bundler.code import LocalDir
+    from bundler.errors import BundleError
+
+    if args.bundler_type or args.bundler_spec:
+        from bundler.options import parse_options
+
+        try:
+            return parse_options(args.bundler_type or "local", args.bundler_spec)
+        except BundleError as error:
+            raise SpecError(f"--bundler_spec: {error}", hint=error.hint) from None
+    return None if args.code in ("", "none") else LocalDir(args.code)

@@ -1,0 +1,216 @@
+"""
+The grammar of the command line, and words for what does not fit it.
+
+Flags are written as in the field (`--instance_type`); a dash instead of the underscore means the
+same. `--flagfile=FILE` is absl's. What follows `--` is the user's command and passes untouched.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from launch.errors import UsageError
+
+Run = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises `UsageError` instead of printing its usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where help is."""
+        raise UsageError(message, hint=f"{self.prog} --help")
+
+
+class Verbs:
+    """
+    The tree while it is being built.
+
+    Args:
+        parser: Its root.
+    """
+
+    def __init__(self, parser: Parser) -> None:
+        self._verbs = parser.add_subparsers(
+            dest="verb",
+            metavar="VERB",
+            parser_class=Parser,
+            prog="bastion",
+            title=argparse.SUPPRESS,
+        )
+        self.parsers: dict[str, Parser] = {}
+        """By name, without other names."""
+
+    def add(
+        self,
+        name: str,
+        run: Run,
+        summary: str,
+        *,
+        example: str,
+        text: str = "",
+        aliases: Sequence[str] = (),
+        connects: bool = True,
+        prints: bool = False,
+    ) -> Parser:
+        """
+        A verb.
+
+        Args:
+            name: What the user writes.
+            run: What it does; returns the exit code.
+            summary: One line for the list of verbs.
+            example: One or more command lines.
+            text: More, for its own help.
+            aliases: Other names.
+            connects: It speaks with a bastion, so it takes `--root` and its like.
+            prints: It prints data, so it takes `--output` and its like.
+        """
+        verb: Parser = self._verbs.add_parser(
+            name,
+            help=summary,
+            aliases=list(aliases),
+            description=f"{summary[:1].upper()}{summary[1:]}.{' ' if text else ''}{text}",
+            epilog=f"example:\n{_indented(example)}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        verb.set_defaults(run=run, verb_name=name)
+        add_general_flags(verb, connects=connects, prints=prints)
+        self.parsers[name] = verb
+        return verb
+
+
+Group = argparse._ActionsContainer
+"""A parser, or a group of its flags."""
+
+
+def text(group: Group, name: str, meaning: str, *, metavar: str = "TEXT") -> None:
+    """A flag with one text; empty when it is not given."""
+    group.add_argument(*name.split(), default="", metavar=metavar, help=meaning)
+
+
+def number(group: Group, name: str, meaning: str, *, default: int | None = None) -> None:
+    """A flag with one whole number."""
+    shown = f" ({default} by default)" if default is not None else ""
+    group.add_argument(
+        *name.split(), type=int, default=default, metavar="N", help=f"{meaning}{shown}"
+    )
+
+
+def switch(group: Group, name: str, meaning: str) -> None:
+    """A flag that is on or off."""
+    group.add_argument(*name.split(), action="store_true", help=meaning)
+
+
+def many(group: Group, name: str, meaning: str, *, metavar: str) -> None:
+    """A flag that may be given several times."""
+    group.add_argument(
+        name, action="append", default=[], metavar=metavar, help=f"{meaning}; may be repeated"
+    )
+
+
+def choice(group: Group, name: str, words: Sequence[str], meaning: str) -> None:
+    """A flag with one of a few words, the first by default."""
+    group.add_argument(name, choices=words, default=words[0], help=meaning)
+
+
+def add_general_flags(parser: argparse.ArgumentParser, *, connects: bool, prints: bool) -> None:
+    """The flags that verbs share."""
+    if connects:
+        group = parser.add_argument_group("which bastion")
+        text(group, "--root", "its folder or bucket", metavar="URL")
+        text(group, "--bastion", "a profile, or a folder beside its root", metavar="NAME")
+        text(group, "--user_id", "who you are", metavar="USER")
+        text(group, "-p --project_id", "which project", metavar="PROJECT")
+    if prints:
+        group = parser.add_argument_group("output")
+        group.add_argument(
+            "-o", "--output", choices=("table", "wide", "json", "name"), default="table"
+        )
+        switch(group, "--json", "the same as -o json")
+        switch(group, "-q --quiet", "ids only, the same as -o name")
+    group = parser.add_argument_group("general")
+    choice(group, "--color", ("auto", "always", "never"), "colours; NO_COLOR is honoured")
+    switch(group, "--debug", "show tracebacks")
+
+
+def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """What stands before the first `--`, and the user's command after it, or None without one."""
+    words = list(words)
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def normal(words: Sequence[str]) -> list[str]:
+    """`words` with underscores in the names of flags: `--instance-type` is `--instance_type`."""
+    return [_normal(word) for word in words]
+
+
+def _normal(word: str) -> str:
+    if not word.startswith("--"):
+        return word
+    name, equals, text = word.partition("=")
+    return f"--{name[2:].replace('-', '_')}{equals}{text}"
+
+
+def with_flagfiles(words: Sequence[str]) -> list[str]:
+    """
+    `words` with the flags of every `--flagfile` in its place.
+
+    Raises:
+        UsageError: A file cannot be read.
+    """
+    if not any(word.startswith(("--flagfile", "-flagfile")) for word in words):
+        return list(words)
+    from absl import flags
+
+    try:
+        expanded: list[str] = flags.FLAGS.read_flags_from_files(list(words), force_gnu=True)
+    except flags.CantOpenFlagFileError as error:
+        raise UsageError(f"--flagfile: {error}") from None
+    return expanded
+
+
+def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """
+    Say what no flag of `parser` is, with the nearest that is one.
+
+    Raises:
+        UsageError: There are any words.
+    """
+    if not words:
+        return
+    name = words[0].partition("=")[0]
+    known = [option for action in parser._actions for option in action.option_strings]
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"{parser.prog} --help"
+    kind = "flag" if name.startswith("-") else "argument"
+    raise UsageError(f"unknown {kind} {name}", hint=hint)
+
+
+def refuse_unknown_verb(word: str, verbs: Sequence[str]) -> None:
+    """
+    Say that `word` is no verb, with the nearest that is one.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if word in verbs:
+        return
+    import difflib
+
+    near = difflib.get_close_matches(word, verbs, n=1)
+    raise UsageError(
+        f"unknown verb {word!r}", hint=f"did you mean {near[0]}?" if near else "bastion --help"
+    )
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

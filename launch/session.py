@@ -1,0 +1,92 @@
+"""One command while it runs: its client, made when first asked for, and how it prints."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from launch.errors import UsageError
+from launch.render import Output
+from launch.settings import Profile, chosen
+
+if TYPE_CHECKING:
+    from bastion.client import Client
+
+
+class Session:
+    """
+    What the verbs share.
+
+    Args:
+        args: The parsed command line.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+
+    @cached_property
+    def profile(self) -> Profile:
+        """
+        Which bastion, user and project hold here.
+
+        Raises:
+            UsageError: No bastion is named anywhere.
+        """
+        args = self.args
+        found = chosen(
+            root=args.root, bastion=args.bastion, user=args.user_id, project=args.project_id
+        )
+        if not found.root:
+            raise UsageError(
+                "no bastion named: neither --root, --bastion, BASTION_ROOT nor a profile",
+                hint="--root=URL, or once for all: bastion config set root=URL",
+            )
+        return found
+
+    @cached_property
+    def client(self) -> Client:
+        """
+        The client of that bastion.
+
+        Raises:
+            UsageError: No bastion is named anywhere.
+            BastionError: There can be no store at that place.
+        """
+        from bastion.client import Client
+
+        profile = self.profile
+        return Client(profile.root, user=profile.user or None, project=profile.project or None)
+
+    @cached_property
+    def out(self) -> Output:
+        """How it prints."""
+        args = self.args
+        form = getattr(args, "output", "table")
+        if getattr(args, "json", False):
+            form = "json"
+        if getattr(args, "quiet", False):
+            form = "name"
+        return Output(
+            format=form,
+            colored=wants_color(args.color),
+            terminal=sys.stdout.isatty(),
+            now=time.time(),
+        )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only data is wanted."""
+        return self.out.format in ("name", "json")
+
+
+def wants_color(flag: str) -> bool:
+    """Whether to colour: the flag, then NO_COLOR and TERM=dumb, then whether this is a terminal."""
+    if flag != "auto":
+        return flag == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout.isatty()

@@ -1,0 +1,77 @@
+"""The tree of all verbs, and the first page of help."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from launch.commands import (
+    bundle,
+    completion,
+    config,
+    demo,
+    job,
+    logs,
+    pool,
+    quota,
+    service,
+    status,
+    submit,
+)
+from launch.parser import Parser, Verbs
+
+FAMILIES = {
+    "submit": ("launch", "run", "bundle"),
+    "see": ("list", "show", "why", "events", "logs", "wait", "pool", "machines", "status"),
+    "change": ("cancel", "hold", "release", "prioritize"),
+    "admin": ("serve", "agent", "quota", "demo"),
+    "set up": ("config", "completion"),
+}
+"""The verbs as the first page of help shows them."""
+
+ALIASES = {"ls": "list", "queue": "list"}
+
+SEVERAL_VERBS = (*(verb for family in FAMILIES.values() for verb in family), *ALIASES)
+"""Every word that may stand first."""
+
+_NOUNS = (submit, bundle, job, logs, pool, status, service, quota, demo, config, completion)
+
+
+def build() -> tuple[Parser, Verbs]:
+    """The whole grammar."""
+    parser = Parser(
+        prog="bastion",
+        allow_abbrev=False,
+        usage="bastion VERB [flags] [-- COMMAND...]",
+        description="Run machine-learning jobs on shared accelerators.",
+        formatter_class=_FirstPage,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    verbs = Verbs(parser)
+    for noun in _NOUNS:
+        noun.register(verbs)
+    return parser, verbs
+
+
+class _FirstPage(argparse.RawDescriptionHelpFormatter):
+    """The verbs by family, not as argparse lists them."""
+
+    def add_arguments(self, actions: object) -> None:
+        for action in actions:  # type: ignore[attr-defined]
+            if isinstance(action, argparse._SubParsersAction):
+                summaries = {choice.dest: choice.help for choice in action._choices_actions}
+                self.add_text(_by_family(summaries))
+                self.add_text("bastion VERB --help tells more and shows an example")
+
+
+def _by_family(summaries: Mapping[str, str | None]) -> str:
+    lines: list[str] = []
+    for family, verbs in FAMILIES.items():
+        lines.append(f"{family}:")
+        lines.extend(f"  {verb:<12}{_summary(summaries, verb)}" for verb in verbs)
+    return "\n".join(lines)
+
+
+def _summary(summaries: Mapping[str, str | None], verb: str) -> str:
+    # argparse calls a verb with other names `list (ls, queue)`.
+    return next(text or "" for name, text in summaries.items() if name.split(" ")[0] == verb)
