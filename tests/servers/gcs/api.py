@@ -178,6 +178,8 @@ class Api:
 
     def insert_object(self, request: Request, bucket: str) -> Answer:
         """`objects.insert`: `media`, `multipart` or the beginning of a `resumable` upload."""
+        if "upload_id" in request.query:
+            return self.continue_upload(request, bucket)
         match request.query.get("uploadType"):
             case "media":
                 fields = {"contentType": request.headers.get("content-type")}
@@ -324,10 +326,10 @@ class Api:
 
     def _source(self, bucket: str, source: Mapping[str, Any]) -> Blob:
         blob = self._bucket(bucket).blobs.get(source.get("name", ""))
-        generation = int(source.get("generation", 0))
+        generation = int(source.get("generation") or 0)
         if blob is None or (generation and generation != blob.generation):
             raise no_such_object(bucket, source.get("name", ""))
-        match = source.get("objectPreconditions", {}).get("ifGenerationMatch")
+        match = (source.get("objectPreconditions") or {}).get("ifGenerationMatch")
         if match is not None and int(match) != blob.generation:
             raise condition_not_met()
         return blob
@@ -468,8 +470,10 @@ def _range(header: str, size: int) -> tuple[int, int] | None:
         return None
     if not found[1]:
         return max(0, size - int(found[2])), size
-    end = int(found[2]) + 1 if found[2] else size
-    return (int(found[1]), min(end, size)) if end > int(found[1]) else None
+    first, end = int(found[1]), int(found[2]) + 1 if found[2] else size
+    if found[2] and end <= first:
+        return None  # RFC 9110, section 14.1.1: such a range is invalid, and ignored
+    return first, min(end, size)
 
 
 def _received(upload: Upload, request: Request) -> bool:
