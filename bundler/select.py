@@ -139,6 +139,8 @@ class _Walk:
         except PermissionError:
             self.unreadable.append(path)
             return
+        except (FileNotFoundError, NotADirectoryError):  # Gone since its name was read.
+            return
         layers = self._with_files_of(path, inside, layers)
         for entry in inside:
             self._entry(path, entry, layers)
@@ -203,7 +205,10 @@ class _Walk:
             self.warnings.append(f"{path} is left out: a socket, pipe or device")
 
     def _link(self, path: str) -> None:
-        target = os.readlink(self.root / path)  # noqa: PTH115  (Path would tidy the target)
+        try:
+            target = os.readlink(self.root / path)  # noqa: PTH115  (Path would tidy the target)
+        except OSError:  # Gone since the folder was read.
+            return
         if not _is_utf8(target):
             self.unnameable.append(path)
         elif leaves_tree(path, target):
@@ -214,7 +219,7 @@ class _Walk:
     def _file(self, path: str, entry: os.DirEntry[str]) -> None:
         try:
             status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # Deleted since the folder was read: as if never seen.
+        except FileNotFoundError:
             return
         if not os.access(entry.path, os.R_OK):
             self.unreadable.append(path)

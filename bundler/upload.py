@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +32,6 @@ LANES = 4
 _MAX_OLD_PACKS = 64
 """Packs, beyond what its size needs, that a bundle may lean on: each is a read on every machine.
 With more, what lies in packs that are less than half used is sent again."""
-_TRIES = 3
-"""Selections of a tree that someone writes to, before giving up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +65,25 @@ def bundle(
     Select the files of `code` and see that the store has them.
 
     `start` is where the submission is made (see `select`); `caches` is the folder of what is
-    remembered, the user's own when None. A tree that is being written to is selected again, and
-    the memory of it forgotten, a few times.
+    remembered, the user's own when None. A tree that is being written to is selected again twice,
+    without trusting what is remembered.
 
     Raises:
         ChangedError: Files kept changing.
         BundleError: The selection is refused.
     """
-    for left in reversed(range(_TRIES)):
-        selection = select(code, start=start)
-        trusted = left == _TRIES - 1
-        try:
-            cache = Cache(caches or cache_folder(), selection.root, trusted=trusted)
-            return upload(selection, store, report=report, cache=cache)
-        except ChangedError:
-            if not left:
-                raise
-    raise AssertionError("the last try returns or raises")
+    for trusted in (True, False):
+        with suppress(ChangedError):
+            return _bundle_once(code, store, start, report, caches, trusted=trusted)
+    return _bundle_once(code, store, start, report, caches, trusted=False)
+
+
+def _bundle_once(
+    code: LocalDir, store: Blobs, start: Path, report: Report, caches: Path | None, *, trusted: bool
+) -> Bundle:
+    selection = select(code, start=start)
+    cache = Cache(caches or cache_folder(), selection.root, trusted=trusted)
+    return upload(selection, store, report=report, cache=cache)
 
 
 def upload(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import time
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from bundler.errors import BundleError, UnreachableError
 from bundler.image import BuildError, build
 from tests.bundler import trees
 
-_STARTS_S = 60.0
+_ENDS_S = 60.0
 
 
 def test_a_missing_dockerfile_is_told(tmp_path: Path) -> None:
@@ -70,19 +69,19 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         "--ip6tables=false", "--bridge=none", "--ip-forward=false", "--ip-masq=false",
     ]  # fmt: skip
     registry = ["docker-registry", "serve", f"{top}/registry.yml"]
-    with (top / "log").open("wb") as log:
-        started = [
-            subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-            for command in (daemon, registry)
-        ]
-        try:
-            _await_socket(top / "docker.sock", started[0], top / "log")
-            yield Engine(daemon=f"unix://{top}/docker.sock", registry=f"127.0.0.1:{port}")
-        finally:
-            for process in started:
-                process.send_signal(signal.SIGTERM)
-            for process in started:
-                process.wait(timeout=_STARTS_S)
+    servers = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        for command in (daemon, registry)
+    ]
+    try:
+        _await_line(servers[0], "API listen on")
+        _await_line(servers[1], "listening on")
+        yield Engine(daemon=f"unix://{top}/docker.sock", registry=f"127.0.0.1:{port}")
+    finally:
+        for server in servers:
+            server.terminate()
+        for server in servers:
+            server.wait(timeout=_ENDS_S)
 
 
 needs_engine = [
@@ -144,12 +143,13 @@ class TestWithADaemon:
             )
 
 
-def _await_socket(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Return when the daemon answers; it gives no other sign."""
-    deadline = time.monotonic() + _STARTS_S
-    while subprocess.run(
-        ["docker", "-H", f"unix://{path}", "version"], capture_output=True
-    ).returncode:
-        assert process.poll() is None, log.read_text()[-2000:]
-        assert time.monotonic() < deadline, "dockerd did not start"
-        time.sleep(0.2)
+def _await_line(server: subprocess.Popen[str], text: str) -> None:
+    """Return when the server has written `text`, and go on reading, lest its pipe fill up."""
+    assert server.stderr
+    said = []
+    for line in server.stderr:
+        said.append(line)
+        if text in line:
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            return
+    raise AssertionError(f"it ended: {''.join(said)[-2000:]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -326,3 +327,22 @@ def test_an_unknown_bundle_is_told(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="the store has no bundle 0000") as caught:
         fetch("0" * 64, MemoryBlobs(), tmp_path)
     assert caught.value.hint
+
+
+def test_uploaders_at_the_same_time_agree(tmp_path: Path) -> None:
+    """Many uploaders of one tree make one bundle, whoever comes first."""
+    top = trees.write(tmp_path / "top", {f"f{i}": str(i) for i in range(50)})
+    store = MemoryBlobs()
+    made: list[Bundle] = []
+    threads = [
+        threading.Thread(target=lambda n=n: made.append(bundled(top, store, tmp_path / f"c{n}")))
+        for n in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({one.digest for one in made}) == 1
+    assert len(made) == 6
+    assert sum(key.startswith("manifests/") for key in store.created) == 1
+    assert came_back(made[0].digest, store, tmp_path)["f7"] == ("file", b"7")
