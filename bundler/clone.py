@@ -7,6 +7,8 @@ nothing but the commit's own files, its submodules and its large files is fetche
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from bundler.access import Access, refusal
 from bundler.code import GitRef
 from bundler.command import Answer, run_git
 from bundler.errors import BundleError
+from bundler.kept import kept_tree
 from bundler.url import redacted
 
 
@@ -41,6 +44,25 @@ def clone(ref: GitRef, directory: Path, *, access: Access) -> None:
         new.rename(directory)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def fetch_commit(ref: GitRef, cache: Path, *, access: Access) -> Path:
+    """
+    The folder in `cache` that holds the files of `ref`, cloned if it is not there.
+
+    One of an earlier boot is cloned again: git has no cheap way to prove that it is whole.
+
+    Raises:
+        BundleError: As for `clone`.
+        UnreachableError: The repository did not answer.
+    """
+    words = [ref.url, ref.commit, ref.submodules, ref.lfs]
+    name = hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+    def make(top: Path) -> None:
+        clone(ref, top, access=access)
+
+    return kept_tree(cache, name, make=make, is_whole=lambda _: False)
 
 
 class _Clone:

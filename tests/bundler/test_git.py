@@ -6,12 +6,14 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bundler.access import Access
-from bundler.clone import clone
+from bundler.checkout import checkout
+from bundler.clone import clone, fetch_commit
 from bundler.code import GitRef, GitRepo
 from bundler.command import run_git
 from bundler.errors import BundleError, UnreachableError
@@ -104,6 +106,19 @@ def test_a_directory_in_use_is_refused(url: str, repository: Path, tmp_path: Pat
         clone(ref, tmp_path / "used", access=ACCESS)
     clone(ref, tmp_path / "job", access=ACCESS)
     assert not (tmp_path / "job/half").exists()
+
+
+def test_a_commit_is_cloned_once(repository: Path, tmp_path: Path) -> None:
+    """A machine that has a commit does not ask for it again; with submodules it is another tree."""
+    full = git(repository, "rev-parse", "main")
+    ref = GitRef(url=f"file://{repository}", commit=full)
+    first = fetch_commit(ref, tmp_path / "cache", access=ACCESS)
+    checkout(first, tmp_path / "job")
+    repository.rename(tmp_path / "gone")
+    assert fetch_commit(ref, tmp_path / "cache", access=ACCESS) == first
+    assert (tmp_path / "job/a.py").read_text() == "2"
+    with pytest.raises(BundleError, match="there is no repository"):
+        fetch_commit(replace(ref, submodules=True), tmp_path / "cache", access=ACCESS)
 
 
 def test_submodules_come_when_asked_for(repository: Path, tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""
+The trees that a machine keeps, so that the next job with the same code fetches nothing.
+
+    <cache>/<name>/tree/        the tree; nobody writes in it again
+    <cache>/<name>/boot         the boot of the machine that it was written or checked in
+    <cache>/<name>.lock         held while it is made
+    <cache>/.new-<name>-*       being made, or left by one that was killed
+
+A name is 64 hexadecimal digits, which say exactly what the tree is. Rules: a tree appears by one
+rename, so a half-made one is never used. Data is not forced to disk, which would take minutes for
+many files: a tree written before the machine last started is checked again before it is used.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bundler.errors import BundleError
+from bundler.tree import SHA256
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def kept_tree(
+    cache: Path, name: str, *, make: Callable[[Path], None], is_whole: Callable[[Path], bool]
+) -> Path:
+    """
+    The folder in `cache` that holds the tree `name`, made if it is not there.
+
+    Any number of processes may ask for the same tree: one makes it, the others wait for it. Nobody
+    may write in it; `bundler.checkout` gives a job its own copy.
+
+    `make` writes the tree as a folder that is not there yet; `is_whole` says whether one of an
+    earlier boot can still be used.
+
+    Raises:
+        BundleError: `name` is not 64 hexadecimal digits; and what `make` raises.
+    """
+    if not SHA256.match(name):
+        raise BundleError(f"{name!r} is no digest, which is 64 lowercase hexadecimal digits")
+    cache.mkdir(parents=True, exist_ok=True)
+    home = cache / name
+    if not _is_of_this_boot(home):
+        with _locked(cache / f"{name}.lock"):
+            if not _is_of_this_boot(home):
+                _clear(cache, name)
+                _renew(home, make=make, is_whole=is_whole)
+    os.utime(home)
+    return home / "tree"
+
+
+def evict(cache: Path, *, limit_bytes: int, keep: frozenset[str] = frozenset()) -> int:
+    """
+    Delete trees, the longest unused first, until `cache` holds at most `limit_bytes`.
+
+    Trees whose name is in `keep` stay: the caller names those that are being checked out. What
+    killed fetches left goes first. Returns the bytes that trees held.
+    """
+    for left in {left.name.split("-")[1] for left in cache.glob(".new-*-*")}:
+        with suppress(BlockingIOError), _locked(cache / f"{left}.lock", waits=False):
+            _clear(cache, left)
+    homes = [home for home in cache.iterdir() if SHA256.match(home.name)]
+    homes.sort(key=lambda home: home.stat().st_mtime)
+    sizes = {home: _size_bytes(home) for home in homes}
+    over_bytes = sum(sizes.values()) - limit_bytes
+    freed_bytes = 0
+    for home in homes:
+        if freed_bytes >= over_bytes:
+            break
+        if home.name not in keep:
+            with _locked(cache / f"{home.name}.lock"):
+                home.rename(cache / f".new-{home.name}-evicted")
+                _clear(cache, home.name)
+            freed_bytes += sizes[home]
+    return freed_bytes
+
+
+def _renew(home: Path, *, make: Callable[[Path], None], is_whole: Callable[[Path], bool]) -> None:
+    if home.exists():
+        if is_whole(home / "tree"):
+            _write_boot(home)
+            return
+        home.rename(home.parent / f".new-{home.name}-damaged")
+        _clear(home.parent, home.name)
+    new = Path(tempfile.mkdtemp(prefix=f".new-{home.name}-", dir=home.parent))
+    try:
+        make(new / "tree")
+        _write_boot(new)
+        new.chmod(0o755)
+        new.rename(home)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+def _clear(cache: Path, name: str) -> None:
+    """Delete what is no tree and belongs to `name`; for the holder of its lock."""
+    for left in cache.glob(f".new-{name}-*"):
+        shutil.rmtree(left)
+
+
+def _is_of_this_boot(home: Path) -> bool:
+    try:
+        return (home / "boot").read_text() == _boot()
+    except FileNotFoundError:
+        return False
+
+
+def _write_boot(home: Path) -> None:
+    new = home / ".boot"
+    new.write_text(_boot())
+    new.replace(home / "boot")
+
+
+def _boot() -> str:
+    return _BOOT_ID.read_text().strip()
+
+
+def _size_bytes(home: Path) -> int:
+    return sum(
+        (Path(folder) / name).lstat().st_size
+        for folder, _, names in os.walk(home)
+        for name in names
+    )
+
+
+@contextmanager
+def _locked(path: Path, *, waits: bool = True) -> Iterator[None]:
+    """Hold the lock at `path`, after everyone who holds it now; the kernel frees it on any end."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        yield
