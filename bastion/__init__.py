@@ -1,1 +1,136 @@
-""""""
+"""
+Bastion runs machine-learning jobs on shared accelerators with a bucket and one small VM.
+
+This is the whole public face, and it is lazy: `import bastion` loads nothing but the standard
+library, and each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # as in typing, which takes eight times as long to load as all the rest
+if TYPE_CHECKING:
+    from typing import Any
+
+    from bastion.client import (
+        Chunk,
+        Client,
+        EventView,
+        JobView,
+        LaunchHandle,
+        LaunchStatus,
+        MachineView,
+        PoolsView,
+        StatusView,
+        Wanted,
+        Why,
+    )
+    from bastion.errors import (
+        BastionError,
+        ConflictError,
+        NotFoundError,
+        RefusedError,
+        SpecError,
+        StoreError,
+        TimedOutError,
+    )
+    from bastion.marks import checkpointed, finished, notice, report
+    from bastion.spec import Job, Launch, Process, Resources, Where
+    from bundler.code import DockerBuild, GitRepo, Image, LocalDir
+
+__all__ = [
+    "BastionError",
+    "Chunk",
+    "Client",
+    "ConflictError",
+    "DockerBuild",
+    "EventView",
+    "GitRepo",
+    "Image",
+    "Job",
+    "JobView",
+    "Launch",
+    "LaunchHandle",
+    "LaunchStatus",
+    "LocalDir",
+    "MachineView",
+    "NotFoundError",
+    "PoolsView",
+    "Process",
+    "RefusedError",
+    "Resources",
+    "SpecError",
+    "StatusView",
+    "StoreError",
+    "TimedOutError",
+    "Wanted",
+    "Where",
+    "Why",
+    "checkpointed",
+    "finished",
+    "notice",
+    "report",
+]
+
+_PLACES = {
+    "bastion.client": (
+        "Chunk",
+        "Client",
+        "EventView",
+        "JobView",
+        "LaunchHandle",
+        "LaunchStatus",
+        "MachineView",
+        "PoolsView",
+        "StatusView",
+        "Wanted",
+        "Why",
+    ),
+    "bastion.errors": (
+        "BastionError",
+        "ConflictError",
+        "NotFoundError",
+        "RefusedError",
+        "SpecError",
+        "StoreError",
+        "TimedOutError",
+    ),
+    "bastion.marks": ("checkpointed", "finished", "notice", "report"),
+    "bastion.spec": ("Job", "Launch", "Process", "Resources", "Where"),
+    "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
+}
+_HOMES = {name: place for place, names in _PLACES.items() for name in names}
+_ROOMS = ("quota", "bundler")
+"""Our other packages that a file beside a user's script may hide."""
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'bastion' has no attribute {name!r}")
+    _refuse_shadows()
+    found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def _refuse_shadows() -> None:
+    """
+    Refuse to go on where a user's own `quota.py` or `bundler.py` would be taken for ours.
+
+    Raises:
+        ImportError: There is one; the message names it and the way out.
+    """
+    for room in _ROOMS:
+        module = import_module(room)
+        path = getattr(module, "__file__", None) or ""
+        if not path.endswith("__init__.py"):
+            raise ImportError(
+                f"{path or room} hides bastion's own package {room!r}: rename your file, or start"
+                " your script from another folder"
+            )

@@ -8,7 +8,7 @@ as of when it is true. Changes go through the inbox and are answered by the bast
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from bastion.errors import (
     RefusedError,
     SpecError,
     StoreError,
+    StoreRefusedError,
     TimedOutError,
 )
 from bastion.records import layout
@@ -139,7 +140,13 @@ class Client:
             answer = self._launch_keyed(checked.project, body, timeout_s=timeout_s)
         else:
             answer = self._ask(checked.project, "launch", body, timeout_s=timeout_s)
-        return LaunchHandle(self, launch=answer.launch, project=checked.project, jobs=answer.jobs)
+        return LaunchHandle(
+            self,
+            launch=answer.launch,
+            project=checked.project,
+            jobs=answer.jobs,
+            names=tuple(job.name for job in checked.jobs),
+        )
 
     def checked(self, launch: Launch | str | Path) -> Launch:
         """
@@ -227,6 +234,16 @@ class Client:
             and user in ("", row.user)
             and (not states or row.state in states)
         )
+
+    def queue_as_of(self) -> float:
+        """
+        When the list of active jobs was published, in the store's seconds.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        return self._published.queue_as_of()
 
     def job(self, name: str, *, project: str = "") -> JobView:
         """
@@ -476,6 +493,32 @@ class Client:
             self.clock.sleep(pause_s)
             pause_s = min(self.poll_s, pause_s * 1.5)
 
+    def follow_new(
+        self, job: str, project: str, *, tell: Callable[[JobView], None]
+    ) -> Iterator[Chunk]:
+        """
+        Follow the log of a job by id that was just submitted, from its first byte.
+
+        Args:
+            job: Its id.
+            project: What it is charged to.
+            tell: Called with what is known of it at every look.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+
+        def has_ended() -> bool:
+            view = self.look({job: project})[job]
+            if view is not None:
+                tell(view)
+            return view is not None and view.has_ended
+
+        log = JobLog(self.store, project, job)
+        yield from log.follow(
+            Wanted(attempt=0), self.clock, poll_s=2 * self.poll_s, has_ended=has_ended
+        )
+
     def note_following(self, job: JobView) -> None:
         """Tell the bastion that someone reads this job's log now; best effort, never an error."""
         asked = self._asked(job.project, "follow")
@@ -497,8 +540,6 @@ class Client:
         try:
             found = self.look(jobs)
         except StoreError as error:
-            from bastion.errors import StoreRefusedError
-
             if isinstance(error, StoreRefusedError):
                 raise
             return {}

@@ -14,7 +14,7 @@ from bastion.records import layout
 from bastion.spec.code import BundleRef, Code, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
-from bundler.code import Image, LocalDir
+from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import BundleError, InvalidCodeError
 from bundler.progress import Report, unreported
 from bundler.upload import Bundle, bundle
@@ -95,8 +95,26 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
                 sent_bytes=made.sent_bytes,
                 warnings=made.warnings,
             )
+        case GitRepo():
+            from bundler.access import Access
+            from bundler.git import resolve
+
+            found = resolve(code, access=Access())
+            return Sent(
+                ref=GitRef(
+                    url=found.url,
+                    commit=found.commit,
+                    branch=found.branch,
+                    submodules=found.submodules,
+                    lfs=found.lfs,
+                )
+            )
         case Image():
             return Sent(ref=ImageRef(ref=code.ref))
+        case DockerBuild():
+            from bundler.image import build
+
+            return Sent(ref=ImageRef(ref=build(code, start=start, report=report).ref))
         case _:
             raise SpecError(
                 f"code: {type(code).__name__} is not known; allowed: LocalDir, GitRepo, Image, "

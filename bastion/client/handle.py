@@ -21,13 +21,23 @@ class LaunchHandle:
         launch: Its id.
         project: What it is charged to.
         jobs: The ids of its jobs, in the order of the launch.
+        names: What the launch calls them, in the same order.
     """
 
-    def __init__(self, client: Client, *, launch: str, project: str, jobs: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        launch: str,
+        project: str,
+        jobs: tuple[str, ...],
+        names: tuple[str, ...] = (),
+    ) -> None:
         self._client = client
         self.id = launch
         self.project = project
         self.jobs = jobs
+        self._by_name = dict(zip(names, jobs, strict=False))
 
     def __repr__(self) -> str:
         return f"LaunchHandle(id={self.id!r}, project={self.project!r}, jobs={self.jobs!r})"
@@ -82,11 +92,13 @@ class LaunchHandle:
         return b"".join(chunk.data for chunk in log.read(wanted)).decode(errors="replace")
 
     def _id_of(self, job: str) -> str:
-        for known in self.jobs:
-            if job in (known, name_of(known)) or name_of(known).endswith(f"-{job}"):
-                return known
+        if job in self.jobs:
+            return job
+        if job in self._by_name:
+            return self._by_name[job]
         raise NotFoundError(
-            f"the launch {self.id} has no job {job!r}", hint=f"its jobs are {', '.join(self.jobs)}"
+            f"the launch {self.id} has no job {job!r}",
+            hint=f"its jobs are {', '.join(self._by_name or self.jobs)}",
         )
 
     def _unpublished(self, job: str) -> JobView:

@@ -31,7 +31,7 @@ def find(published: Published, text: str, *, project: str = "") -> JobView:
         StoreError: Out of reach.
     """
     rows = _rows(published, project)
-    chosen = _choose(text, [(row.id, row.name, row.submitted_at) for row in rows])
+    chosen = _choose(text, [(row.id, _name(row, text), row.submitted_at) for row in rows])
     if chosen is not None:
         return next(row for row in rows if row.id == chosen)
     found = _root_or_result(published, text, project)
@@ -57,10 +57,15 @@ def find_all(published: Published, text: str, *, project: str = "") -> tuple[Job
     of_launch = tuple(row for row in rows if row.launch == text)
     if of_launch:
         return of_launch
-    named = [row.id for row in rows if row.name == text and row.id != text]
+    named = [row.id for row in rows if _name(row, text) == text and row.id != text]
     if len(named) > 1:
         raise _ambiguous(text, named)
     return (find(published, text, project=project),)
+
+
+def _name(row: JobView, text: str) -> str:
+    """The name of a job that `text` may be: in its launch, or in its id."""
+    return row.name if row.name == text else name_of(row.id)
 
 
 def _rows(published: Published, project: str) -> Sequence[JobView]:

@@ -1,11 +1,9 @@
 """
-ULIDs: names of requests that sort by time and never repeat.
+The names of a user's requests: fresh ULIDs, and those that an idempotency key stands for.
 
-48 bits of milliseconds, 80 bits of randomness, as 26 characters of Crockford's base 32. Within one
-process they only grow, also when the clock goes back. A keyed ULID is a function of who asks, in
-which project, with which key: asking twice writes the same object, and the second create fails.
-
-Source: github.com/ulid/spec; Crockford, base32.
+Within one process they only grow, also when the clock goes back. A keyed ULID is a function of who
+asks, in which project, with which key: asking twice writes the same object, and the second create
+fails.
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterator
 
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+from bastion.records.ulid import make
+
 _RANDOM_BITS = 80
 
 KEY_WINDOW_S = 3 * 86400
@@ -46,9 +45,10 @@ class Ulids:
 
     def new(self) -> str:
         """A ULID above every earlier one of this source."""
-        fresh = _time_bits(self._wall()) | self._bits(_RANDOM_BITS)
+        fresh = int(self._wall() * 1000) << _RANDOM_BITS | self._bits(_RANDOM_BITS)
         self._last = max(fresh, self._last + 1)
-        return _text(self._last)
+        milliseconds, drawn = divmod(self._last, 1 << _RANDOM_BITS)
+        return make(_half_up(milliseconds), drawn.to_bytes(_RANDOM_BITS // 8, "big"))
 
 
 def keyed(user: str, project: str, key: str, *, turn: int, now: float) -> Iterator[str]:
@@ -65,27 +65,12 @@ def keyed(user: str, project: str, key: str, *, turn: int, now: float) -> Iterat
         now: Seconds since 1970.
     """
     named = "\0".join((user, project, key, str(turn))).encode()
-    drawn = int.from_bytes(hashlib.sha256(named).digest()[: _RANDOM_BITS // 8], "big")
+    drawn = hashlib.sha256(named).digest()
     newest = int(now // KEY_WINDOW_S)
     for window in range(newest, max(newest - KEY_WINDOWS, -1), -1):
-        yield _text(_time_bits(window * KEY_WINDOW_S) | drawn)
+        yield make(window * KEY_WINDOW_S, drawn)
 
 
-def seconds_in(ulid: str) -> float:
-    """When `ulid` was made, in seconds since 1970 on its maker's clock."""
-    number = 0
-    for letter in ulid:
-        number = number * 32 + _ALPHABET.index(letter)
-    return (number >> _RANDOM_BITS) / 1000
-
-
-def _time_bits(seconds: float) -> int:
-    return int(seconds * 1000) << _RANDOM_BITS
-
-
-def _text(number: int) -> str:
-    letters = []
-    for _ in range(26):
-        number, digit = divmod(number, 32)
-        letters.append(_ALPHABET[digit])
-    return "".join(reversed(letters))
+def _half_up(milliseconds: int) -> float:
+    """Seconds that turn into `milliseconds` again when they are cut, whatever floats lose."""
+    return (milliseconds + 0.5) / 1000
