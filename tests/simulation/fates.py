@@ -1,0 +1,132 @@
+"""
+What befalls a port call: nothing mostly; a crash, a lost answer, a write that lands long after.
+
+Fates are drawn before the call and shown in the trace. `Storm` draws them at random while it rages;
+`Script` deals them out at chosen calls, for directed schedules.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+
+class Fate(Enum):
+    """What happens to one call."""
+
+    FINE = "it is done and answered"
+    STALL = "the actor stands still for a while, then it is done"
+    CRASH_BEFORE = "the actor dies before it is done"
+    CRASH_AFTER = "it is done, and the actor dies"
+    REFUSED = "it is not done, and the caller is told that it is in doubt"
+    UNANSWERED = "it is done, and the caller is told that it is in doubt"
+    LATE = "the caller is told that it is in doubt; it is done long after"
+
+
+class Fates(Protocol):
+    """Who decides."""
+
+    def draw(self, actor: str, operation: str, key: str) -> Fate:
+        """The fate of this call."""
+        ...
+
+
+class Calm:
+    """Nothing ever goes wrong."""
+
+    def draw(self, actor: str, operation: str, key: str) -> Fate:
+        """Always fine."""
+        return Fate.FINE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """How many of a thousand calls meet which fate."""
+
+    stall: float = 2.0
+    crash: float = 4.0
+    fault: float = 15.0
+
+
+class Storm:
+    """
+    Random faults, until it is over.
+
+    Args:
+        chance: The run's.
+        rates: How hard it blows.
+        spared: Actors that never crash, by the beginning of their names.
+    """
+
+    def __init__(
+        self, chance: random.Random, rates: Rates, *, spared: tuple[str, ...] = ()
+    ) -> None:
+        self._chance = chance
+        self._rates = rates
+        self._spared = spared
+        self.is_over = False
+
+    def draw(self, actor: str, operation: str, key: str) -> Fate:
+        """At random."""
+        if self.is_over:
+            return Fate.FINE
+        drawn = self._chance.random() * 1000.0
+        rates = self._rates
+        if drawn < rates.stall:
+            return Fate.STALL
+        drawn -= rates.stall
+        if drawn < rates.crash:
+            if actor.startswith(self._spared):
+                return Fate.FINE
+            return Fate.CRASH_BEFORE if drawn * 2 < rates.crash else Fate.CRASH_AFTER
+        drawn -= rates.crash
+        if drawn < rates.fault:
+            return (Fate.REFUSED, Fate.UNANSWERED, Fate.LATE)[int(3 * drawn / rates.fault)]
+        return Fate.FINE
+
+
+class Script:
+    """
+    Chosen fates at chosen calls, else fine.
+
+    Args:
+        fates: By (actor, number of its call, from 1 on).
+    """
+
+    def __init__(self, fates: Mapping[tuple[str, int], Fate]) -> None:
+        self._fates = fates
+        self._calls: Counter[str] = Counter()
+
+    def draw(self, actor: str, operation: str, key: str) -> Fate:
+        """As it is written."""
+        self._calls[actor] += 1
+        return self._fates.get((actor, self._calls[actor]), Fate.FINE)
+
+
+class Choice:
+    """
+    One fate for the nth call of one kind, else fine.
+
+    Args:
+        actor: The beginning of the actor's name.
+        operation: Of the call.
+        part: A part of its key.
+    """
+
+    def __init__(self, actor: str, operation: str, part: str, fate: Fate, *, nth: int = 1) -> None:
+        self._wanted = actor, operation, part
+        self._fate = fate
+        self._left = nth
+
+    def draw(self, actor: str, operation: str, key: str) -> Fate:
+        """The chosen one, once."""
+        wanted, operation_wanted, part = self._wanted
+        if actor.startswith(wanted) and operation == operation_wanted and part in key:
+            self._left -= 1
+            if self._left == 0:
+                return self._fate
+        return Fate.FINE

@@ -1,0 +1,395 @@
+"""
+What must hold in every run: the fourteen invariants of the bucket, each a check with a name.
+
+They look at three things: every committed root, at the moment it lands; every start on a machine and
+every deletion that is asked for; and the end. What they are told is the world's own knowledge, never
+an actor's. They are checks of promises, not of the code's ways: none knows how the leader works.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+from bastion.agent.attempt_key import host_of
+from bastion.agent.keeper_port import AttemptStart
+from bastion.errors import NotFoundError
+from bastion.job import JobRecord, Phase
+from bastion.machine import MachinePhase
+from bastion.records import layout
+from bastion.records.codec import decode, plain
+from bastion.records.facts import HostFact
+from bastion.records.register import look
+from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.request import Result
+from bastion.records.root import Event, Root, decode_root
+from bastion.store.memory import MemoryStore
+from quota.amounts import Amounts
+from tests.simulation.machines import SimMachine, SimProvider
+from tests.simulation.processes import Wish
+
+SUBMITTED = "1: every acknowledged request is in inbox, root or results"
+ONCE = "2: a host of an attempt executes at most once"
+ALONE = "3: attempts of a job never overlap, jobs never share a device"
+CAPACITY = "4: no plan raises usage above capacity"
+CHAIN = "5: seq, write ids, epoch and time are one chain"
+APPLIED = "6: each request is applied once"
+CANCELLED = "7: nothing starts after a committed cancel"
+WANTED = "8: no machine is deleted that committed state wants"
+HISTORY = "9: committed events are never rewritten, without gap or repeat"
+TABLE = "10: phases move only as the table says"
+ENDS = "11: everything ends, the inbox is empty, no machine is left"
+ACCOUNTS = "12: accounted usage covers what really runs"
+BARRIER = "13: no process of a gang runs before all its hosts are ready"
+LOGS = "14: every log byte named in `end` is in the bucket when the result is"
+
+NAMES = (
+    SUBMITTED,
+    ONCE,
+    ALONE,
+    CAPACITY,
+    CHAIN,
+    APPLIED,
+    CANCELLED,
+    WANTED,
+    HISTORY,
+    TABLE,
+    ENDS,
+    ACCOUNTS,
+    BARRIER,
+    LOGS,
+)
+
+_NEXT: dict[Phase, frozenset[Phase]] = {
+    Phase.QUEUED: frozenset({Phase.STARTING, Phase.DONE}),
+    Phase.STARTING: frozenset({Phase.RUNNING, Phase.STOPPING, Phase.DRAINING}),
+    Phase.RUNNING: frozenset({Phase.STOPPING, Phase.DRAINING}),
+    Phase.STOPPING: frozenset({Phase.DRAINING}),
+    Phase.DRAINING: frozenset({Phase.QUEUED, Phase.DONE}),
+    Phase.DONE: frozenset(),
+}
+"""The drawing in `bastion.lifecycle.step`, written down a second time."""
+
+
+def reachable(phase: Phase) -> frozenset[Phase]:
+    """The phases that one commit may bring a job from `phase` to, itself included."""
+    found = {phase}
+    while more := {after for each in found for after in _NEXT[each]} - found:
+        found |= more
+    return frozenset(found)
+
+
+_REACHABLE = {phase: reachable(phase) for phase in Phase}
+
+
+class Invariants:
+    """
+    All checks of one run.
+
+    Args:
+        store: The bucket, looked at behind everybody's back.
+        provider: The machines as they really are.
+        capacity: What all machines have together.
+        fail: Takes the name of a broken invariant and what was seen.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        provider: SimProvider,
+        wishes: list[Wish],
+        *,
+        capacity: Amounts,
+        fail: Callable[[str, str], None],
+    ) -> None:
+        self._store = store
+        self._provider = provider
+        self._wishes = wishes
+        self._capacity = capacity
+        self._fail = fail
+        self.root: Root | None = None
+        self.commits = 0
+        self._started: dict[str, SimMachine] = {}
+        self._devices: dict[str, tuple[str, ...]] = {}
+        self._events: list[Event] = []
+        self._ever: dict[str, JobRecord] = {}
+
+    # What is told to it.
+
+    def wrote(self, operation: str, key: str, data: bytes) -> None:
+        """A write landed in the bucket."""
+        if key == layout.ROOT:
+            self._committed(decode_root(data))
+        elif operation == "create" and key.startswith(layout.EVENTS):
+            self._sealed(key, data)
+        elif operation == "create" and key.startswith(layout.RESULTS):
+            self._resulted(decode(Result, data, key=key))
+
+    def started(self, machine: SimMachine, attempt: AttemptStart) -> None:
+        """A keeper started an attempt's host."""
+        of = host_of(attempt.key)
+        assert of is not None
+        if attempt.key in self._started:
+            self._fail(ONCE, f"{attempt.key} on {machine.name} was started before")
+        self._started[attempt.key] = machine
+        seen = (process.env["CUDA_VISIBLE_DEVICES"] for process in attempt.processes)
+        self._devices[attempt.key] = tuple(i for each in seen for i in each.split(",") if i)
+        self._check_alone(machine, attempt.key, of)
+        self._check_ready(attempt.key, of)
+        self._check_accounts()
+
+    def deletes(self, name: str) -> None:
+        """Somebody asked the provider to delete a machine."""
+        assert self.root is not None
+        machine = self.root.machines.get(name)
+        if machine is not None and machine.phase is not MachinePhase.DELETING:
+            self._fail(WANTED, f"{name} is {machine.phase}")
+        in_use = {name for _, name in _places(self.root.jobs.values())}
+        if name in in_use and machine is not None:
+            self._fail(WANTED, f"{name} is named by an attempt that has not drained")
+
+    def at_end(self) -> None:
+        """The run is over, without faults at its end."""
+        root = self.root
+        if root is None:
+            self._fail(ENDS, "there was never a root")
+            return
+        for wish in self._wishes:
+            if wish.asked is not None and wish.answer is None:
+                self._fail(ENDS, f"{wish.name} has no answer")
+        events = [*self._stored_events(), *(e for s in root.sealed for e in s.events), *root.events]
+        if [event.n for event in _unique(events)] != list(range(root.next_event)):
+            self._fail(HISTORY, f"the log has gaps: {[event.n for event in events]}")
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is left to do: the state that (11) promises."""
+        root = self.root
+        return (
+            root is not None
+            and not root.jobs
+            and not root.answers
+            and not root.machines
+            and not self._provider.standing
+            and not self._store.list(layout.INBOX)
+        )
+
+    # Every commit.
+
+    def _committed(self, root: Root) -> None:
+        self.commits += 1
+        before, self.root = self.root, root
+        if before is not None:
+            self._check_chain(before, root)
+        self._check_events(root)
+        self._check_requests(root)
+        for job in root.jobs.values():
+            self._check_job(before.jobs.get(job.id) if before is not None else None, job)
+        if before is not None:
+            for job_id in before.jobs:
+                if job_id not in root.jobs and not self._exists(
+                    layout.result(before.jobs[job_id].project, job_id)
+                ):
+                    self._fail(APPLIED, f"{job_id} left root without a result")
+        self._check_capacity(root)
+        self._check_accounts()
+
+    def _check_chain(self, before: Root, root: Root) -> None:
+        if root.seq != before.seq + 1 or root.prev_write_id != before.write_id:
+            self._fail(CHAIN, f"seq {before.seq} -> {root.seq}, over {root.prev_write_id}")
+        if root.epoch < before.epoch or root.now < before.now:
+            self._fail(
+                CHAIN, f"epoch {before.epoch} -> {root.epoch}, now {before.now} -> {root.now}"
+            )
+
+    def _check_events(self, root: Root) -> None:
+        held = [*(event for segment in root.sealed for event in segment.events), *root.events]
+        for one, other in pairwise(held):
+            if other.n != one.n + 1:
+                self._fail(HISTORY, f"event {one.n} is followed by {other.n}")
+        for event in held:
+            if event.n < len(self._events):
+                if self._events[event.n] != event:
+                    self._fail(HISTORY, f"event {event.n} was {self._events[event.n]}: {event}")
+            elif event.n == len(self._events):
+                self._events.append(event)
+            else:
+                self._fail(HISTORY, f"events {len(self._events)} to {event.n} are missing")
+        if root.next_event != len(self._events):
+            self._fail(HISTORY, f"next is {root.next_event}, seen are {len(self._events)}")
+
+    def _check_requests(self, root: Root) -> None:
+        in_root = {job.ulid for job in root.jobs.values()}
+        for wish in self._wishes:
+            asked = wish.asked
+            if asked is None or not wish.is_acknowledged or asked.ulid in in_root:
+                continue
+            answer = f"{asked.project}/{asked.user}/{asked.ulid}"
+            if answer in root.answers or self._exists(asked.answer_key):
+                continue
+            if not self._exists(asked.key):
+                self._fail(SUBMITTED, f"{wish.name} ({asked.key}) is nowhere")
+
+    def _check_job(self, before: JobRecord | None, job: JobRecord) -> None:
+        known = self._ever.get(job.id)
+        if known is None and (job.attempts or self._exists(layout.result(job.project, job.id))):
+            if job.attempts > 1 or job.phase is Phase.DONE:
+                self._fail(TABLE, f"{job.id} appears as {job.phase} with {job.attempts} attempts")
+        if known is not None and before is None:
+            self._fail(APPLIED, f"{job.id} is in root for a second time")
+        if before is None:
+            before = job if known is None else known
+        self._ever[job.id] = job
+        if job.phase not in _REACHABLE[before.phase]:
+            self._fail(TABLE, f"{job.id}: {before.phase} -> {job.phase}")
+        if job.attempts not in (before.attempts, before.attempts + 1):
+            self._fail(TABLE, f"{job.id}: attempts {before.attempts} -> {job.attempts}")
+        if job.attempts > before.attempts:
+            if before.cancelled_by:
+                self._fail(CANCELLED, f"{job.id} was cancelled by {before.cancelled_by}")
+            if job.phase is not Phase.STARTING:
+                self._fail(TABLE, f"{job.id}: a new attempt is {job.phase}")
+
+    def _check_capacity(self, root: Root) -> None:
+        used: dict[tuple[str, str, int], str] = {}
+        total = Amounts({})
+        for job in root.jobs.values():
+            if job.attempt is None or not job.is_admitted:
+                continue
+            total += job.usage
+            for _, _, place, state in job.attempt.each_host():
+                if state.end is not None:
+                    continue
+                for kind, indices in place.devices.items():
+                    for index in indices:
+                        other = used.setdefault((place.machine, kind, index), job.id)
+                        if other != job.id:
+                            self._fail(ALONE, f"{place.machine} {kind} {index}: {other}, {job.id}")
+                        if index >= 8:
+                            self._fail(CAPACITY, f"{job.id}: {place.machine} has no {kind} {index}")
+        if not total <= self._capacity:
+            self._fail(CAPACITY, f"{total} of {self._capacity}")
+
+    # What really runs.
+
+    def _living(self) -> Iterator[tuple[str, SimMachine]]:
+        for machine in self._provider.machines.values():
+            for key in machine.living():
+                yield key, machine
+
+    def _check_alone(self, machine: SimMachine, key: str, of: HostFact) -> None:
+        devices = self._devices[key]
+        for other, place in self._living():
+            if other == key:
+                continue
+            there = host_of(other)
+            assert there is not None
+            if there.job == of.job and there.nonce != of.nonce:
+                self._fail(ALONE, f"{key} starts while {other} lives on {place.name}")
+            shared = [i for i in self._devices[other] if i in devices] if place is machine else []
+            if shared:
+                self._fail(ALONE, f"{key} starts on {shared} of {machine.name}, where {other} lives")
+
+    def _check_accounts(self) -> None:
+        root = self.root
+        assert root is not None
+        for key, machine in self._living():
+            of = host_of(key)
+            assert of is not None
+            job = root.jobs.get(of.job)
+            attempt = job.attempt if job is not None else None
+            if (
+                job is None
+                or attempt is None
+                or not job.is_admitted
+                or attempt.nonce != of.nonce
+                or attempt.hosts[of.replica][of.host].end is not None
+            ):
+                self._fail(
+                    ACCOUNTS, f"{key} lives on {machine.name}, its devices are free on the books"
+                )
+
+    def _check_ready(self, key: str, of: HostFact) -> None:
+        root = self.root
+        assert root is not None
+        job = root.jobs.get(of.job)
+        attempt = job.attempt if job is not None else None
+        if job is None or attempt is None or attempt.nonce != of.nonce:
+            return
+        hosts = list(attempt.each_host())
+        if len(hosts) == 1:
+            return
+        go = look(self._store, layout.go(of.project, of.job, of.attempt, of.nonce), GoRegister)
+        if go is None or not go.addresses:
+            self._fail(BARRIER, f"{key} starts without go")
+        for r, h, _, _ in hosts:
+            claim = layout.claim(of.project, of.job, of.attempt, of.nonce, replica=r, host=h)
+            found = look(self._store, claim, ClaimRegister)
+            if found is None or found.claim is None:
+                self._fail(BARRIER, f"{key} starts, but {claim} is not claimed")
+
+    # What is kept.
+
+    def _sealed(self, key: str, data: bytes) -> None:
+        for line in data.decode().splitlines():
+            stored = json.loads(line)
+            number = stored["n"]
+            if number >= len(self._events) or plain(self._events[number]) != stored:
+                self._fail(HISTORY, f"{key} holds {line}")
+
+    def _stored_events(self) -> list[Event]:
+        found = []
+        for entry in self._store.list(layout.EVENTS, limit=10_000):
+            stored = self._store.read(entry.key)
+            assert stored is not None
+            for line in stored.data.splitlines():
+                found.append(self._events[json.loads(line)["n"]])
+        return found
+
+    def _resulted(self, result: Result) -> None:
+        """Every log byte is there, unless the machine that had it is gone."""
+        for key, machine in self._started.items():
+            of = host_of(key)
+            assert of is not None
+            if of.job != result.id or machine.is_dead:
+                continue
+            place = layout.end(
+                of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host
+            )
+            end = look(self._store, place, EndRegister)
+            if end is None:
+                self._fail(LOGS, f"{result.id} has a result, but {place} is not written")
+                return
+            for process, size in enumerate(end.end.sizes):
+                stored = self._log_bytes(of, process)
+                if stored != size:
+                    self._fail(LOGS, f"{key} p{process}: {stored} of {size} bytes are stored")
+
+    def _log_bytes(self, of: HostFact, process: int) -> int:
+        prefix = layout.log(
+            of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=process
+        )
+        at = 0
+        for entry in self._store.list(prefix):
+            if int(entry.key.removeprefix(prefix).removesuffix(".log")) == at:
+                at += entry.size
+        return at
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._store.read(key)
+        except NotFoundError:
+            return False
+        return True
+
+
+def _places(jobs: Iterable[JobRecord]) -> Iterator[tuple[str, str]]:
+    for job in jobs:
+        if job.attempt is not None:
+            for _, _, place, state in job.attempt.each_host():
+                if not state.drained:
+                    yield job.id, place.machine
+
+
+def _unique(events: list[Event]) -> list[Event]:
+    return list({event.n: event for event in events}.values())

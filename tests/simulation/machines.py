@@ -1,0 +1,327 @@
+"""
+Simulated machines: what a machine keeps, the keeper on it, and where machines come from.
+
+A machine that dies takes agent, keeper and home with it. An agent that dies takes nothing. A keeper
+that dies leaves its processes as strays, or not; the next life makes an end of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from bastion.agent.home import Folders, Marks
+from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Reaction, Script
+from bastion.agent.keeper_port import (
+    AttemptStart,
+    AttemptState,
+    KeeperEvent,
+    KeeperGoneError,
+    ProcessStart,
+)
+from bastion.errors import NoCapacityError, ProviderUnavailableError
+from bastion.machine import Machine, Pool
+from bastion.provider.port import Listed
+from tests.simulation.baton import Baton, SimClock
+from tests.simulation.fates import Fate, Fates
+from tests.simulation.port import Port
+
+_T = TypeVar("_T")
+
+BOOT_S = (2.0, 20.0)
+DELETE_S = (0.5, 15.0)
+STOCKOUT = 0.05
+"""Share of creates that meet a provider without machines."""
+HICCUP = 0.03
+"""Share of listings that leave a machine out; never two in a row."""
+
+
+class SimHome:
+    """The folders of an agent, without files: two numbers that it must remember."""
+
+    cache = Path("/nowhere")
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._numbers: dict[str, tuple[int, int]] = {}
+
+    def number(self, name: str, life: int) -> int:
+        """See `Home`."""
+        of_life, number = self._numbers.get(name, (0, 0))
+        return number if of_life == life else 0
+
+    def put_number(self, name: str, life: int, number: int) -> None:
+        """See `Home`."""
+
+        def work() -> None:
+            self._numbers[name] = life, number
+
+        self._port.call("home", name, work)
+
+    def folders(self, key: str) -> Folders:
+        """See `Home`."""
+        return Folders(code="/code", output="/nowhere", marks="/marks", notice_file="/notice.json")
+
+    def marks(self, key: str) -> Marks:
+        """See `Home`."""
+        return Marks()
+
+    def has_output(self, key: str) -> bool:
+        """See `Home`."""
+        return False
+
+    def leave(self, key: str) -> None:
+        """See `Home`."""
+
+    def clean(self, *, before: float, spared: frozenset[str]) -> None:
+        """See `Home`."""
+
+
+def script_of(process: ProcessStart) -> Script:
+    """
+    What a simulated process does: `sim <seconds> [<code>...]`, the nth code in its nth attempt.
+
+    The last code is for all later attempts. `deaf` in place of `sim` ignores notices; a code `none`
+    is a program that does not exist.
+    """
+    kind, seconds, *codes = process.argv
+    attempt = int(process.env["BASTION_ATTEMPT"])
+    code = codes[min(attempt, len(codes)) - 1] if codes else "0"
+    runs_s = float(seconds)
+    return Script(
+        output=((0.0, b"begun\n"), (runs_s / 2, b"half\n" * 3), (runs_s, b"done\n")),
+        runs_s=runs_s,
+        code=0 if code == "none" else int(code),
+        setup_failure="no such program" if code == "none" else "",
+        on_notice=None if kind == "deaf" else Reaction(after_s=1.0, code=0, signal=None),
+    )
+
+
+class SimKeeper:
+    """A fake keeper, every call of which is a step."""
+
+    def __init__(
+        self, machine: SimMachine, keeper: FakeKeeper, port: Port, fates: Fates
+    ) -> None:
+        self.life = keeper.life
+        self._machine = machine
+        self._keeper = keeper
+        self._port = port
+        self._fates = fates
+
+    def start(self, attempt: AttemptStart) -> None:
+        """See `Keeper.start`."""
+
+        def work() -> None:
+            self._keeper.start(attempt)
+            self._machine.started(attempt)
+
+        self._call("keeper start", attempt.key, work)
+
+    def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
+        """See `Keeper.stop`."""
+
+        def work() -> None:
+            self._keeper.stop(key, reason=reason, by=by, grace_s=grace_s)
+
+        self._call("keeper stop", f"{key} ({reason})", work)
+
+    def permit(self, *, valid_for_s: float, sent_at: float) -> None:
+        """See `Keeper.permit`."""
+        self._keeper.permit(valid_for_s=valid_for_s, sent_at=sent_at)
+
+    def attempts(self) -> tuple[AttemptState, ...]:
+        """See `Keeper.attempts`."""
+        return self._call("keeper attempts", "", self._keeper.attempts)
+
+    def forget(self, key: str) -> None:
+        """See `Keeper.forget`."""
+        self._call("keeper forget", key, lambda: self._keeper.forget(key))
+
+    def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
+        """See `Keeper.poll`; the sleep in it hands the baton on."""
+        return self._keeper.poll(timeout_s)
+
+    def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
+        """See `Spool.read`."""
+        return self._keeper.read(key, process, offset=offset, size_bytes=size_bytes)
+
+    def _call(self, operation: str, key: str, work: Callable[[], _T]) -> _T:
+        fate = self._fates.draw(f"keeper@{self._machine.name}", "live", key)
+        if fate in (Fate.CRASH_BEFORE, Fate.CRASH_AFTER):
+            self._machine.note("keeper dies")
+            self._keeper.crash(leaves_strays=fate is Fate.CRASH_BEFORE)
+            self._machine.keeper = None
+        return self._port.call(operation, key, work)
+
+
+class SimMachine:
+    """
+    One machine, from its create until it is gone for ever.
+
+    Args:
+        on_start: Told the machine and what its keeper has just started.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pool: str,
+        *,
+        baton: Baton,
+        fates: Fates,
+        on_start: Callable[[SimMachine, AttemptStart], None],
+    ) -> None:
+        self.name = name
+        self.pool = pool
+        self.state: Literal["creating", "running", "stopped", "deleting", "gone"] = "creating"
+        self.clock = SimClock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
+        self.home = FakeHome()
+        self.folders = SimHome(Port(baton, fates, OSError))
+        self.keeper: SimKeeper | None = None
+        self.is_hidden = False
+        self._baton = baton
+        self._fates = fates
+        self._on_start = on_start
+
+    @property
+    def actor(self) -> str:
+        """The name of its agent among the actors."""
+        return f"agent@{self.name}"
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether nothing of it runs or will."""
+        return self.state == "gone"
+
+    def living(self) -> tuple[str, ...]:
+        """Keys of attempts of which a process lives."""
+        return () if self.is_dead else self.home.living(self.clock.monotonic())
+
+    def connect(self) -> SimKeeper:
+        """The living keeper."""
+        if self.keeper is None:
+            raise KeeperGoneError("no keeper lives here")
+        return self.keeper
+
+    def spawn(self, life: int) -> SimKeeper:
+        """Begin a keeper life; older lives' processes are dead then."""
+        fake = FakeKeeper(self.home, self.clock, script_of, life=life)
+        port = Port(self._baton, self._fates, KeeperGoneError)
+        self.keeper = SimKeeper(self, fake, port, self._fates)
+        return self.keeper
+
+    def started(self, attempt: AttemptStart) -> None:
+        """The keeper has started `attempt`."""
+        self._on_start(self, attempt)
+
+    def note(self, what: str) -> None:
+        """Put what befell this machine into the trace."""
+        self._baton.note(what, self.name)
+
+    def die(self) -> None:
+        """Be gone, with everything on it."""
+        self.note("machine gone")
+        self.state = "gone"
+        self.keeper = None
+        self._baton.kill(self.actor)
+
+
+class SimProvider:
+    """
+    Where simulated machines come from; it outlives every leader.
+
+    Args:
+        capacity: Machines that may stand at a time.
+        boot: Begins the agent of a machine that has booted.
+        on_delete: Told the name of every machine whose deletion is asked for.
+    """
+
+    def __init__(
+        self,
+        baton: Baton,
+        fates: Fates,
+        *,
+        capacity: int,
+        boot: Callable[[SimMachine], None],
+        on_start: Callable[[SimMachine, AttemptStart], None],
+        on_delete: Callable[[str], None],
+    ) -> None:
+        self.machines: dict[str, SimMachine] = {}
+        self.is_calm = False
+        self._baton = baton
+        self._fates = fates
+        self._port = Port(baton, fates, ProviderUnavailableError)
+        self._capacity = capacity
+        self._boot = boot
+        self._on_start = on_start
+        self._on_delete = on_delete
+
+    def list(self) -> tuple[Listed, ...]:
+        """See `Provider`; now and then a machine dies, or is left out once."""
+        return self._port.call("list machines", "", self._list)
+
+    def create(self, machine: Machine, pool: Pool) -> None:
+        """See `Provider`."""
+        self._port.call(
+            "create machine", machine.name, lambda: self._create(machine, pool), writes=True
+        )
+
+    def delete(self, name: str) -> None:
+        """See `Provider`."""
+        self._port.call("delete machine", name, lambda: self._delete(name), writes=True)
+
+    def vouches(self) -> bool:
+        """It does."""
+        return True
+
+    @property
+    def standing(self) -> Mapping[str, SimMachine]:
+        """Machines that are not gone."""
+        return {name: each for name, each in self.machines.items() if not each.is_dead}
+
+    def _list(self) -> tuple[Listed, ...]:
+        shown = []
+        for machine in list(self.machines.values()):
+            fate = self._fates.draw(f"machine@{machine.name}", "live", machine.name)
+            if fate in (Fate.CRASH_BEFORE, Fate.CRASH_AFTER) and not machine.is_dead:
+                machine.die()
+            chance = self._baton.chance.random()
+            machine.is_hidden = not self.is_calm and not machine.is_hidden and chance < HICCUP
+            if not machine.is_hidden:
+                shown.append(Listed(name=machine.name, pool=machine.pool, state=machine.state))
+        return tuple(shown)
+
+    def _create(self, machine: Machine, pool: Pool) -> None:
+        known = self.machines.get(machine.name)
+        if known is not None:
+            if known.state == "stopped":
+                known.state = "running"
+                self._baton.wake(known.actor)
+            return
+        chance = self._baton.chance
+        if len(self.standing) >= self._capacity or (not self.is_calm and chance.random() < STOCKOUT):
+            raise NoCapacityError(f"pool {pool.name} has no machine now")
+        made = SimMachine(
+            machine.name,
+            pool.name,
+            baton=self._baton,
+            fates=self._fates,
+            on_start=self._on_start,
+        )
+        self.machines[machine.name] = made
+        self._baton.later(chance.uniform(*BOOT_S), lambda: self._booted(made))
+
+    def _booted(self, machine: SimMachine) -> None:
+        if machine.state == "creating":
+            machine.state = "running"
+            self._boot(machine)
+
+    def _delete(self, name: str) -> None:
+        self._on_delete(name)
+        machine = self.machines.get(name)
+        if machine is None or machine.state in ("deleting", "gone"):
+            return
+        machine.state = "deleting"
+        self._baton.later(self._baton.chance.uniform(*DELETE_S), machine.die)

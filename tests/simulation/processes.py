@@ -1,0 +1,258 @@
+"""The processes of the simulated world: what a bastion, an agent and a user start with and do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bastion.agent.agent import Agent
+from bastion.agent.keeper_port import KeeperError
+from bastion.agent.life import begin_life
+from bastion.agent.settings import AgentSettings, Tempo
+from bastion.client.inbox import Asked, Inbox
+from bastion.client.ulid import Ulids
+from bastion.errors import BastionError, FencedError, LeaseHeldError, StoreError
+from bastion.lane import InlineLane
+from bastion.logs.pace import CLOUD as CLOUD_LOGS
+from bastion.machine import Pool
+from bastion.records.request import Answer, Body
+from bastion.records.root import RootWriter
+from bastion.service.files import AdminFiles
+from bastion.service.fleet import Fleet, Post
+from bastion.service.journal import Journal
+from bastion.service.lead import Candidate, Election
+from bastion.service.leader import Leader
+from bastion.service.publish import Publisher
+from bastion.service.settings import Pace
+from bastion.store.port import ObjectStore
+from quota.amounts import Amounts
+from tests.simulation.baton import Baton, Crash, SimClock
+from tests.simulation.machines import SimMachine, SimProvider
+from tests.simulation.store import SimStore
+
+PACE = Pace(
+    busy_poll_s=2.0,
+    idle_poll_s=5.0,
+    commit_s=1.1,
+    ttl_s=30.0,
+    files_s=60.0,
+    listing_s=10.0,
+    sweep_s=10.0,
+    view_s=60.0,
+)
+"""A cloud's, with listings as often as sweeps so that machines come and go in a short run."""
+TEMPO = Tempo(busy_s=1.5, idle_s=4.0, retry_s=10.0, logs=CLOUD_LOGS)
+RESTART_S = (0.5, 20.0)
+"""How long a process lies dead before its supervisor starts it again."""
+RETRY_S = 5.0
+BUSY_FOR_S = 10.0
+"""How long after something moved a bastion turns faster."""
+ANSWER_S = 100_000.0
+"""A user waits for his answer as long as it takes."""
+
+
+class Bastion:
+    """
+    One bastion as its supervisor sees it: started again whenever it dies or is fenced.
+
+    Args:
+        has_lease: Without it, it takes root over whenever it is started.
+        standby: Started again at once after it lost the lead.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        baton: Baton,
+        store: ObjectStore,
+        provider: SimProvider,
+        has_lease: bool = True,
+        writer: Callable[[ObjectStore, SimClock], RootWriter] = RootWriter,
+        leader: type[Leader] = Leader,
+    ) -> None:
+        self.name = name
+        self._baton = baton
+        self._store = store
+        self._provider = provider
+        self._has_lease = has_lease
+        self._writer = writer
+        self._leader = leader
+        self._clock = SimClock(baton, skew_s=baton.chance.uniform(-30.0, 30.0))
+        self._starts = 0
+        self.problems: list[str] = []
+
+    def run(self) -> None:
+        """Serve for ever, dying now and then."""
+        while True:
+            try:
+                self._serve()
+            except Crash:
+                self._baton.note("dies", self.name)
+            except FencedError as error:
+                self._baton.note("is fenced", str(error))
+            self._baton.sleep(self._baton.chance.uniform(*RESTART_S))
+
+    def _serve(self) -> None:
+        self._starts += 1
+        store, clock = self._store, self._clock
+        writer = self._writer(store, clock)
+        journal = Journal(self.name, clock, out=None)
+        election = Election(
+            writer,
+            clock,
+            Candidate(
+                holder=self.name,
+                host=f"host-of-{self.name}",
+                boot="1",
+                pid=self._starts,
+                pid_started=self._baton.now,
+                ttl_s=PACE.ttl_s if self._has_lease else 0.0,
+            ),
+            is_alive=lambda pid, started: pid == self._starts,
+            store_now=lambda: SimClock.EPOCH + self._baton.now,
+            nonce=self._nonce,
+        )
+        while True:
+            try:
+                held = election.try_once()
+                break
+            except (LeaseHeldError, StoreError):
+                clock.sleep(RETRY_S)
+        leader = self._leader(
+            held,
+            store=store,
+            writer=writer,
+            clock=clock,
+            fleet=Fleet(clock, journal, self._post, listing_s=PACE.listing_s),
+            files=AdminFiles(store, store, clock, every_s=PACE.files_s),
+            publisher=Publisher(store, clock, every_s=PACE.view_s),
+            lane=InlineLane(),
+            pace=PACE,
+            nonce=self._nonce,
+            journal=journal,
+        )
+        self._lead(leader, journal)
+
+    def _lead(self, leader: Leader, journal: Journal) -> None:
+        moved_at = self._clock.monotonic()
+        while True:
+            try:
+                moved = leader.turn()
+            except StoreError as error:
+                journal.problem("store", error)
+                moved = False
+            now = self._clock.monotonic()
+            moved_at = now if moved else moved_at
+            self.problems += [p for p in journal.problems if "internal error" in p]
+            if self.problems:
+                self._baton.fail("no bug is met", self.problems[0])
+            self._clock.sleep(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
+
+    def _post(self, pool: Pool) -> Post:
+        return Post(pool=pool, provider=self._provider, lane=InlineLane())
+
+    def _nonce(self) -> str:
+        return f"{self._baton.chance.getrandbits(64):016x}"
+
+
+def run_agent(machine: SimMachine, *, baton: Baton, store: SimStore, resources: Amounts) -> None:
+    """Be the agent of `machine` as long as that stands, dying now and then."""
+
+    def nonce() -> str:
+        return f"{baton.chance.getrandbits(64):016x}"
+
+    settings = AgentSettings(
+        machine=machine.name,
+        pool=machine.pool,
+        resources=resources,
+        address=f"address-of-{machine.name}",
+        hostname=machine.name,
+        tempo=TEMPO,
+    )
+    while not machine.is_dead:
+        try:
+            keeper = begin_life(
+                store,
+                machine.name,
+                boot_id="1",
+                nonce=nonce,
+                connect=machine.connect,
+                spawn=machine.spawn,
+            )
+            Agent(
+                store,
+                keeper,
+                machine.clock,
+                settings,
+                InlineLane(),
+                nonce,
+                home=machine.folders,
+                ports=lambda: 4711,
+                say=lambda line: baton.note("says", line),
+            ).run()
+        except (StoreError, KeeperError):
+            baton.sleep(baton.chance.uniform(0.1, 5.0))
+        except (Crash, OSError):
+            if machine.is_dead:
+                return
+            machine.note("agent dies")
+            _lie_dead(machine, baton)
+
+
+def _lie_dead(machine: SimMachine, baton: Baton) -> None:
+    """Until a supervisor on the machine starts the agent again, or the provider is asked to."""
+    if baton.chance.random() < 0.5 or machine.state != "running":
+        baton.sleep(baton.chance.uniform(*RESTART_S))
+        return
+    machine.state = "stopped"
+    while machine.state == "stopped":
+        baton.sleep(1e9)
+
+
+@dataclass(kw_only=True)
+class Wish:
+    """What a user will ask, and what came of it."""
+
+    at_s: float
+    user: str
+    project: str
+    verb: str
+    body: Callable[[dict[str, Answer]], Body | None]
+    """Made from the answers that this user has; None: not yet."""
+    name: str = ""
+    asked: Asked | None = None
+    is_acknowledged: bool = False
+    answer: Answer | None = field(default=None)
+
+
+def run_user(wishes: list[Wish], *, baton: Baton, store: ObjectStore) -> None:
+    """Be a user who asks for `wishes`, one after the other, and waits for every answer."""
+    clock = SimClock(baton, skew_s=baton.chance.uniform(-300.0, 300.0))
+    inbox = Inbox(store, clock, poll_s=5.0)
+    ulids = Ulids(clock.wall, baton.chance.getrandbits)
+    answers: dict[str, Answer] = {}
+    for wish in wishes:
+        if wish.at_s > baton.now:
+            baton.sleep(wish.at_s - baton.now)
+        body = wish.body(answers)
+        if body is None:
+            continue
+        asked = Asked(project=wish.project, user=wish.user, ulid=ulids.new(), verb=wish.verb)
+        wish.asked = asked
+        while not wish.is_acknowledged:
+            try:
+                inbox.post(asked, body)
+                wish.is_acknowledged = True
+            except StoreError:
+                baton.sleep(RETRY_S)
+        wish.answer = _answer(inbox, asked)
+        answers[wish.name] = wish.answer
+
+
+def _answer(inbox: Inbox, asked: Asked) -> Answer:
+    while True:
+        try:
+            return inbox.wait(asked, timeout_s=ANSWER_S)
+        except BastionError:
+            continue

@@ -1,0 +1,115 @@
+"""
+The scenario: two projects, two machines of eight devices, 20 jobs, and all that can befall them.
+
+`blue` owns ten devices and `red` six. Blue borrows the whole pool, red asks for its share and
+reclaims; a gang of blue's lies over both machines; some jobs fail, one is cancelled while it runs
+and one while it waits, one runs into its time limit, one ignores notices.
+"""
+
+from __future__ import annotations
+
+from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest
+from bastion.spec import Job, Launch, Process, Resources
+from tests.simulation.processes import Wish
+
+QUOTA = """
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = 16
+[project_membership]
+blue = ["ann", "ben"]
+red = ["cat"]
+[project_resources.blue]
+h100 = 0.625
+[project_resources.red]
+h100 = 0.375
+[scheduler]
+min_runtime_s = 20
+grace_s = 5
+max_grace_s = 20
+plan_after_s = 120
+borrow_slice_s = 60
+"""
+
+CONFIG = """
+[pools.gpu]
+provider = "simulated"
+resources = { h100 = 8 }
+max_machines = 2
+idle_timeout = 60
+boot = 10
+"""
+
+JOBS = 20
+"""How many jobs the wishes make."""
+
+
+def wishes() -> list[Wish]:
+    """Everything that users will ask."""
+    return [
+        *[_launch(5.0 * n, "ann", "blue", f"first-{n}", h100=2, runs_s=40 + 10 * n) for n in range(6)],
+        _launch(20.0, "ann", "blue", "crooked", h100=1, runs_s=15, codes="3"),
+        _launch(22.0, "ann", "blue", "again", h100=1, runs_s=10, codes="1 0", retries=1),
+        _launch(24.0, "ann", "blue", "absent", h100=1, runs_s=10, codes="none"),
+        _launch(30.0, "ben", "blue", "borrower", h100=4, runs_s=90),
+        _launch(32.0, "ben", "blue", "borrower-2", h100=2, runs_s=80),
+        _launch(33.0, "ben", "blue", "unwanted", h100=2, runs_s=500),
+        _launch(34.0, "ben", "blue", "unwanted-2", h100=2, runs_s=500),
+        _cancel(40.0, "ben", "blue", "unwanted-2"),
+        _launch(50.0, "ben", "blue", "gang", h100=5, replicas=2, runs_s=30),
+        _cancel(90.0, "ben", "blue", "unwanted"),
+        _launch(35.0, "cat", "red", "own", h100=4, runs_s=40),
+        _launch(36.0, "cat", "red", "own-2", h100=2, runs_s=60, kind="deaf"),
+        _launch(60.0, "cat", "red", "endless", h100=1, runs_s=1e9, max_runtime=30.0),
+        _launch(61.0, "cat", "red", "broken", h100=1, replicas=2, runs_s=25, codes="7"),
+        _launch(62.0, "cat", "red", "light", h100=0, runs_s=5),
+        _launch(63.0, "cat", "red", "last", h100=2, runs_s=20),
+    ]
+
+
+def _launch(
+    at_s: float,
+    user: str,
+    project: str,
+    name: str,
+    *,
+    h100: int,
+    runs_s: float,
+    codes: str = "0",
+    kind: str = "sim",
+    replicas: int = 1,
+    retries: int = 0,
+    max_runtime: float | None = None,
+) -> Wish:
+    resources = Resources(h100=h100) if h100 else Resources()
+    process = Process([kind, str(runs_s), *codes.split()], resources=resources)
+    job = Job(
+        name="main",
+        replicas=replicas,
+        processes=(process,),
+        retries=retries,
+        retry_backoff=5.0,
+        max_runtime=max_runtime,
+    )
+    body = LaunchRequest(launch=Launch(name=name, jobs=(job,), project=project))
+    return Wish(
+        at_s=at_s, user=user, project=project, verb="launch", name=name, body=lambda _: body
+    )
+
+
+def _cancel(at_s: float, user: str, project: str, target: str) -> Wish:
+    def body(answers: dict[str, Answer]) -> Body | None:
+        answer = answers.get(target)
+        if answer is None or not answer.jobs:
+            return None
+        return JobsRequest(targets=answer.jobs)
+
+    return Wish(
+        at_s=at_s,
+        user=user,
+        project=project,
+        verb="cancel",
+        name=f"cancel {target}",
+        body=body,
+    )

@@ -1,0 +1,73 @@
+"""`SimStore`: the bucket as one actor reaches it, and who is told of what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bastion.errors import StoreError
+from bastion.store.memory import MemoryStore
+from bastion.store.port import Entry, Object, Version, Written
+from tests.simulation.baton import Baton
+from tests.simulation.fates import Fates
+from tests.simulation.port import Port
+
+
+class SimStore:
+    """
+    Another store, every call of which is a step of the running actor.
+
+    Args:
+        wrote: Told the operation, key and bytes of every write that landed, when it lands.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        baton: Baton,
+        fates: Fates,
+        wrote: Callable[[str, str, bytes], None],
+    ) -> None:
+        self._store = store
+        self._port = Port(baton, fates, StoreError)
+        self._wrote = wrote
+
+    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+        """See the port."""
+        return self._port.call("read", key, lambda: self._store.read(key, unless=unless))
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+
+        def work() -> Written:
+            written = self._store.create(key, data)
+            self._wrote("create", key, data)
+            return written
+
+        return self._port.call("create", key, work, writes=True)
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """See the port."""
+
+        def work() -> Written:
+            written = self._store.swap(key, data, if_version=if_version)
+            self._wrote("swap", key, data)
+            return written
+
+        return self._port.call("swap", key, work, writes=True)
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+
+        def work() -> None:
+            self._store.delete(key)
+            self._wrote("delete", key, b"")
+
+        self._port.call("delete", key, work, writes=True)
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port."""
+        return self._port.call(
+            "list",
+            prefix,
+            lambda: self._store.list(prefix, start_after=start_after, limit=limit),
+        )

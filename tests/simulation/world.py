@@ -1,0 +1,124 @@
+"""A small world: one bucket, one provider, bastions, users, and the invariants that watch them."""
+
+from __future__ import annotations
+
+from bastion.records import layout
+from bastion.store.memory import MemoryStore
+from quota.amounts import Amounts
+from tests.simulation.baton import Baton, SimClock
+from tests.simulation.fates import Calm, Fates, Storm
+from tests.simulation.invariants import Invariants
+from tests.simulation.machines import SimMachine, SimProvider
+from tests.simulation.processes import Bastion, Wish, run_agent, run_user
+from tests.simulation.store import SimStore
+
+MACHINES = 2
+PER_MACHINE = Amounts({"h100": 8})
+CALM_AT_S = 400.0
+"""Faults are over by then; what is left must end by itself."""
+LIMIT_S = 6000.0
+"""Virtual time within which everything ends, or never will."""
+
+
+class World:
+    """
+    The world of one run.
+
+    Args:
+        seed: Everything left to chance follows from it.
+        quota: The text of the quota file.
+        config: The text of `config/bastion.toml`.
+        wishes: What users ask.
+        fates: What goes wrong; None: nothing.
+        bastions: How many bastions want to lead.
+        has_lease: Without it they take the lead from each other whenever they are started.
+    """
+
+    def __init__(
+        self,
+        baton: Baton,
+        *,
+        quota: str,
+        config: str,
+        wishes: list[Wish],
+        fates: Fates | None = None,
+        bastions: int = 1,
+        has_lease: bool = True,
+    ) -> None:
+        self.baton = baton
+        self.wishes = wishes
+        self.fates = fates or Calm()
+        self.bucket = MemoryStore(lambda: SimClock.EPOCH + baton.now)
+        self.bucket.create(layout.QUOTA, quota.encode())
+        self.bucket.create(layout.CONFIG, config.encode())
+        self.store = SimStore(self.bucket, baton, self.fates, self._wrote)
+        self.provider = SimProvider(
+            baton,
+            self.fates,
+            capacity=MACHINES,
+            boot=self._boot,
+            on_start=self._started,
+            on_delete=self._deletes,
+        )
+        self.provider.is_calm = fates is None
+        self.invariants = Invariants(
+            self.bucket,
+            self.provider,
+            wishes,
+            capacity=MACHINES * PER_MACHINE,
+            fail=baton.fail,
+        )
+        self.bastions = [
+            Bastion(
+                name, baton=baton, store=self.store, provider=self.provider, has_lease=has_lease
+            )
+            for name in ("north", "south", "east")[:bastions]
+        ]
+
+    def run(self) -> None:
+        """
+        Let everything happen until nothing is left to do.
+
+        Raises:
+            SimulationError: An invariant broke.
+        """
+        for bastion in self.bastions:
+            self.baton.spawn(bastion.name, bastion.run)
+        for user in dict.fromkeys(wish.user for wish in self.wishes):
+            mine = [wish for wish in self.wishes if wish.user == user]
+            self.baton.spawn(user, lambda mine=mine: run_user(mine, baton=self.baton, store=self.store))  # type: ignore[misc]
+        self.baton.later(CALM_AT_S, self._calm)
+        self.baton.run(until=self._is_over, limit_s=LIMIT_S)
+
+    def _is_over(self) -> bool:
+        asked = all(wish.at_s < self.baton.now for wish in self.wishes)
+        over = asked and self._has_answers() and self.invariants.is_quiet()
+        if over:
+            self.invariants.at_end()
+        return over
+
+    def _has_answers(self) -> bool:
+        return all(wish.answer is not None or wish.asked is None for wish in self.wishes)
+
+    def _calm(self) -> None:
+        self.baton.note("calm", "")
+        self.provider.is_calm = True
+        if isinstance(self.fates, Storm):
+            self.fates.is_over = True
+
+    def _wrote(self, operation: str, key: str, data: bytes) -> None:
+        self.invariants.wrote(operation, key, data)
+
+    def _started(self, machine: SimMachine, attempt: object) -> None:
+        self.invariants.started(machine, attempt)  # type: ignore[arg-type]
+
+    def _deletes(self, name: str) -> None:
+        self.invariants.deletes(name)
+
+    def _boot(self, machine: SimMachine) -> None:
+        self.baton.spawn(
+            machine.actor,
+            lambda: run_agent(
+                machine, baton=self.baton, store=self.store, resources=PER_MACHINE
+            ),
+        )
