@@ -17,7 +17,10 @@ from pathlib import Path
 from bundler.errors import BundleError, UnreachableError
 from bundler.url import redacted
 
-_KEPT = ("HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "https_proxy", "no_proxy")
+_KEPT = (
+    "HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "USER", "SSL_CERT_FILE",
+    "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY",
+)  # fmt: skip
 _SETTINGS = ("protocol.ext.allow=never", "core.fsmonitor=false", "core.hooksPath=/dev/null")
 """Nothing that a repository or a url says may start a program."""
 

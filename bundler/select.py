@@ -137,7 +137,7 @@ class _Walk:
             with os.scandir(self.root / path) as entries:
                 inside = list(entries)
         except PermissionError:
-            self.unreadable.append(path)
+            self.unreadable.append(path or ".")
             return
         except (FileNotFoundError, NotADirectoryError):  # Gone since its name was read.
             return
@@ -288,4 +288,5 @@ def _is_utf8(name: str) -> bool:
 
 def _some(names: Sequence[str], *, most: int = 20) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    shown = (name if name.isprintable() else repr(name) for name in names[:most])
+    return ", ".join(shown) + more
