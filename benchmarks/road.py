@@ -1,0 +1,274 @@
+"""
+The whole road on this machine: `python -m benchmarks.road`.
+
+A real bastion, two real machines and real processes on a folder: from a submit to its first line,
+short jobs a second, cancels, listings, recovery, and what all of it costs while nothing happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from bastion import Client, Job, Launch, Process, Resources
+from bastion.records import layout, ulid
+from bastion.records.codec import encode
+from bastion.records.request import LaunchRequest
+from bastion.store import ObjectStore, open_store
+from benchmarks.table import show
+
+QUOTA = """
+[toml-schema]
+version = "1"
+[total_resources]
+gpu = 16
+cpu = 128
+[project_membership]
+road = ["bench"]
+[project_resources.road]
+gpu = 1.0
+cpu = 1.0
+[scheduler]
+max_queued_per_user = 30000
+grace_s = 5
+"""
+CONFIG = """
+[pools.local]
+provider = "local"
+count = 2
+resources = { gpu = 8, cpu = 64 }
+"""
+SAMPLES = 31
+SHORT_JOBS = 1500
+SHORT_JOBS_BEHIND_MANY = 500
+MANY = 10_000
+IDLE_S = 10.0
+
+Row = dict[str, object]
+
+
+class Road:
+    """A root, and the bastion that serves it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = f"file://{folder}/root"
+        self.store: ObjectStore = open_store(self.root)
+        self.store.create(layout.QUOTA, QUOTA.encode())
+        self.store.create(layout.CONFIG, CONFIG.encode())
+        self.client = Client(self.root, user="bench", project="road")
+        self._serve: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> psutil.Process:
+        """Start a bastion; its process."""
+        log = (self.folder / "serve.log").open("ab")
+        argv = [sys.executable, "-m", "launch", "serve", f"--root={self.root}",
+                f"--machines_dir={self.folder}/machines"]  # fmt: skip
+        self._serve = subprocess.Popen(argv, stdout=log, stderr=log)
+        return psutil.Process(self._serve.pid)
+
+    def stop(self) -> None:
+        """Stop it in order."""
+        if self._serve is not None:
+            self._serve.terminate()
+            self._serve.wait(timeout=30)
+
+    def kill(self) -> None:
+        """Stop it with kill -9."""
+        if self._serve is not None:
+            self._serve.kill()
+            self._serve.wait()
+
+    def submit(self, argv: list[str], number: int = 1, **asked: int) -> list[str]:
+        """Put `number` launches of one job each into the inbox; the ULIDs."""
+        names = []
+        for _ in range(number):
+            job = Job(processes=[Process(argv, resources=Resources(**asked))])  # type: ignore[arg-type]
+            body = encode(LaunchRequest(launch=Launch(name="bench", jobs=(job,))))
+            name = ulid.make(time.time(), os.urandom(10))
+            self.store.create(layout.request("road", "bench", name, "launch"), body)
+            names.append(name)
+        return names
+
+    def results(self) -> int:
+        """How many jobs have a final record."""
+        folder = self.folder / "root" / layout.results_of("road")
+        return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+
+    def processes(self) -> list[psutil.Process]:
+        """Agents and keepers."""
+        found = []
+        for process in psutil.process_iter(["cmdline"]):
+            line = " ".join(process.info["cmdline"] or [])
+            if str(self.folder) in line and "launch serve" not in line:
+                found.append(process)
+        return found
+
+
+@contextlib.contextmanager
+def road() -> Iterator[Road]:
+    """A road in a temporary folder; everything it started is stopped."""
+    folder = Path(tempfile.mkdtemp(prefix="bastion-road-"))
+    made = Road(folder)
+    try:
+        made.start()
+        _until(
+            lambda: (
+                len(made.client.pool().machines) == 2
+                and all(machine.phase == "ready" for machine in made.client.pool().machines)
+            )
+        )
+        yield made
+    finally:
+        made.stop()
+        for process in made.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _until(done: Callable[[], object], timeout_s: float = 300.0) -> float:
+    began = time.perf_counter()
+    while True:
+        with contextlib.suppress(Exception):
+            if done():
+                return time.perf_counter() - began
+        if time.perf_counter() - began > timeout_s:
+            raise TimeoutError("the bastion did not get there; see serve.log")
+        time.sleep(0.005)
+
+
+def first_lines(made: Road) -> list[float]:
+    """Seconds from before the submit to the first log byte that a follower sees."""
+    took = []
+    for _ in range(SAMPLES):
+        began = time.perf_counter()
+        job = Job(processes=[Process(["echo", "hello"], resources=Resources(cpu=1))])
+        handle = made.client.launch(Launch(name="line", jobs=(job,)))
+        for _chunk in handle.logs(follow=True):
+            break
+        took.append(time.perf_counter() - began)
+        time.sleep(0.3)
+    return took
+
+
+def short_jobs(made: Road, number: int) -> float:
+    """Short jobs a second through the whole road."""
+    before = made.results()
+    began = time.perf_counter()
+    made.submit(["true"], number, cpu=1)
+    _until(lambda: made.results() >= before + number)
+    return number / (time.perf_counter() - began)
+
+
+def cancels(made: Road) -> list[float]:
+    """Seconds from before the cancel until the process is gone."""
+    took = []
+    for _ in range(SAMPLES):
+        job = Job(processes=[Process(["sleep", "1000"], resources=Resources(cpu=1))])
+        handle = made.client.launch(Launch(name="cancel", jobs=(job,)))
+        sleeper: list[psutil.Process] = []
+
+        def is_up(sleeper: list[psutil.Process] = sleeper) -> bool:
+            sleeper[:] = [
+                process
+                for process in psutil.process_iter(["cmdline"])
+                if process.info["cmdline"] == ["sleep", "1000"]
+            ]
+            return bool(sleeper)
+
+        _until(is_up)
+        began = time.perf_counter()
+        handle.cancel()
+        _until(lambda sleeper=sleeper: not sleeper[0].is_running())
+        took.append(time.perf_counter() - began)
+        time.sleep(0.2)
+    return took
+
+
+def idle(made: Road) -> list[Row]:
+    """What everything costs while nothing happens."""
+    serve = psutil.Process(made._serve.pid) if made._serve else None
+    assert serve is not None
+    others = made.processes()
+    time.sleep(3)
+    watched = [serve, *others]
+    before = [sum(p.cpu_times()[:2]) for p in watched]
+    time.sleep(IDLE_S)
+    used = [sum(p.cpu_times()[:2]) - b for p, b in zip(watched, before)]
+    pair_mb = sum(p.memory_info().rss for p in others) / 2 / 1e6
+    return [
+        _row("idle bastion, % of a core", 100 * used[0] / IDLE_S, "2"),
+        _row("idle bastion, MB", serve.memory_info().rss / 1e6, "120"),
+        _row("agent and keeper of a machine, MB", pair_mb, "60"),
+        _row("idle agent and keeper, % of a core", 100 * sum(used[1:]) / 2 / IDLE_S, ""),
+    ]
+
+
+def commands(made: Road, argv: list[str]) -> float:
+    """Median seconds of a whole `bastion` command."""
+    took = []
+    for _ in range(7):
+        began = time.perf_counter()
+        subprocess.run(
+            [str(Path(sys.executable).with_name("bastion")), *argv, f"--root={made.root}"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        took.append(time.perf_counter() - began)
+    return median(took)
+
+
+def recovery(made: Road) -> float:
+    """Seconds from the start of a bastion after kill -9 until it has made a commit of its own."""
+    made.kill()
+    before = made.store.read(layout.ROOT)
+    assert before is not None
+    began = time.perf_counter()
+    made.start()
+    _until(lambda: made.store.read(layout.ROOT, unless=before.version))
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    rows: list[Row] = []
+    with road() as made:
+        took = first_lines(made)
+        rows.append(_row("submit to first line seen, p50 s", median(took), "0.2"))
+        rows.append(_row("submit to first line seen, max s", max(took), ""))
+        took = cancels(made)
+        rows.append(_row("cancel to process gone, p50 s", median(took), "0.15"))
+        rows.append(_row("short jobs a second", short_jobs(made, SHORT_JOBS), "150 or more"))
+        rows += idle(made)
+        rows.append(_row("bastion --help, s", commands(made, ["--help"]), "0.15"))
+        blocked = made.submit(["sleep", "100000"], 2, gpu=8)
+        made.submit(["true"], MANY, gpu=8)
+        queued = MANY + len(blocked)
+        _until(lambda: sum(made.client.status().counts.values()) >= queued)
+        rows.append(_row("bastion list of 10,000 queued, s", commands(made, ["list"]), "0.5"))
+        speed = short_jobs(made, SHORT_JOBS_BEHIND_MANY)
+        rows.append(_row("short jobs a second, 10,000 queued", speed, "50 or more"))
+        rows += [row | {"what": f"{row['what']}, 10,000 queued"} for row in idle(made)[:2]]
+        rows.append(_row("recovery with 10,000 jobs, s", recovery(made), "1"))
+    show(rows)
+
+
+def _row(what: str, measured: float, wanted: str) -> Row:
+    return {"what": what, "measured": round(measured, 3), "wanted": wanted}
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    main()
