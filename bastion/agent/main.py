@@ -20,11 +20,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bastion.agent.agent import Agent
+from bastion.agent.end import ENDING, LOCK, end_home
 from bastion.agent.home import FolderHome
 from bastion.agent.keeper_client import KeeperClient, spawn_keeper
-from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.keeper_port import KeeperError, KeeperGoneError
 from bastion.agent.life import begin_life
 from bastion.agent.settings import AgentSettings, tempo_of
+from bastion.agent.strays import look
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
 from bastion.lane import ThreadLane
@@ -47,8 +49,10 @@ def main(argv: Sequence[str]) -> int:
     Run an agent until it is told to leave; its exit code.
 
     Args:
-        argv: The arguments after `agent`.
+        argv: The arguments after `agent`; `end --home DIR` ends one and all it holds.
     """
+    if list(argv[:1]) == ["end"]:
+        return _end(argv[1:])
     said = _parser().parse_args(argv)
     home = Path(said.home).absolute()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,6 +116,15 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
+def _end(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bastion agent end", allow_abbrev=False)
+    parser.add_argument("--home", required=True, help="folder of the agent on this machine")
+    parser.add_argument("--patience_s", type=float, default=_KEEPER_S)
+    said = parser.parse_args(argv)
+    end_home(Path(said.home).absolute(), patience_s=said.patience_s)
+    return 0
+
+
 def _serve(store: ObjectStore, settings: AgentSettings, home: Path) -> int:
     clock = SystemClock()
     lane = ThreadLane("agent", workers=_WORKERS)
@@ -156,9 +169,9 @@ def _keeper(
                 connect=lambda: KeeperClient(home),
                 spawn=lambda life: spawn_keeper(home, life=life, permit_s=settings.permit_s),
             )
-        except StoreError as error:
+        except (StoreError, KeeperError) as error:
             if not is_told:
-                say(f"the store is out of reach, trying again: {error}")
+                say(f"no keeper yet, trying again: {error}")
                 is_told = True
             clock.sleep(pause_s)
             pause_s = min(2 * pause_s, settings.tempo.retry_s)
@@ -206,7 +219,7 @@ def _pair(field: str, text: str) -> tuple[str, str]:
 @contextmanager
 def _locked(home: Path) -> Iterator[None]:
     """Hold the home for as long as the process lives."""
-    with (home / "agent.lock").open("a+") as file:
+    with (home / LOCK).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -216,8 +229,11 @@ def _locked(home: Path) -> Iterator[None]:
                 f"home {home}: process {holder} is its agent already",
                 hint="one agent serves a home; end that one first",
             ) from None
+        if (home / ENDING).exists():
+            raise BastionError(f"home {home}: this machine is given back, nothing runs here again")
         file.truncate(0)
-        file.write(f"{os.getpid()}\n")
+        mine = look(os.getpid())
+        file.write(f"{os.getpid()} {mine.start if mine else 0}\n")
         file.flush()
         yield
 

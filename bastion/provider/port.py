@@ -13,6 +13,9 @@ from typing import Literal, Protocol
 from bastion.machine import Machine, Pool
 from bastion.value import value
 
+State = Literal["creating", "running", "stopped", "deleting", "gone"]
+"""Where a machine is; `stopped`: it stands, but its agent does not run."""
+
 
 @value
 class Listed:
@@ -20,8 +23,7 @@ class Listed:
 
     name: str
     pool: str
-    state: Literal["creating", "running", "stopped", "deleting", "gone"]
-    """`stopped`: it stands, but its agent does not run."""
+    state: State
     zone: str = ""
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from bastion.agent.keeper_fake import Reaction, Script
-from bastion.job import Claim, End
-from tests.bastion.agent.rig import MACHINE, OF, Rig, job, start, stop
+from bastion.agent.keeper_fake import Script
+from bastion.job import Claim
+from tests.bastion.agent.rig import MACHINE, Rig, job, start
 
 FOREVER = Script(runs_s=float("inf"))
 

@@ -1,0 +1,117 @@
+"""
+`python -m bastion agent end`: take everything of ours off a machine that is given back.
+
+The agent first, so that nothing new begins; then the keeper, which stops all it holds with grace;
+then whatever is left, by its mark. It is done when nothing of this home lives, and says so in
+`<home>/ended`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from bastion.agent import strays
+from bastion.agent.keeper_client import KeeperClient
+from bastion.agent.keeper_journal import Journal
+from bastion.agent.keeper_port import KeeperGoneError
+
+LOCK = "agent.lock"
+"""In a home: held by the agent that serves it; "<pid> <start>" of that one."""
+
+ENDING = "ending"
+"""In a home: no agent may begin to serve it."""
+
+_AGENT_S = 5.0
+"""From SIGTERM to SIGKILL: an agent has nothing to finish."""
+
+_PAUSE_S = 0.02
+
+_LAST_LIFE = 10**9
+"""Above every number an agent wins: a keeper whose agent was killed while it began ends itself."""
+
+
+def end_home(home: Path, *, patience_s: float) -> None:
+    """
+    End agent, keeper and every process of `home`, and mark it as ended.
+
+    Blocks while a process cannot die. May be killed and begun again at any point.
+
+    Args:
+        home: The agent's home.
+        patience_s: How long the keeper may take to stop what it holds before it is killed too.
+    """
+    (home / ENDING).touch()
+    with (home / LOCK).open("a") as lock:
+        while not _is_ours(lock):
+            _end_agent(home)
+        _end_keepers(home, patience_s)
+        strays.kill_all(f"{os.path.realpath(home)}:")
+        (home / "ended").touch()
+
+
+def _is_ours(lock: IO[str]) -> bool:
+    """
+    Take the lock that an agent holds while it serves.
+
+    One that is only starting has not taken it yet: it will find `ENDING` once it has.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(_PAUSE_S)
+        return False
+    return True
+
+
+def _end_agent(home: Path) -> None:
+    said = _words(home / LOCK)
+    agent = strays.look(int(said[0])) if len(said) == 2 else None
+    if agent is None or agent.start != int(said[1]):
+        return
+    strays.send(agent, signal.SIGTERM)
+    deadline = time.monotonic() + _AGENT_S
+    while time.monotonic() < deadline:
+        now = strays.look(agent.pid)
+        if now is None or now.start != agent.start or now.zombie:
+            return
+        time.sleep(_PAUSE_S)
+    strays.send(agent, signal.SIGKILL)
+
+
+def _end_keepers(home: Path, patience_s: float) -> None:
+    """End the keeper, and keep every later one from beginning to serve."""
+    folder = home / "keeper"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    deadline = time.monotonic() + patience_s
+    with (folder / "lock").open("a") as lock:
+        while not _is_ours(lock):
+            _end_keeper(home, deadline)
+        with suppress(ValueError):  # it says so already
+            Journal(f"{folder}/journal").begin(_LAST_LIFE)
+
+
+def _end_keeper(home: Path, deadline: float) -> None:
+    said = _words(home / "keeper" / "lock")
+    process = strays.look(int(said[1])) if len(said) > 1 else None
+    try:
+        keeper = KeeperClient(home)
+        keeper.terminate()
+        while time.monotonic() < deadline:
+            keeper.poll(0.1)
+    except KeeperGoneError:
+        return
+    if process is not None:
+        strays.send(process, signal.SIGKILL)
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except FileNotFoundError:
+        return []

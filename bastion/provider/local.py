@@ -1,0 +1,211 @@
+"""
+Machines on this very machine: each is a folder with an agent of its own.
+
+    <directory>/<name>/machine      "<pool> <zone>": it exists
+    <directory>/<name>/agent        "<pid> <start>" of the agent that was started last
+    <directory>/<name>/home/        the agent's home
+    <directory>/<name>/deleting     it is being deleted: this never goes back
+    <directory>/<name>/gone         nothing of it runs; the folder stays, so the name is used up
+    <directory>/<name>/lock         held while one of these is changed
+
+The agent is a program of its own, in a session of its own: it outlives whoever made it. Deleting is
+done by that program too (`bastion agent end`), which knows what an agent leaves behind; `delete`
+begins it and `list` sees that it goes on, even if it was killed.
+
+The folder of a machine that is gone keeps what its jobs left until it is a week old.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bastion.clock import Clock
+from bastion.errors import ProviderUnavailableError
+from bastion.machine import Machine, Pool
+from bastion.provider.port import Listed, State
+
+COMMAND = (sys.executable, "-m", "bastion", "agent")
+"""What starts an agent; the arguments are those of `bastion.agent.main`."""
+
+_HEARTBEAT_S = 30
+_KEEP_S = 7 * 86400
+"""How long the work of a machine that is gone is kept; as agents keep that of jobs."""
+
+_DETACH = '"$@" >>"$BASTION_AGENT_LOG" 2>&1 </dev/null & echo $!'
+"""The shell ends at once, so the program belongs to nobody who could forget to reap it."""
+
+
+class LocalProvider:
+    """
+    Machines as folders below `directory`.
+
+    Args:
+        root_url: The bucket that their agents serve.
+        directory: Where they lie; made if it is missing.
+        clock: Its wall clock says how old the folders are.
+        command: What starts an agent.
+    """
+
+    def __init__(
+        self,
+        root_url: str,
+        directory: Path,
+        clock: Clock,
+        *,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self._root_url = root_url
+        self._directory = directory
+        self._clock = clock
+        self._command = tuple(command)
+
+    def list(self) -> tuple[Listed, ...]:
+        """See the port."""
+        with _explained(self._directory):
+            folders = sorted(self._directory.glob("*/machine"))
+            return tuple(self._look(path.parent) for path in folders)
+
+    def create(self, machine: Machine, pool: Pool) -> None:
+        """See the port; an agent that has died is started again."""
+        folder = self._directory / machine.name
+        with _explained(folder), _locked(folder):
+            if (folder / "deleting").exists():
+                return
+            _write(folder / "machine", f"{machine.pool} {machine.zone}")
+            if not _agent_lives(folder):
+                arguments = self._arguments(machine, pool, folder)
+                _write(folder / "agent", self._run(folder, arguments))
+
+    def delete(self, name: str) -> None:
+        """See the port."""
+        folder = self._directory / name
+        with _explained(folder):
+            if not (folder / "machine").exists():
+                return
+            with _locked(folder):
+                (folder / "deleting").touch()
+            self._look(folder)
+
+    def vouches(self) -> bool:
+        """Yes: what is gone was seen to be dead, process by process."""
+        return True
+
+    def _look(self, folder: Path) -> Listed:
+        said = _words(folder / "machine")
+        pool, zone = said[0], said[1] if len(said) > 1 else ""
+        return Listed(name=folder.name, pool=pool, state=self._state(folder), zone=zone)
+
+    def _state(self, folder: Path) -> State:
+        if (folder / "gone").exists():
+            self._forget_work(folder)
+            return "gone"
+        if (folder / "deleting").exists():
+            with _locked(folder):
+                return "gone" if self._go_on_deleting(folder) else "deleting"
+        return "running" if _agent_lives(folder) else "stopped"
+
+    def _go_on_deleting(self, folder: Path) -> bool:
+        if (folder / "home" / "ended").exists():
+            _write(folder / "gone", "")
+            return True
+        if not _lives(folder / "end"):
+            (folder / "home").mkdir(exist_ok=True)
+            _write(folder / "end", self._run(folder, ("end", "--home", str(folder / "home"))))
+        return False
+
+    def _forget_work(self, folder: Path) -> None:
+        home = folder / "home"
+        if home.exists() and self._clock.wall() - home.stat().st_mtime > _KEEP_S:
+            shutil.rmtree(home, ignore_errors=True)
+
+    def _arguments(self, machine: Machine, pool: Pool, folder: Path) -> tuple[str, ...]:
+        resources = ",".join(f"{name}={units}" for name, units in pool.resources.items())
+        labels = (f"--label={name}={text}" for name, text in pool.labels.items())
+        return (
+            f"--root={self._root_url}",
+            f"--machine={machine.name}",
+            f"--pool={pool.name}",
+            f"--home={folder / 'home'}",
+            f"--resources={resources}",
+            f"--heartbeat_s={_HEARTBEAT_S}",
+            *labels,
+        )
+
+    def _run(self, folder: Path, arguments: Sequence[str]) -> str:
+        """Start our program in the background; "<pid> <start>" of it."""
+        home = folder / "home"
+        home.mkdir(mode=0o700, exist_ok=True)
+        here = str(Path(__file__).resolve().parents[2])
+        env = dict(os.environ, BASTION_AGENT_LOG=str(home / "agent.log"))
+        # The program must find this very Bastion, installed or not, from its own folder.
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (here, env.get("PYTHONPATH"))))
+        shell = subprocess.run(
+            ["/bin/sh", "-c", _DETACH, "sh", *self._command, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            check=True,
+            cwd=home,
+            env=env,
+        )
+        pid = int(shell.stdout)
+        return f"{pid} {_started(pid)}"
+
+
+def _agent_lives(folder: Path) -> bool:
+    """Whether an agent serves the folder: the one we noted, or the one that holds its home."""
+    return _lives(folder / "agent") or _lives(folder / "home" / "agent.lock")
+
+
+def _lives(path: Path) -> bool:
+    """Whether the process that `path` notes as "<pid> <start>" runs."""
+    said = _words(path)
+    return len(said) == 2 and said[1] != "0" and _started(int(said[0])) == int(said[1])
+
+
+def _started(pid: int) -> int:
+    """When `pid` was started, in clock ticks since boot; 0 when there is no such living process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    # The name in parentheses may hold anything, ")" included: count from the last one.
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _words(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(path.read_text().split())
+    except FileNotFoundError:
+        return ()
+
+
+def _write(path: Path, text: str) -> None:
+    """A reader sees the old text or the new, even if this process is killed."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text + "\n")
+    temporary.rename(path)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _explained(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ProviderUnavailableError(f"machines in {place}: {error}") from error

@@ -1,0 +1,44 @@
+"""
+`open_provider`: from a pool to its provider; the only place that chooses between adapters.
+
+Adapters are imported here, when they are chosen, so that nobody pays for a cloud he does not use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bastion.clock import SystemClock
+from bastion.errors import SpecError
+from bastion.machine import Pool
+from bastion.provider.port import Provider
+
+_KNOWN = ("local", "fake")
+
+
+def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
+    """
+    The provider of `pool`; pools of one provider share its machines by name.
+
+    Args:
+        pool: A pool of `config/bastion.toml`.
+        root_url: The bucket that its machines' agents serve.
+        machines_dir: Where a local provider keeps its machines.
+
+    Raises:
+        SpecError: There is no such provider.
+    """
+    match pool.provider:
+        case "local":
+            from bastion.provider.local import LocalProvider
+
+            return LocalProvider(root_url, machines_dir / pool.name, SystemClock())
+        case "fake":
+            from bastion.provider.fake import FakeProvider
+
+            return FakeProvider(SystemClock())
+        case _:
+            raise SpecError(
+                f"pools.{pool.name}.provider: {pool.provider!r} is unknown;"
+                f" must be one of {', '.join(_KNOWN)}"
+            )
