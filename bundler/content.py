@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from bundler.cache import Cache
-from bundler.errors import BundleError
+from bundler.errors import ChangedError
 from bundler.lanes import in_lanes
 from bundler.pack import Piece
 from bundler.progress import Progress, Report
@@ -23,16 +23,6 @@ from bundler.tree import Entry, Tree
 _BLOCK_BYTES = 2**20
 _SOME_FILES = 64
 """Files hashed as one piece of work: a thread's hand-over costs more than hashing a small file."""
-
-
-class ChangedError(BundleError):
-    """A file was written to while it was being bundled: selecting again may do."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(
-            f"{path} changed while it was being bundled",
-            hint="stop what writes to it, or leave it out by a line in .bastionignore",
-        )
 
 
 def read_tree(

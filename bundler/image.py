@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from bundler.code import DockerBuild, ImageRef
-from bundler.errors import BundleError, UnreachableError
+from bundler.errors import BuildError, BundleError, UnreachableError
 from bundler.progress import Progress, Report, unreported
 from bundler.root import find_root
 
@@ -26,20 +26,6 @@ if TYPE_CHECKING:
 _LAST_LINES = 20
 _SILENT_S = 600
 """A step of a build may say nothing for minutes; a daemon silent for longer is taken for dead."""
-
-
-class BuildError(BundleError):
-    """
-    The Dockerfile could not be built.
-
-    Args:
-        message: As for every `BundleError`.
-        output: The last lines of the build, oldest first; for the caller to show.
-    """
-
-    def __init__(self, message: str, *, hint: str, output: tuple[str, ...]) -> None:
-        super().__init__(message, hint=hint)
-        self.output = output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

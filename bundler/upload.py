@@ -18,8 +18,8 @@ from pathlib import Path
 from bundler.blobs import Blobs, manifest_key, pack_key
 from bundler.cache import Cache, cache_folder
 from bundler.code import BundleRef, LocalDir
-from bundler.content import ChangedError, ContentReader, read_tree
-from bundler.errors import DamagedError
+from bundler.content import ContentReader, read_tree
+from bundler.errors import ChangedError, DamagedError
 from bundler.lanes import in_lanes
 from bundler.manifest import Manifest, encode, read_manifest
 from bundler.pack import PACK_BYTES, Piece, plan_packs, seal

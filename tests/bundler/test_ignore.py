@@ -73,7 +73,7 @@ def write_some(top: Path, paths: list[str], ignores: dict[str, list[str]]) -> No
             trees.write(top, {f"{folder}/.gitignore": "\n".join(lines)})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     paths=st.lists(_PATHS, min_size=1, max_size=12),
     ignores=st.dictionaries(

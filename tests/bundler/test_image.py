@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from bundler.code import DockerBuild
-from bundler.errors import BundleError, UnreachableError
-from bundler.image import BuildError, build
+from bundler.errors import BuildError, BundleError, UnreachableError
+from bundler.image import build
 from tests.bundler import trees
 
 _ENDS_S = 60.0

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from bundler.cache import Cache
 from bundler.checkout import checkout
 from bundler.code import LocalDir
-from bundler.content import ChangedError
-from bundler.errors import BundleError
+from bundler.errors import BundleError, ChangedError
 from bundler.fetch import fetch
 from bundler.manifest import read_manifest
 from bundler.pack import PACK_BYTES
@@ -275,7 +274,7 @@ def test_a_change_between_hashing_and_sending_is_an_error(tmp_path: Path) -> Non
 
 def test_a_tree_that_settles_is_bundled(tmp_path: Path) -> None:
     """One change during the bundling is survived by selecting again."""
-    meddled = []
+    meddled: list[int] = []
 
     class Meddler(MemoryBlobs):
         def exists(self, key: str) -> bool:
