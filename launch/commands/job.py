@@ -209,9 +209,9 @@ def set_priority(args: argparse.Namespace) -> int:
 
 def _changed(session: Session, jobs: tuple[str, ...], what: str) -> int:
     out = session.out
-    columns = [
-        Column[str](title="JOB", text=str),
-        Column[str](title="DONE", text=lambda _: what),
+    columns: list[Column[str]] = [
+        Column(title="JOB", text=str),
+        Column(title="DONE", text=lambda _: what),
     ]
     if out.format == "json":
         out.json({"jobs": list(jobs), "done": what})
