@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.guarantee import keep_promise, queue_of, spent
 from bastion.scheduler.order import Gang, Line, Projects
+from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import find, least_lost
@@ -44,22 +45,17 @@ def borrow(draft: Draft) -> None:
 
 
 def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
-    project = gang[0].project
-    if not draft.shares.may_borrow(project, shape.asked):
-        return False
-
-    def allows(charge: Amounts) -> bool:
-        return not shape.takes_whole or draft.shares.may_borrow(project, charge)
-
-    if draft.try_admit(gang, shape, allows, guaranteed=False):
+    """Start on what is open, or for a short while on what is closed for a later time."""
+    if start_borrowing(draft, gang, shape):
         return True
     if shape.max_runtime_s is None:
         return False
     end = draft.now + shape.max_runtime_s + shape.grace_s
-    closed = [each for each in draft.reserved.values() if each.until >= end]
+    reserved = [*draft.reserved.values(), *draft.plans.values()]
+    closed = [each for each in reserved if each.until >= end and each.gang is not gang]
     for each in closed:
         draft.open(each)
-    done = bool(closed) and draft.try_admit(gang, shape, allows, guaranteed=False)
+    done = bool(closed) and start_borrowing(draft, gang, shape)
     for each in closed:
         draft.shut(each)
     return done

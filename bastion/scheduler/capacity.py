@@ -81,7 +81,8 @@ class Capacity:
             self._add_machine(snapshot.machines[name])
         for shelf in self.shelves.values():
             if shelf.pool is not None:
-                shelf.left = max(0, shelf.pool.max_machines - len(shelf.rooms))
+                shelf.could_make = max(0, shelf.pool.max_machines - len(shelf.rooms))
+                shelf.left = shelf.could_make
                 shelf.stocked_out_until = snapshot.stockouts.get(shelf.name, 0.0)
                 if shelf.stocked_out_until > now:
                     shelf.left = 0

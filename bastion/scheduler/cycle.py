@@ -13,7 +13,7 @@ from bastion.scheduler.explain import explain
 from bastion.scheduler.guarantee import guarantee
 from bastion.scheduler.parts import Parts, chosen
 from bastion.scheduler.plan import Plan
-from bastion.scheduler.planned import plan_starts
+from bastion.scheduler.planned import plan_starts, take_over_plans
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.standing import stand_by
 
@@ -40,6 +40,7 @@ def decide_with(parts: Parts, snapshot: Snapshot, now: float) -> Plan:
     draft.survey()
     # 3. Guarantee: standing promises first, then gangs within their project's share.
     stand_by(draft)
+    take_over_plans(draft)
     guarantee(draft)
     # 4. Plan: a start in the future for the oldest blocked gang of each pool.
     plan_starts(draft)

@@ -1,22 +1,236 @@
-"""Why a gang waits."""
+"""
+Why the gangs of a line wait: the one reason that, taken away, would let them go on.
+
+Asked in the order from what nobody can change by waiting (it never fits, no machine matches) over
+what the quota says (ceiling, share) to what time will solve (closed, scattered, lost, in use).
+
+It must not change anything: what it tries, it undoes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bastion.scheduler.draft import Draft
+from bastion.scheduler.draft import Draft, Reserved
+from bastion.scheduler.extent import never_fits, unmatched
 from bastion.scheduler.order import Gang, Line
-from bastion.scheduler.reason import WaitingForCapacity, WaitingReason
+from bastion.scheduler.planned import durable, first_fit
+from bastion.scheduler.reason import (
+    NAMED,
+    Behind,
+    BeyondShare,
+    CapacityLost,
+    Fragmented,
+    OverCeiling,
+    Planned,
+    PlannedForOther,
+    ProviderStockout,
+    WaitingForCapacity,
+    WaitingReason,
+)
+from bastion.scheduler.room import Room
+from bastion.scheduler.shape import Shape
+from bastion.scheduler.victims import find, least_lost
+from quota.amounts import NOTHING, Amounts, missing
+
+SEARCHES = 2
+"""Gangs waiting for capacity whose start is estimated in one cycle; each costs time."""
+
+Told = tuple[Gang, WaitingReason, float | None]
+"""A waiting gang, why it waits, and when it will probably start."""
 
 
 class Diagnosis:
-    """Finds the dominant reason."""
+    """Finds the dominant reason of every line that is blocked."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
+        self.searches = 0
 
-    def of(self, line: Line) -> Iterator[tuple[Gang, WaitingReason, float | None]]:
-        """Every gang of `line`, with its reason and its estimated start."""
-        reason = WaitingForCapacity(asked=line.shape.units, short=line.shape.units)
-        for entry in line.waiting:
-            yield entry[3], reason, None
+    def tell(self) -> Iterator[Told]:
+        """Every blocked gang; those that wait for the same behind each other."""
+        queues: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
+        for line in self.draft.blocked:
+            plan = self.draft.plans.get(line.head[0].id)
+            if plan is not None:
+                yield line.head, self._planned(plan), plan.until
+                line.at += 1
+            if line.is_over:
+                continue
+            reason = self._reason(line)
+            if isinstance(reason, WaitingForCapacity):
+                queues.setdefault((line.project, line.shape.types), []).append((line, reason))
+            else:
+                yield from ((entry[3], reason, None) for entry in line.waiting)
+        for lines in queues.values():
+            yield from self._in_a_row(lines)
+
+    def _planned(self, plan: Reserved) -> Planned:
+        holders = self.draft.holders(plan.placed.placements)
+        return Planned(at=plan.until, waiting_for=tuple(job for r in holders for job in r.ids))
+
+    def _in_a_row(self, lines: list[tuple[Line, WaitingForCapacity]]) -> Iterator[Told]:
+        row = []
+        for number, (line, reason) in enumerate(lines):
+            usage = self.draft.usage_by_user.get(line.project, {}).get(line.user, 0.0)
+            for rank, submitted, name, gang in line.waiting:
+                row.append(((rank, usage, submitted, name), number, gang, line, reason))
+        row.sort(key=lambda each: each[:2])
+        units, jobs, first = NOTHING, 0, ()
+        for _, _, gang, line, reason in row:
+            if not jobs:
+                yield gang, reason, self._estimate(line)
+            else:
+                behind = Behind(jobs=jobs, units=units, first=first, short=reason.short)
+                yield gang, behind, None
+            if len(first) < NAMED:
+                first = (*first, *(job.id for job in gang))[:NAMED]
+            jobs += len(gang)
+            units = units + line.shape.units
+
+    def _estimate(self, line: Line) -> float | None:
+        if self.searches == SEARCHES:
+            return None
+        self.searches += 1
+        found = first_fit(self.draft, line)
+        return None if found is None else found[0]
+
+    def _reason(self, line: Line) -> WaitingReason:
+        return (
+            unmatched(self.draft.capacity, line.shape)
+            or never_fits(self.draft.capacity, line.shape)
+            or self._by_quota(line)
+            or self._by_closure(line)
+            or self._by_capacity(line)
+        )
+
+    def _by_quota(self, line: Line) -> WaitingReason | None:
+        shares, shape = self.draft.shares, line.shape
+        project = shares.project(line.project)
+        held = shares.held(line.project).only(shape.types)
+        if not shares.is_under_ceiling(line.project, shape.asked):
+            ceiling = project.ceiling.only(shape.types)
+            return OverCeiling(project=line.project, asked=shape.asked, held=held, ceiling=ceiling)
+        if not shape.asked or shares.is_within(line.project, shape.asked):
+            return None
+        others = durable(self.draft, line.project).only(shape.types)
+        totals = shares.totals.only(shape.types)
+        if (others + held + shape.asked).only(shape.asked) <= totals.only(shape.asked):
+            return None
+        return BeyondShare(
+            project=line.project,
+            asked=shape.asked,
+            share=project.nominal.only(shape.types),
+            held=held,
+            others=others,
+            total=totals,
+        )
+
+    def _by_closure(self, line: Line) -> WaitingReason | None:
+        """Whether it would fit if nothing were closed for others."""
+        draft = self.draft
+        closed = [*draft.reserved.values(), *draft.plans.values()]
+        if not closed:
+            return None
+        draft.capacity.begin()
+        for each in closed:
+            draft.open(each)
+        placed = draft.try_place(line.shape, guaranteed=False)
+        draft.capacity.undo()
+        if placed is None:
+            return None
+        first = min(closed, key=lambda each: (each.until, each.name))
+        return PlannedForOther(other=first.name, at=first.until, units=first.shape.units)
+
+    def _by_capacity(self, line: Line) -> WaitingReason:
+        draft, shape = self.draft, line.shape
+        free = self._free(shape)
+        short = missing(shape.units, free)
+        if not short and (scattered := self._scattered(line, free)) is not None:
+            return scattered
+        for shelf in draft.capacity.shelves.values():
+            if (
+                shelf.stocked_out_until > draft.now
+                and shelf.could_make
+                and self._sees(shape, shelf.name)
+            ):
+                return ProviderStockout(pool=shelf.name, until=shelf.stocked_out_until)
+        lost, machines = self._lost(shape)
+        if short and short <= lost:
+            of = Amounts.sum(r.full for r in self._rooms(shape)).only(shape.types)
+            return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines)
+        return WaitingForCapacity(asked=shape.units, short=short, holders=self._holders(shape))
+
+    def _rooms(self, shape: Shape) -> list[Room]:
+        scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
+        rooms = self.draft.capacity.rooms
+        return [room for room in rooms if any(scope.has(room) for scope in scopes)]
+
+    def _sees(self, shape: Shape, pool: str) -> bool:
+        scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
+        return any(s.name == pool for scope in scopes for tier in scope.tiers for s in tier)
+
+    def _free(self, shape: Shape) -> Amounts:
+        """Free on machines it may use, and within the tiers' totals."""
+        rooms = self._rooms(shape)
+        tiers = self.draft.capacity.tier_free
+        free = {}
+        for resource in shape.types:
+            free[resource] = sum(room.free(resource) for room in rooms)
+            if resource in self.draft.capacity.types:
+                allowed = sum(max(0, tier[resource]) for tier in tiers)
+                free[resource] = min(free[resource], allowed)
+        return Amounts(free)
+
+    def _scattered(self, line: Line, free: Amounts) -> Fragmented | None:
+        draft, shape = self.draft, line.shape
+        if not draft.shares.may_borrow(line.project, shape.asked):
+            return None
+        fitting = sum(
+            min(part.replicas, sum(room.slots(part) for room in self._rooms(shape)))
+            for part in shape.parts
+        )
+        staying = [r for r in draft.running.values() if not r.is_leaving]
+        staying.sort(key=lambda running: least_lost(draft, running))
+        found = None
+        if self.searches < SEARCHES:
+            self.searches += 1
+            found = find(draft, shape, staying, lambda _: True, guaranteed=False)
+        to_end = tuple(job for r in found.victims for job in r.ids) if found else ()
+        return Fragmented(
+            asked=shape.units,
+            free=free,
+            fitting=min(fitting, shape.replicas),
+            replicas=shape.replicas,
+            to_end=to_end,
+        )
+
+    def _lost(self, shape: Shape) -> tuple[Amounts, tuple[str, ...]]:
+        """What would be free if the machines that are out of use were back."""
+        lost: dict[str, int] = {}
+        machines = []
+        for room in self._rooms(shape):
+            if room.opened:
+                gone = {t: room.lost(t) for t in shape.types}
+            elif self.draft.is_used(room.name):
+                continue
+            else:
+                gone = {t: room.full[t] for t in shape.types}
+            if any(gone.values()):
+                machines.append(room.name)
+                for resource, units in gone.items():
+                    lost[resource] = lost.get(resource, 0) + units
+        return Amounts(lost), tuple(sorted(machines))
+
+    def _holders(self, shape: Shape) -> tuple[tuple[str, Amounts], ...]:
+        held: dict[str, list[Amounts]] = {}
+        for running in self.draft.running.values():
+            if running.shape.types & shape.types:
+                held.setdefault(running.project, []).append(running.shape.units)
+        for each in self.draft.admitted:
+            if each.shape.types & shape.types:
+                held.setdefault(each.gang[0].project, []).append(each.shape.units)
+        sums = {name: Amounts.sum(parts).only(shape.types) for name, parts in held.items()}
+        weight = self.draft.shares.weight
+        most = sorted(sums, key=lambda name: (-weight(sums[name]), name))
+        return tuple((name, sums[name]) for name in most[:NAMED])

@@ -91,8 +91,10 @@ class Draft:
         self.admitted: list[Admitted] = []
         self.promises: dict[str, Promise] = {}
         self.planned: dict[str, PlannedStart] = {}
+        self.plans: dict[str, Reserved] = {}
+        """What is closed for planned starts, by the name of the gang."""
         self.reserved: dict[str, Reserved] = {}
-        """What is closed, by the name of the gang it is closed for."""
+        """What is closed for promises, by the name of the gang."""
         self.usage_by_user: dict[str, dict[str, float]] = {}
         self.doomed: dict[str, Doom] = {}
         """Running gangs that will be stopped, or are from this cycle on."""
@@ -163,8 +165,10 @@ class Draft:
         net = tuple((a - b).positive() for a, b in zip(reserved.placed.charge, credit))
         places = reserved.placed.placements
         reserved.hold = self.capacity.close(reserved.shape.parts, places, net)
-        self.reserved[reserved.gang[0].id] = reserved
-        if reserved.is_promise:
+        if not reserved.is_promise:
+            self.plans[reserved.name] = reserved
+        else:
+            self.reserved[reserved.name] = reserved
             self.shares.add(reserved.gang[0].project, reserved.placed.total)
 
     def open(self, reserved: Reserved) -> None:
@@ -181,16 +185,17 @@ class Draft:
 
     def release(self, reserved: Reserved) -> None:
         """Forget a reservation that is open: its gang starts, or it is void."""
-        del self.reserved[reserved.gang[0].id]
         for running in reserved.credited:
             self._credited.discard(running.name)
-            if reserved.is_promise:
-                self.shares.depart(running.project, -running.held)
-        if reserved.is_promise:
-            self.shares.add(reserved.gang[0].project, -reserved.placed.total)
+        if not reserved.is_promise:
+            del self.plans[reserved.name]
+            return
+        del self.reserved[reserved.name]
+        self.shares.add(reserved.gang[0].project, -reserved.placed.total)
+        for running in reserved.credited:
+            self.shares.depart(running.project, -running.held)
         for running in reserved.victims:
-            doom = self.doomed.get(running.name)
-            if doom is not None and doom.by == reserved.gang[0].id:
+            if self.doomed[running.name].by == reserved.name:
                 del self.doomed[running.name]
 
     def departing(self) -> list[Running]:
@@ -204,6 +209,15 @@ class Draft:
 
     def holders(self, placements: Sequence[Placement]) -> list[Running]:
         """Running gangs that hold any of the devices of `placements`, by name."""
+        taken = taken_by(placements)
+        near = {r.name: r for machine in taken for r in self._on(machine)}
+        return [near[name] for name in sorted(near) if near[name].overlaps(taken)]
+
+    def is_used(self, machine: str) -> bool:
+        """Whether anything holds devices there."""
+        return bool(self._on(machine))
+
+    def _on(self, machine: str) -> Sequence[Running]:
         if self._by_machine is None:
             self._by_machine = {}
             for running in self.running.values():
@@ -212,6 +226,4 @@ class Draft:
                         found = self._by_machine.setdefault(host.machine, [])
                         if not found or found[-1] is not running:
                             found.append(running)
-        taken = taken_by(placements)
-        near = {r.name: r for machine in taken for r in self._by_machine.get(machine, ())}
-        return [near[name] for name in sorted(near) if near[name].overlaps(taken)]
+        return self._by_machine.get(machine, ())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bastion.job import JobClass
+from bastion.job import JobClass, JobRecord
 from bastion.scheduler.classes import Claimant, claimant, derive
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
@@ -118,21 +118,29 @@ def _holding(draft: Draft, project: str, job_class: JobClass, started_at: float)
 def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
     jobs = draft.snapshot.jobs
     for job_id, reason in draft.aside.items():
-        yield job_id, _verdict(reason, None, fails=jobs[job_id].fail_when_busy)
+        yield job_id, _verdict(draft, jobs[job_id], reason)
     for reserved in draft.reserved.values():
-        if reserved.is_promise:
-            stopping = tuple(job for victim in reserved.victims for job in victim.ids)
-            promised = Promised(deadline=reserved.until, stopping=stopping)
-            for job in reserved.gang:
-                yield job.id, Wait(reason=promised, estimated_at=reserved.until)
-    diagnosis = Diagnosis(draft)
-    for line in draft.blocked:
-        for gang, found, estimate in diagnosis.of(line):
-            for job in gang:
-                yield job.id, _verdict(found, estimate, fails=job.fail_when_busy)
+        stopping = tuple(job for victim in reserved.victims for job in victim.ids)
+        promised = Promised(deadline=reserved.until, stopping=stopping)
+        for job in reserved.gang:
+            yield job.id, Wait(reason=promised, estimated_at=reserved.until)
+    for gang, found, estimate in Diagnosis(draft).tell():
+        for job in gang:
+            yield job.id, _verdict(draft, job, found, estimate)
 
 
-def _verdict(reason: WaitingReason, estimate: float | None, *, fails: bool) -> Verdict:
-    if fails or isinstance(reason, NeverFits):
+SUBMITTED_S = 60.0
+"""
+How long after its submission a job that can never run is refused.
+
+Later it waits and says so: a pool that somebody removed by mistake must not cost the queue.
+"""
+
+
+def _verdict(
+    draft: Draft, job: JobRecord, reason: WaitingReason, estimate: float | None = None
+) -> Verdict:
+    is_new = not job.attempts and draft.now - job.queued_at <= SUBMITTED_S
+    if job.fail_when_busy or (is_new and isinstance(reason, NeverFits)):
         return Refuse(reason=reason)
     return Wait(reason=reason, estimated_at=estimate)

@@ -69,7 +69,7 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
 
     if draft.try_admit(gang, shape, allows, guaranteed=True):
         return True
-    plans = [each for each in draft.reserved.values() if not each.is_promise]
+    plans = list(draft.plans.values())
     for each in plans:
         draft.open(each)
     done = bool(plans) and draft.try_admit(gang, shape, allows, guaranteed=True)

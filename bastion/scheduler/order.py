@@ -49,6 +49,14 @@ class Line:
         """Whether nobody in it waits any more."""
         return self.at >= len(self.gangs)
 
+    def has(self, gang: Gang) -> bool:
+        """Whether `gang` waits here."""
+        return any(entry[3] is gang for entry in self.waiting)
+
+    def remove(self, gang: Gang) -> None:
+        """Take `gang` out: something was done for it out of order."""
+        self.gangs = [entry for entry in self.gangs if entry[3] is not gang]
+
     @property
     def waiting(self) -> list[Entry]:
         """All that still wait."""

@@ -1,9 +1,230 @@
-"""Phase 4: planned starts."""
+"""
+Phase 4: planned starts, so that no large gang waits for ever while small ones stream past it.
+
+The oldest blocked gang of each pool gets a start in the future, at the first time when enough has
+ended; its devices are closed from now on to every borrower who would not be gone by then. Only a
+gang within its own share may still come in between.
+
+Rules: nothing idles for a gang that cannot start beside what other projects use, wait for and keep
+of their own shares. A job without `max_runtime` counts as endless; that a borrower among them ends
+is known only because it is rotated after its slice.
+
+It must not know how borrowers are ordered.
+
+Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation for each pool.
+"""
 
 from __future__ import annotations
 
-from bastion.scheduler.draft import Draft
+import math
+from collections.abc import Iterator
+
+from bastion.scheduler.draft import Doom, Draft, Reserved
+from bastion.scheduler.order import Gang, Line
+from bastion.scheduler.placement import Placed
+from bastion.scheduler.promise import PlannedStart
+from bastion.scheduler.reason import Rotated
+from bastion.scheduler.release import Release
+from bastion.scheduler.running import Running
+from bastion.scheduler.shape import Shape
+from bastion.scheduler.standing import heads, placed_again, start_reserved
+from bastion.scheduler.victims import Need
+from quota.amounts import NOTHING, Amounts
+
+SEARCHES = 8
+"""New planned starts that one cycle looks for; what is left is looked at in the next."""
+
+
+def take_over_plans(draft: Draft) -> None:
+    """Close again what earlier cycles planned, as far as it still holds."""
+    waiting = heads(draft) if draft.snapshot.planned else {}
+    for planned in sorted(draft.snapshot.planned, key=lambda each: (each.at, each.gang)):
+        if planned.gang not in waiting or draft.now > planned.at:
+            continue
+        line, entry = waiting[planned.gang]
+        placed = placed_again(draft, line, planned.placements)
+        if placed is None:
+            continue
+        plan = Reserved(
+            gang=entry[3], shape=line.shape, placed=placed, until=planned.at, is_promise=False
+        )
+        if all(
+            _ends_at(draft, r, plan.shape) <= planned.at for r in draft.holders(placed.placements)
+        ):
+            draft.reserve(plan)
 
 
 def plan_starts(draft: Draft) -> None:
-    """Nothing yet is planned."""
+    """Start what was planned and fits now, keep what still holds, and plan for the oldest."""
+    for plan in list(draft.plans.values()):
+        _renew(draft, plan)
+    planned_pools = {name for plan in draft.plans.values() for name in _pools(draft, plan.shape)}
+    searches = 0
+    for line in _aged(draft):
+        pools = set(_pools(draft, line.shape))
+        if pools <= planned_pools or not is_feasible(draft, line):
+            continue
+        if start_borrowing(draft, line.head, line.shape):
+            line.at += 1
+            continue
+        if searches == SEARCHES:
+            break
+        searches += 1
+        found = first_fit(draft, line)
+        if found is not None:
+            at, placed = found
+            draft.reserve(
+                Reserved(
+                    gang=line.head, shape=line.shape, placed=placed, until=at, is_promise=False
+                )
+            )
+            planned_pools |= pools
+    for plan in draft.plans.values():
+        _commit(draft, plan)
+
+
+def _renew(draft: Draft, plan: Reserved) -> None:
+    """Start the gang of a standing plan if it fits, forget the plan if it does not hold."""
+    line = next((line for line in _waiting_lines(draft) if line.has(plan.gang)), None)
+    if line is None or not is_feasible(draft, line) or not _is_covered(draft, plan):
+        draft.open(plan)
+        draft.release(plan)
+        return
+    may = draft.shares.may_borrow(line.project, plan.placed.total)
+    if may and start_reserved(draft, plan, guaranteed=False):
+        line.remove(plan.gang)
+
+
+def _waiting_lines(draft: Draft) -> Iterator[Line]:
+    for lines in draft.rest.values():
+        yield from (line for line in lines if not line.is_over)
+
+
+def _is_covered(draft: Draft, plan: Reserved) -> bool:
+    """Whether everything that is not free yet is held by someone known, and not taken since."""
+    assert plan.hold is not None
+    held: dict[tuple[str, str], int] = {}
+    for running in draft.holders(plan.placed.placements):
+        for machine, masks in running.taken.items():
+            for resource, mask in masks.items():
+                held[machine, resource] = held.get((machine, resource), 0) | mask
+    return not any(
+        later & ~held.get((room.name, resource), 0) for room, resource, _, later in plan.hold.masks
+    )
+
+
+def _aged(draft: Draft) -> list[Line]:
+    """Lines with heads that have waited long, the longest first; each line once."""
+    since = draft.now - draft.options.plan_after_s
+    found = [
+        line
+        for line in _waiting_lines(draft)
+        if line.head[0].queued_at <= since
+        and not line.head[0].fail_when_busy
+        and line.head[0].id not in draft.plans
+    ]
+    return sorted(found, key=lambda line: (line.head[0].queued_at, line.head[0].id))
+
+
+def _pools(draft: Draft, shape: Shape) -> list[str]:
+    """The pools where any of it could lie."""
+    names = set()
+    for part in shape.parts:
+        for shelves in draft.capacity.scope(part.where).tiers:
+            names |= {s.name for s in shelves if (s.hosts > 1) == (part.hosts > 1)}
+    return sorted(names)
+
+
+def is_feasible(draft: Draft, line: Line) -> bool:
+    """Whether the head of `line` could ever start beside what others have of their own shares."""
+    asked = line.shape.asked
+    if not asked <= draft.shares.project(line.project).ceiling:
+        return False
+    return durable(draft, line.project).only(asked) + asked <= draft.shares.totals.only(asked)
+
+
+def durable(draft: Draft, project: str) -> Amounts:
+    """What projects other than `project` use, wait for or keep of their own shares."""
+    waits = _waits(draft)
+    parts = []
+    for name in sorted(draft.shares.names()):
+        if name == project:
+            continue
+        owner = draft.shares.project(name)
+        claim = draft.shares.held(name) + waits.get(name, NOTHING)
+        parts.append((claim & owner.nominal) | owner.kept)
+    return Amounts.sum(parts)
+
+
+def _waits(draft: Draft) -> dict[str, Amounts]:
+    """What gangs that could each start within their project's share wait for."""
+    waits = {}
+    for name, lines in draft.rest.items():
+        nominal = draft.shares.project(name).nominal
+        waits[name] = Amounts.sum(
+            len(line.waiting) * line.shape.asked for line in lines if line.shape.asked <= nominal
+        )
+    return waits
+
+
+def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
+    """Start `gang` now, if the quota and what is free and open allow it."""
+    project = gang[0].project
+    if not draft.shares.may_borrow(project, shape.asked):
+        return False
+
+    def allows(charge: Amounts) -> bool:
+        return not shape.takes_whole or draft.shares.may_borrow(project, charge)
+
+    return draft.try_admit(gang, shape, allows, guaranteed=False)
+
+
+def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
+    """The first time at which the head of `line` fits, and where; None when that never is."""
+    ends = [(_ends_at(draft, r, line.shape), name, r) for name, r in draft.running.items()]
+    ends = sorted((end, name, r) for end, name, r in ends if not math.isinf(end))
+    draft.capacity.begin()
+    need = Need(draft, line.shape, guaranteed=False)
+    gone: list[Running] = []
+    try:
+        for position, (end, _, running) in enumerate(ends):
+            need.count(Release(draft.capacity, running))
+            draft.shares.add(running.project, -running.held)
+            gone.append(running)
+            if position + 1 < len(ends) and ends[position + 1][0] == end:
+                continue
+            if not (need.may_fit() and draft.shares.may_borrow(line.project, line.shape.asked)):
+                continue
+            placed = draft.try_place(line.shape, guaranteed=False)
+            if placed is not None:
+                return max(end, draft.now), placed
+        return None
+    finally:
+        draft.capacity.undo()
+        for running in gone:
+            draft.shares.add(running.project, running.held)
+
+
+def _ends_at(draft: Draft, running: Running, shape: Shape) -> float:
+    """When `running` is gone at the latest, rotation counted in."""
+    own = draft.ends_at(running)
+    may_rotate = running.is_borrowed and draft.parts.preemption.reclaims
+    if running.is_leaving or not may_rotate or running.priority < shape.priority:
+        return own
+    rotated = max(draft.now, running.started_at + draft.options.borrow_slice_s)
+    return min(own, rotated + running.grace_s)
+
+
+def _commit(draft: Draft, plan: Reserved) -> None:
+    """Write the plan down; rotate the borrowers whose time has come."""
+    draft.planned[plan.name] = PlannedStart(
+        gang=tuple(job.id for job in plan.gang), placements=plan.placed.placements, at=plan.until
+    )
+    for running in draft.holders(plan.placed.placements):
+        stop = plan.until - running.grace_s
+        if draft.ends_at(running) > plan.until and stop <= draft.now:
+            borrowed_s = draft.now - running.started_at
+            slice_s = draft.options.borrow_slice_s
+            reason = Rotated(by=plan.name, borrowed_s=borrowed_s, slice_s=slice_s)
+            doom = Doom(by=plan.name, stop_at=draft.now, end_at=plan.until, reason=reason)
+            draft.doomed[running.name] = doom

@@ -140,8 +140,10 @@ class Shelf:
         self.hosts = hosts
         self.rooms: list[Room] = []
         self.slices: dict[str, list[Room]] = {}
+        self.could_make = 0
+        """Machines that the pool may have beside those that stand."""
         self.left = 0
-        """Machines that could still be made."""
+        """Of these, how many could be made now."""
         self.made = 0
         self.stocked_out_until = 0.0
         self._indices: dict[str, list[tuple[int, int]]] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from bastion.job import JobClass, JobRecord, Phase, Placement, ReplicaPlace
+from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.capacity import Capacity, Charge, mask_of
 from bastion.scheduler.room import resources_of
 from bastion.scheduler.shape import Part, Shape, Shapes
@@ -83,6 +83,11 @@ class Running:
         return self.job_class is JobClass.BORROWED
 
     @property
+    def taken(self) -> dict[str, dict[str, int]]:
+        """Machine -> type -> mask of its devices."""
+        return taken_by([[place] for _, place in self.places])
+
+    @property
     def ids(self) -> tuple[str, ...]:
         """Of its jobs."""
         return tuple(job.id for job in self.jobs)
@@ -134,7 +139,7 @@ def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -
     return tuple(charge)
 
 
-def taken_by(placements: Iterable[Placement]) -> dict[str, dict[str, int]]:
+def taken_by(placements: Iterable[Iterable[ReplicaPlace]]) -> dict[str, dict[str, int]]:
     """Machine -> type -> mask of the devices of `placements`."""
     taken: dict[str, dict[str, int]] = {}
     for placement in placements:

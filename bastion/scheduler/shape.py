@@ -42,6 +42,13 @@ class Part:
         """The type, and how much of it, by which machines are searched."""
         self.asks_nothing = not items and not self.exclusive
 
+    def most_on(self, size: Amounts) -> int:
+        """How many replicas an empty machine of that size holds; a slice holds one."""
+        if self.hosts > 1:
+            return int(self.per_replica <= size)
+        fits = (size[t] // n for t, n in (*self.devices, *self.counts))
+        return min(fits, default=self.replicas)
+
     @property
     def takes_whole(self) -> bool:
         """Whether it takes, and is charged for, whole machines."""

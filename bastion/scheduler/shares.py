@@ -42,6 +42,10 @@ class Shares:
         """The project, also one that has left the quota file."""
         return self.quota.project(name)
 
+    def names(self) -> set[str]:
+        """Every project with a share or with jobs that hold something."""
+        return self.quota.projects.keys() | self._held.keys()
+
     def held(self, project: str) -> Amounts:
         """What `project` holds of the types under quota, promises included."""
         return self._held.get(project, NOTHING)

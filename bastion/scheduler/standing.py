@@ -32,10 +32,9 @@ def stand_by(draft: Draft) -> None:
         if found is not None:
             _take_over(draft, promise, *found)
     for reserved in list(draft.reserved.values()):
-        if reserved.is_promise:
-            start_reserved(draft, reserved, guaranteed=draft.promises[reserved.name].within_share)
-            if reserved.name not in draft.reserved:
-                del draft.promises[reserved.name]
+        within_share = draft.promises[reserved.name].within_share
+        if start_reserved(draft, reserved, guaranteed=within_share):
+            del draft.promises[reserved.name]
 
 
 def heads(draft: Draft) -> dict[tuple[str, ...], tuple[Line, Entry]]:
@@ -69,7 +68,7 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
     for victim in victims:
         stop = dict(promise.victims)[victim.jobs[0].id]
         draft.doomed[victim.name] = doom_of(victim, gang, shape, stop)
-    line.gangs.remove(entry)
+    line.remove(gang)
     draft.promises[gang[0].id] = promise
     draft.reserve(
         Reserved(

@@ -22,7 +22,7 @@ from bastion.scheduler.room import Room
 from bastion.scheduler.running import Running, taken_by
 from bastion.scheduler.shape import Part, Shape
 from bastion.value import value
-from quota.amounts import NOTHING, Amounts
+from quota.amounts import NOTHING
 
 RECENT_S = 4 * 3600.0
 """
@@ -65,7 +65,7 @@ def find(
     try:
         for running in draft.departing():
             Release(capacity, running)
-        search = _Search(draft, _Need(draft, shape, guaranteed=guaranteed), allows)
+        search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows)
         if not search.let_go(legal):
             return None
         victims = search.spare()
@@ -85,7 +85,7 @@ class _Search:
     """Lets go, and spares again."""
 
     def __init__(
-        self, draft: Draft, need: _Need, allows: Callable[[Sequence[Running]], bool]
+        self, draft: Draft, need: Need, allows: Callable[[Sequence[Running]], bool]
     ) -> None:
         self.draft = draft
         self.need = need
@@ -119,7 +119,7 @@ class _Search:
         return tuple(release.running for release in self.released)
 
 
-class _Need:
+class Need:
     """How far a shape is from fitting; cheap to keep up to date while gangs are let go."""
 
     def __init__(self, draft: Draft, shape: Shape, *, guaranteed: bool) -> None:
@@ -137,7 +137,10 @@ class _Need:
 
     def release(self, running: Running) -> Release:
         """Let `running` go."""
-        release = Release(self.capacity, running)
+        return self.count(Release(self.capacity, running))
+
+    def count(self, release: Release) -> Release:
+        """Count in what `release` has freed."""
         self._refresh(release)
         return release
 
@@ -186,7 +189,7 @@ class _PartNeed:
                 for room in shelf.rooms:
                     self.refresh(room)
                 if shelf.left and shelf.pool and can_make(part.where, shelf):
-                    self.by_tier[tier] += shelf.left * _whole(shelf.pool.resources, part)
+                    self.by_tier[tier] += shelf.left * part.most_on(shelf.pool.resources)
 
     def refresh(self, room: Room) -> None:
         """Count the slots of `room` anew."""
@@ -205,11 +208,6 @@ class _PartNeed:
             allowed = (max(0, free[t]) // n for t, n in self.part.capped)
             met += min(slots, min(allowed, default=slots))
         return met >= self.part.replicas
-
-
-def _whole(resources: Amounts, part: Part) -> int:
-    fits = (resources[t] // n for t, n in (*part.devices, *part.counts))
-    return min(fits, default=part.replicas)
 
 
 def furthest_above_first(draft: Draft, borrowers: Sequence[Running]) -> Iterator[Running]:

@@ -23,5 +23,10 @@ def _times(draft: Draft) -> Iterator[float]:
         yield doom.stop_at
     for reserved in draft.reserved.values():
         yield reserved.until
+    for plan in draft.plans.values():
+        yield plan.until
+        yield from (plan.until - r.grace_s for r in draft.holders(plan.placed.placements))
+    for line in draft.blocked:
+        yield from (entry[3][0].queued_at + draft.options.plan_after_s for entry in line.waiting)
     if draft.blocked:
         yield from draft.snapshot.stockouts.values()

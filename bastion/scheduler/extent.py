@@ -1,0 +1,92 @@
+"""
+What could ever be had: everything free, healthy, and every machine made that a pool may make.
+
+It must not know what is in use.
+"""
+
+from __future__ import annotations
+
+from bastion.scheduler.capacity import Capacity, can_make, passes
+from bastion.scheduler.reason import NeverFits, NoMachineMatches
+from bastion.scheduler.room import Shelf
+from bastion.scheduler.shape import Part, Shape
+from bastion.spec.where import Where
+from quota.amounts import NOTHING, Amounts
+
+
+def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
+    """The first filter that leaves no machine, or that there is none at all."""
+    for part in shape.parts:
+        if any(any(_sizes(shelf, part)) for shelf in capacity.shelves.values()):
+            continue
+        return _first_to_blame(capacity, part.where)
+    return None
+
+
+def _first_to_blame(capacity: Capacity, where: Where) -> NoMachineMatches:
+    """Filters are tried one after the other; the first that leaves none is named."""
+    shelves = [shelf for shelf in capacity.shelves.values() if shelf.rooms or shelf.left]
+    sofar: dict[str, object] = {}
+    machines = _count(shelves, Where())
+    for name, wanted, written in filters_of(where):
+        sofar[name] = wanted
+        left = _count(shelves, Where(**sofar))  # type: ignore[arg-type]
+        if not left:
+            return NoMachineMatches(filter=written if machines else "", machines=machines)
+        machines = left
+    return NoMachineMatches(filter="", machines=0)
+
+
+def filters_of(where: Where) -> list[tuple[str, object, str]]:
+    """(field, value, as a user writes it) of every filter that is set."""
+    found: list[tuple[str, object, str]] = []
+    for name in ("cluster", "shard", "pool"):
+        if wanted := getattr(where, name):
+            found.append((name, wanted, f"{name}={wanted}"))
+    if where.hostnames:
+        found.append(("hostnames", where.hostnames, f"hostnames={','.join(where.hostnames)}"))
+    if where.labels:
+        written = ", ".join(f"{label}={text}" for label, text in sorted(where.labels.items()))
+        found.append(("labels", where.labels, f"labels {written}"))
+    return found
+
+
+def _count(shelves: list[Shelf], where: Where) -> int:
+    standing = sum(passes(where, room.machine, s.pool) for s in shelves for room in s.rooms)
+    return standing + sum(shelf.could_make for shelf in shelves if can_make(where, shelf))
+
+
+def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
+    """Why no part of the future holds it, or None when some could."""
+    for part in shape.parts:
+        sizes = [each for shelf in capacity.shelves.values() for each in _sizes(shelf, part)]
+        holding = [(size, number) for size, number in sizes if part.per_replica <= size]
+        types = frozenset(part.per_replica.types())
+        if not holding:
+            key = part.leading[0]
+            largest = max((size for size, _ in sizes), key=lambda size: size[key], default=NOTHING)
+            most = largest.only(types)
+            return NeverFits(asked=part.per_replica, most=most, of="replica")
+        slots = sum(number * part.most_on(size) for size, number in holding)
+        if slots < part.replicas:
+            most = Amounts.sum(number * size for size, number in sizes).only(types)
+            asked = part.replicas * part.per_replica
+            return NeverFits(asked=asked, most=most, of="gang")
+    return None
+
+
+def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
+    """(what one machine or slice has, how many of it) that there are or could be, sick or not."""
+    where = part.where
+    if shelf.hosts > 1:
+        if part.hosts != shelf.hosts:
+            return []
+        wholes = [Amounts.sum(room.full for room in rooms) for rooms in shelf.slices.values()]
+    elif part.hosts > 1:
+        return []
+    else:
+        wholes = [r.full for r in shelf.rooms if passes(where, r.machine, shelf.pool)]
+    found = [(whole, 1) for whole in wholes]
+    if shelf.pool is not None and can_make(where, shelf) and shelf.could_make >= shelf.hosts:
+        found.append((shelf.hosts * shelf.pool.resources, shelf.could_make // shelf.hosts))
+    return found
