@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import sys
 import time
@@ -33,6 +32,7 @@ from bastion.agent.keeper_cgroup import Cgroups, find_places
 from bastion.agent.keeper_journal import Journal, sync_folder
 from bastion.agent.keeper_loop import Loop
 from bastion.agent.keeper_request import file_name
+from bastion.agent.keeper_spool import remove_spool
 
 READY = b"ready\n"
 """What it writes to its standard output once it serves."""
@@ -107,7 +107,7 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
     leaders = [pair for entry in open_entries.values() for pair in entry.sessions(boot)]
     strays.kill_all(mark_prefix, leaders=leaders)
     for name in set(os.listdir(f"{folder}/spool")) - set(map(file_name, journal.entries)):
-        shutil.rmtree(f"{folder}/spool/{name}", ignore_errors=True)
+        remove_spool(f"{folder}/spool/{name}")
     for key, entry in open_entries.items():
         started = entry.started()
         count = started["processes"]

