@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from launch.parser import Verbs
+from launch.session import Session
 
 
 def register(verbs: Verbs) -> None:
@@ -23,4 +24,4 @@ def show(args: argparse.Namespace) -> int:
     """`bastion demo`."""
     from launch.demo.play import play
 
-    return play(args.root)
+    return play(args.root, Session(args).out)

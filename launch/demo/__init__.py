@@ -1,0 +1,1 @@
+"""The demo: a real bastion, real jobs and a real preemption on this machine."""

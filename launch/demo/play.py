@@ -1,0 +1,197 @@
+"""
+The play: only the submissions are scripted. What happens then is the bastion's doing.
+
+ada's project has half of sixteen devices and takes them all: one job within its share, one that
+borrows. Then lin's project asks for its own half. The borrower gets notice, saves its state and
+stops; lin's job runs; the borrower comes back and goes on from where it was. A fourth job waits
+meanwhile, says why, and fails on purpose. In the end everything is checked.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bastion.client import Client, JobView, LaunchHandle
+from bastion.errors import BastionError, NotFoundError
+from bastion.spec import Job, Launch, Process, Resources
+from bundler.code import LocalDir
+from launch import exits
+from launch.demo.screen import Screen
+from launch.demo.stage import READY_S, Stage, StageError
+from launch.render import Output
+
+WORK = Path(__file__).parent / "work"
+LIMIT_S = 80.0
+"""The whole play takes about half of it; beyond it something is wrong."""
+BOUND_S = 20.0
+"""How soon a job within its share must run: min_runtime_s + max_grace_s of the quota file, and 5 s
+for a cycle and a start on a busy machine."""
+MEANT_CODE = 3
+"""What the last job fails with, so that a failure is seen too."""
+
+
+class Play:
+    """
+    The demo while it runs.
+
+    Args:
+        stage: Where.
+        screen: What the audience sees.
+    """
+
+    def __init__(self, stage: Stage, screen: Screen) -> None:
+        self._screen = screen
+        self._ada = Client(stage.url, user="ada", project="vision")
+        self._lin = Client(stage.url, user="lin", project="language")
+        self._handles: dict[str, LaunchHandle] = {}
+        self._until = time.monotonic() + LIMIT_S
+        self._lines = 0
+        self.jobs: dict[str, JobView] = {}
+
+    def run(self) -> None:
+        """
+        Play it all.
+
+        Raises:
+            StageError: Something took too long.
+            BastionError: Something went wrong.
+        """
+        say = self._screen.tell
+        say("two machines of eight devices; vision and language own half of them each")
+        self._wait_for("two machines", self._has_machines)
+        say("ada (vision) submits two jobs of 8: one within its share, one that borrows")
+        self._submit(self._ada, "base", devices=8, steps=160)
+        self._submit(self._ada, "extra", devices=8, steps=120)
+        self._wait_for("extra to save its state", lambda: "saved" in self._log("extra"))
+        say("lin (language) asks for its own half, and ada for 4 more")
+        self._submit(self._lin, "urgent", devices=8, steps=40)
+        self._submit(self._ada, "fourth", devices=4, steps=10, exit_code=MEANT_CODE)
+        self._wait_for("a reason for fourth", lambda: bool(self._look()["fourth"].text))
+        why = self._ada.why(self._handles["fourth"].jobs[0])
+        say(f"$ bastion why fourth: {why.text}")
+        self._wait_for("urgent to run", lambda: self._look()["urgent"].state != "queued")
+        self._wait_for("all to end", lambda: all(job.has_ended for job in self._look().values()))
+
+    def problems(self) -> list[str]:
+        """What did not come out as it must; nothing when all is well."""
+        jobs, log = self.jobs, self._log("extra")
+        checks = (
+            (jobs["base"].preemptions == 0, "base was within its share and was preempted"),
+            (jobs["base"].state == "succeeded", "base did not succeed"),
+            (jobs["extra"].preemptions >= 1, "extra was not preempted"),
+            ("told to stop: saved step" in log, "extra got no notice before it was stopped"),
+            ("resumed after step" in log, "extra did not resume from its checkpoint"),
+            (jobs["extra"].state == "succeeded", "extra did not succeed"),
+            (jobs["urgent"].state == "succeeded", "urgent did not succeed"),
+            (_queued_s(jobs["urgent"]) < BOUND_S, f"urgent waited longer than {BOUND_S:g}s"),
+            (jobs["fourth"].code == MEANT_CODE, "fourth did not end with its own code"),
+        )
+        return [problem for is_well, problem in checks if not is_well]
+
+    def epilogue(self, stage: Stage) -> None:
+        """Exit codes, what was preempted, where everything lies, what to type next."""
+        say = self._screen.say
+        for job in self.jobs.values():
+            code = exits.of_job(job)
+            say(f"{job.name:<8} {job.state:<10} bastion wait exits {code:<3} {job.text}")
+        extra = self.jobs["extra"].id
+        say(f"everything lies in {stage.bucket}, readable with cat:")
+        for place, meaning in (
+            (f"jobs/vision/{extra}/result.json", "how it ended, every attempt"),
+            (f"logs/vision/{extra}/", "what it printed, attempt by attempt"),
+            ("state/root.json", "the state of the bastion"),
+            ("project-quotas/project-quotas.config", "who may hold how much"),
+        ):
+            say(f"  {place:<52} {meaning}")
+        say("next (they work while the bastion is down):")
+        for verb in ("list --all", f"events {extra}", f"logs {extra} --attempt=all"):
+            say(f"  bastion {verb} --root={stage.url}")
+
+    def _submit(
+        self, client: Client, name: str, *, devices: int, steps: int, exit_code: int = 0
+    ) -> None:
+        words = [sys.executable, "-u", "train.py", f"--steps={steps}", f"--exit_code={exit_code}"]
+        process = Process(words, resources=Resources(h100=devices))
+        launch = Launch(
+            name=name,
+            jobs=(Job(name=name, processes=(process,)),),
+            code=LocalDir(str(WORK)),  # type: ignore[arg-type]  # settled when it is sent
+        )
+        self._handles[name] = client.launch(launch)
+        self._screen.say(
+            f"$ bastion launch --user_id={client.user} --name={name} --resources=h100={devices}"
+            f" --code=. -- python3 train.py --steps={steps}"
+        )
+
+    def _look(self) -> dict[str, JobView]:
+        """Every job as it is now; shows what changed and what `extra` printed."""
+        for name, handle in self._handles.items():
+            self.jobs[name] = handle.status().jobs[0]
+        self._screen.jobs(tuple(self.jobs.values()))
+        if "extra" in self._handles:
+            lines = self._log("extra").splitlines()
+            for line in lines[self._lines :]:
+                self._screen.say(f"{'':<8} extra prints: {line}", color="dim")
+            self._lines = max(self._lines, len(lines))
+        return self.jobs
+
+    def _log(self, name: str) -> str:
+        from bastion.client import Wanted
+
+        job = self._handles[name].jobs[0]
+        try:
+            chunks = self._ada.logs(job, Wanted(attempt=0), project="vision")
+            return b"".join(chunk.data for chunk in chunks).decode()
+        except NotFoundError:
+            return ""
+
+    def _has_machines(self) -> bool:
+        try:
+            ready = [m for m in self._ada.pool().machines if m.phase == "ready"]
+        except NotFoundError:
+            return False
+        return len(ready) == 2
+
+    def _wait_for(self, what: str, is_so: Callable[[], bool]) -> None:
+        until = min(self._until, time.monotonic() + READY_S * 2)
+        while not is_so():
+            if time.monotonic() > until:
+                raise StageError(f"waited too long for {what}")
+            if self._handles:
+                self._look()
+            time.sleep(0.1)
+
+
+def _queued_s(job: JobView) -> float:
+    return (job.started_at or float("inf")) - job.submitted_at
+
+
+def play(folder: str, out: Output) -> int:
+    """
+    Play the demo in `folder`, a new temporary one when empty; 0 when everything came out right.
+
+    Raises:
+        BastionError: It could not be played.
+    """
+    place = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="bastion-demo-"))
+    stage = Stage(place)
+    stage.furnish()
+    screen = Screen(out)
+    with stage.bastion(), screen.open():
+        running = Play(stage, screen)
+        try:
+            running.run()
+        except BastionError as error:
+            raise StageError(error.message, hint=f"its log is {stage.log}") from error
+        problems = running.problems()
+        screen.tell("all ended")
+    running.epilogue(stage)
+    for problem in problems:
+        screen.say(f"wrong: {problem}", color="red")
+    if not problems:
+        screen.tell("a share was guaranteed, lent, reclaimed and given back; nothing was lost")
+    return exits.FAILED if problems else exits.OK

@@ -1,0 +1,86 @@
+"""What the audience sees: lines of what changed, and on a terminal a table that is always true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from launch.render import STATE_COLORS, Output, amounts
+
+if TYPE_CHECKING:
+    from bastion.client import JobView
+
+_RICH_COLORS = {"orange": "dark_orange", "grey": "bright_black"}
+
+
+class Screen:
+    """
+    Prints the demo.
+
+    Args:
+        out: How this command prints.
+    """
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._began = time.monotonic()
+        self._live: Any = None
+        self._shown: tuple[JobView, ...] = ()
+
+    @contextmanager
+    def open(self) -> Iterator[Screen]:
+        """Draw the table below the lines while inside, where this is a terminal."""
+        if not self._out.terminal:
+            yield self
+            return
+        from rich.live import Live
+
+        with Live(refresh_per_second=8, get_renderable=self._table) as self._live:
+            yield self
+        self._live = None
+
+    def say(self, text: str, *, color: str = "") -> None:
+        """A line, with the seconds since the demo began."""
+        line = f"{time.monotonic() - self._began:5.1f}s  {self._out.paint(text, color)}"
+        if self._live is not None:
+            from rich.text import Text
+
+            self._live.console.print(Text.from_ansi(line))
+        else:
+            print(line, flush=True)
+
+    def tell(self, text: str) -> None:
+        """A line of the story: what is done now, and what to expect."""
+        self.say(text, color="bold")
+
+    def jobs(self, jobs: Sequence[JobView]) -> None:
+        """What the table shows from now on; a line for every state that is another."""
+        before = {job.id: job for job in self._shown}
+        for job in jobs:
+            known = before.get(job.id)
+            if known is None or known.state != job.state:
+                self.say(f"{job.name:<8} {self._out.state(f'{job.state:<10}')} {job.text}")
+        self._shown = tuple(jobs)
+
+    def _table(self) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False)
+        for title in ("JOB", "PROJECT", "ASKS", "STATE", "CLASS", "ATTEMPT", "MACHINES", "WHY"):
+            table.add_column(title, no_wrap=True, overflow="ellipsis")
+        for job in self._shown:
+            color = STATE_COLORS.get(job.state, "")
+            table.add_row(
+                job.name,
+                job.project,
+                amounts(job.units),
+                Text(job.state, style=_RICH_COLORS.get(color, color)),
+                job.job_class,
+                str(job.attempt),
+                ",".join(job.machines),
+                job.text,
+            )
+        return table

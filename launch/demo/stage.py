@@ -1,0 +1,137 @@
+"""
+The stage of the demo: a folder that is the bucket, two files an admin would write, a bastion.
+
+The bastion is a process of its own, started as a user would start it. Everything that was started
+here is stopped here: the bastion by its process, the machines by their provider.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bastion.errors import BastionError
+
+QUOTA = """\
+[toml-schema]
+version = "1"
+
+[total_resources]
+h100 = 16
+
+[project_membership]
+vision = ["ada"]
+language = ["lin"]
+
+[project_resources.vision]
+h100 = 0.5
+[project_resources.language]
+h100 = 0.5
+
+[scheduler]
+min_runtime_s = 5      # a borrower runs this long before it may be preempted
+grace_s = 10           # from the notice to the kill
+max_grace_s = 10
+"""
+CONFIG = """\
+[pools.laptop]
+provider = "local"
+resources = { h100 = 8, cpu = 16 }   # declared, not real: any machine will do
+count = 2
+"""
+READY_S = 30.0
+"""Two agents start in about a second; a loaded machine takes longer."""
+STOP_S = 20.0
+
+
+class StageError(BastionError):
+    """The demo cannot go on; the message says why."""
+
+
+class Stage:
+    """
+    Where the demo plays.
+
+    Args:
+        folder: New or empty; everything of the demo is kept in it.
+
+    Raises:
+        StageError: There is something else in the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if folder.exists() and any(folder.iterdir()):
+            raise StageError(f"{folder} is not empty", hint="name a new folder, or none at all")
+        self.folder = folder
+        self.bucket = folder / "bucket"
+        self.machines = folder / "machines"
+        self.url = self.bucket.resolve().as_uri()
+
+    @property
+    def log(self) -> Path:
+        """What the bastion's process prints."""
+        return self.folder / "bastion.log"
+
+    def furnish(self) -> None:
+        """Write what an admin writes."""
+        for name, text in (
+            ("project-quotas/project-quotas.config", QUOTA),
+            ("config/bastion.toml", CONFIG),
+        ):
+            path = self.bucket / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    @contextmanager
+    def bastion(self) -> Iterator[subprocess.Popen[bytes]]:
+        """A bastion that serves the bucket; it and its machines are stopped at the end."""
+        words = ["serve", f"--root={self.url}", f"--machines_dir={self.machines}", "--name=demo"]
+        with self.log.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "launch.cli", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment(),
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            _stop(process)
+            self._stop_machines()
+
+    def _environment(self) -> dict[str, str]:
+        """So that the process finds this very Bastion, installed or not, from any folder."""
+        here = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH", ""))))
+        return dict(os.environ, PYTHONPATH=path)
+
+    def _stop_machines(self) -> None:
+        from bastion.provider.open import open_provider
+        from bastion.service.config import parse_config
+
+        for pool in parse_config(CONFIG).pools.values():
+            provider = open_provider(pool, root_url=self.url, machines_dir=self.machines)
+            for machine in provider.list():
+                provider.delete(machine.name)
+            until = time.monotonic() + STOP_S
+            while any(machine.state != "gone" for machine in provider.list()):
+                if time.monotonic() > until:
+                    raise StageError(f"machines in {self.machines} do not stop")
+                time.sleep(0.1)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
