@@ -79,12 +79,17 @@ def _copy_file(source: str, copy: str) -> None:
 def _copy_bytes(reader: int, writer: int, size: int) -> None:
     done = 0
     while done < size:
-        try:
-            copied = os.copy_file_range(reader, writer, _BLOCK_BYTES)
-        except OSError as error:
-            if error.errno not in _CANNOT:
-                raise
-            copied = os.sendfile(writer, reader, None, _BLOCK_BYTES)
+        copied = _copy_shared(reader, writer) or os.sendfile(writer, reader, None, _BLOCK_BYTES)
         if not copied:
             raise BundleError("a cached tree was cut short while it was copied")
         done += copied
+
+
+def _copy_shared(reader: int, writer: int) -> int:
+    """Bytes copied by sharing blocks; 0 where this cannot be done (some kernels just say 0)."""
+    try:
+        return os.copy_file_range(reader, writer, _BLOCK_BYTES)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+        return 0

@@ -16,8 +16,8 @@ from bundler.manifest import Manifest, read_manifest
 from bundler.progress import Report, unreported
 from bundler.unpack import is_intact, write_tree
 
-LANES = 3
-"""Packs read and written at once: about 100 MB of memory at most."""
+LANES = 2
+"""Packs read and written at once, each about 50 MB of memory while it is."""
 
 
 def fetch(

@@ -176,9 +176,8 @@ def _bracket(glob: bytes, at: int) -> tuple[bytes, int]:
             return _NEVER, len(glob)
         members.update(range(low, high + 1))
     chosen = (set(range(256)) - members if negated else members) - {ord("/")}
-    return b"[" + b"".join(rb"\x%02x" % byte for byte in sorted(chosen)) + b"]" if chosen else (
-        _NEVER
-    ), at + 1
+    listed = b"".join(rb"\x%02x" % byte for byte in sorted(chosen))
+    return (b"[" + listed + b"]" if chosen else _NEVER), at + 1
 
 
 def _member(glob: bytes, at: int) -> tuple[int, int]:

@@ -92,8 +92,8 @@ def open_pack(digest: str, packed: bytes) -> Iterator[tuple[Piece, memoryview]]:
     if hashlib.sha256(packed).hexdigest() != digest:
         raise DamagedError(f"the pack {digest} does not have the bytes its name promises")
     body = _body(digest, packed)
-    table, newline, _ = body[:_MAX_TABLE_BYTES].partition(b"\n")
-    contents = memoryview(body)[len(table) + len(newline) :]
+    table = bytes(body[:_MAX_TABLE_BYTES]).partition(b"\n")[0]
+    contents = body[len(table) + 1 :]
     for piece in _pieces(digest, table):
         if piece.size > len(contents):
             raise DamagedError(f"the pack {digest} is shorter than its table says")
@@ -107,17 +107,18 @@ def _is_worth_compressing(data: bytes | bytearray) -> bool:
     return len(zlib.compress(sample, 1)) < _WORTH * len(sample)
 
 
-def _body(digest: str, packed: bytes) -> bytes:
+def _body(digest: str, packed: bytes) -> memoryview:
+    rest = memoryview(packed)
     if packed.startswith(_PLAIN):
-        return packed[len(_PLAIN) :]
+        return rest[len(_PLAIN) :]
     inflater = zlib.decompressobj()
     try:
-        body = inflater.decompress(packed[len(_ZLIB) :], _MAX_BODY_BYTES)
+        body = inflater.decompress(rest[len(_ZLIB) :], _MAX_BODY_BYTES)
     except zlib.error:
         body = b""
     if not packed.startswith(_ZLIB) or not inflater.eof:
         raise DamagedError(f"the pack {digest} is malformed: its body")
-    return body
+    return memoryview(body)
 
 
 def _pieces(digest: str, table: bytes) -> Iterator[Piece]:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -179,6 +180,15 @@ def test_a_job_owns_its_working_directory(tmp_path: Path) -> None:
     assert (tmp_path / "two/a.py").read_text() == "a"
     assert os.access(tmp_path / "two/run.sh", os.X_OK)
     assert trees.read(tmp_path / "two") == trees.read(tree)
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no second file system here")
+def test_a_copy_may_go_to_another_disk(tmp_path: Path) -> None:
+    """Where blocks cannot be shared, bytes are copied."""
+    tree = trees.write(tmp_path / "tree", {"big": os.urandom(3_000_000), "d/e/": ""})
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        checkout(tree, Path(other) / "job")
+        assert trees.read(Path(other) / "job") == trees.read(tree)
 
 
 def test_a_working_directory_in_use_is_refused(tmp_path: Path) -> None:
