@@ -8,7 +8,17 @@ from typing import Annotated
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from bundler.code import BundleRef, CodeRef, DockerBuild, GitRef, GitRepo, Image, ImageRef, LocalDir
+from bundler.code import (
+    BundleRef,
+    Code,
+    CodeRef,
+    DockerBuild,
+    GitRef,
+    GitRepo,
+    Image,
+    ImageRef,
+    LocalDir,
+)
 from bundler.errors import InvalidCodeError
 from bundler.options import parse_options
 from bundler.size import parse_size, show_size
@@ -191,3 +201,30 @@ def test_sizes_are_shown() -> None:
     """Sizes are shown in the unit a person would choose."""
     shown = [show_size(size) for size in (0, 1023, 1024, 3 * 2**29, 2**41)]
     assert shown == ["0 B", "1023 B", "1.0 KiB", "1.5 GiB", "2.0 TiB"]
+
+
+@pytest.mark.parametrize(
+    ("table", "code"),
+    [
+        ({}, LocalDir()),
+        ({"root": "x", "exclude": ["a"], "max_size": "1GB"}, LocalDir("x", exclude=["a"],
+                                                                     max_size="1GB")),
+        ({"url": "https://h/x", "branch": "main"}, GitRepo("https://h/x", branch="main")),
+        ({"ref": "h/x:1"}, Image("h/x:1")),
+        (
+            {"image": "h/x", "build_args": {"A": "1"}},
+            DockerBuild(image="h/x", build_args={"A": "1"}),
+        ),
+    ],
+)  # fmt: skip
+def test_a_table_of_a_spec_file_is_told_by_its_fields(table: dict[str, object], code: Code) -> None:
+    """What a user writes as a table is read as the one kind that has those fields."""
+    adapter: TypeAdapter[Code] = TypeAdapter(Code)
+    assert adapter.validate_python(table) == code
+
+
+def test_a_table_with_unknown_fields_is_refused() -> None:
+    """A field that no kind of code has is an error."""
+    adapter: TypeAdapter[Code] = TypeAdapter(Code)
+    with pytest.raises(ValidationError):
+        adapter.validate_python({"rot": "x"})
