@@ -8,6 +8,7 @@ plain classes for that reason.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -27,6 +28,9 @@ LAST_LINES_BYTES = 4096
 
 _LAST_READS = 4
 """Of up to 1 MiB each, and a pipe holds no more than that (/proc/sys/fs/pipe-max-size)."""
+
+_SPARE_FILES = 64
+"""Of the open files we may have, those kept for connections, the journal and looking around."""
 
 _RESET = [
     number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
@@ -91,12 +95,12 @@ class Attempt:
         "cgroup",
         "failed_by_itself",
         "first_failed",
+        "is_over_memory",
         "kill_again_at",
         "kill_at",
         "kill_pause_s",
         "life",
         "notices",
-        "oom_kills",
         "processes",
         "start",
         "started_at",
@@ -115,7 +119,8 @@ class Attempt:
         """When the grace ends of the notice it was given."""
         self.kill_again_at = 0.0
         self.kill_pause_s = 0.0
-        self.oom_kills = 0
+        self.is_over_memory = False
+        """Whether its memory limit has killed something of it, or should have."""
 
     @property
     def key(self) -> str:
@@ -152,12 +157,15 @@ class Attempt:
                 # A cgroup that the keeper cannot leave is never used, least of all to kill.
                 cgroup.leave()
                 self.cgroup = cgroup
+        limit_bytes = self.start.memory_limit_bytes
+        if self.cgroup is not None and limit_bytes is not None:
+            self.is_over_memory = not self.cgroup.limit_memory(limit_bytes)
 
     def is_cgroup_empty(self) -> bool:
         """Whether nothing lives in its cgroup, which is gone then; true where there is none."""
         if self.cgroup is None:
             return True
-        self.oom_kills = self.cgroup.oom_kills()
+        self.is_over_memory |= self.cgroup.oom_kills() > 0
         if not self.cgroup.remove():
             return False
         self.cgroup = None
@@ -174,6 +182,8 @@ class Attempt:
         try:
             process.spool = Spool(log_path, limit_bytes=self.start.spool_limit_bytes)
             process.pipe, ours = os.pipe2(os.O_CLOEXEC)
+            if ours > os.sysconf("SC_OPEN_MAX") - _SPARE_FILES:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             os.set_blocking(process.pipe, False)
             process.pid = _spawn(wanted, output=ours, umask=self.start.umask, mark=mark)
         except (OSError, ValueError) as error:
@@ -228,7 +238,7 @@ class Attempt:
             "failed_by_itself": self.failed_by_itself,
             "last_lines": last_lines.decode("utf-8", "replace"),
             "timed_out": self.notices[:1] != [] and self.notices[0]["reason"] == TIME_LIMIT,
-            "out_of_memory": self.oom_kills > 0 and self.first_failed is not None,
+            "out_of_memory": self.is_over_memory and self.first_failed is not None,
             "lost": False,
         }
 

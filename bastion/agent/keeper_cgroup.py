@@ -61,6 +61,20 @@ class Cgroup:
             with contextlib.suppress(OSError):
                 _put(path + "/cgroup.kill", "1")
 
+    def limit_memory(self, limit_bytes: int) -> bool:
+        """
+        Limit everything inside together; False where more is in use already (v1).
+
+        Only when the keeper has left: it would be the first to be killed, being the largest.
+        """
+        try:
+            for place in self._places:
+                if place.has_memory:
+                    _limit(f"{place.base}/{self._name}", limit_bytes, is_unified=place.is_unified)
+        except OSError:
+            return False
+        return True
+
     def oom_kills(self) -> int:
         """How many processes the memory limit has killed."""
         kills = 0
@@ -105,10 +119,10 @@ class Cgroups:
             if is_folder
         ]
 
-    def make(self, *, memory_limit_bytes: int | None) -> Cgroup | None:
+    def make(self, *, limits_memory: bool) -> Cgroup | None:
         """A new cgroup, for processes of one attempt; None where none can be made."""
         wanted = self._places[:1]
-        if memory_limit_bytes is not None:
+        if limits_memory:
             limiting = [place for place in self._places if place.has_memory][:1]
             wanted = wanted if limiting == wanted else wanted + limiting
         if not wanted:
@@ -118,8 +132,6 @@ class Cgroups:
         try:
             for place in wanted:
                 os.mkdir(f"{place.base}/{name}")
-                if place.has_memory and memory_limit_bytes is not None:
-                    _limit(f"{place.base}/{name}", memory_limit_bytes, place=place)
         except OSError:
             Cgroup(wanted, name).remove()
             return None
@@ -187,8 +199,8 @@ def _give_memory(above: str, base: str) -> bool:
     return "memory" in _get(base + "/cgroup.subtree_control").split()
 
 
-def _limit(path: str, limit_bytes: int, *, place: Place) -> None:
-    if not place.is_unified:
+def _limit(path: str, limit_bytes: int, *, is_unified: bool) -> None:
+    if not is_unified:
         _put(path + "/memory.limit_in_bytes", str(limit_bytes))
         with contextlib.suppress(OSError):
             _put(path + "/memory.memsw.limit_in_bytes", str(limit_bytes))

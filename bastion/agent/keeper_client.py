@@ -8,6 +8,7 @@ unknown field is an error, never ignored.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import select
@@ -18,7 +19,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from bastion.agent.keeper_port import (
@@ -89,7 +89,12 @@ class KeeperClient:
 
     def start(self, attempt: AttemptStart) -> None:
         """See `Keeper.start`."""
-        self._ask("start", **asdict(attempt))
+        processes = [
+            {"argv": process.argv, "env": dict(process.env), "cwd": process.cwd}
+            for process in attempt.processes
+        ]
+        fields = {field.name: getattr(attempt, field.name) for field in dataclasses.fields(attempt)}
+        self._ask("start", **{**fields, "processes": processes})
 
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """See `Keeper.stop`."""

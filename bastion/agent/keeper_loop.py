@@ -104,7 +104,7 @@ class Loop:
                 self._watched[file]()
         # 2. Who has died, and whose time is up.
         self._reap()
-        if boot_time() >= self._wake_at:
+        if self._is_ending or boot_time() >= self._wake_at:
             self._look_at_clocks()
         # 3. Kill what must go; record what is gone.
         for attempt in tuple(self._closing.values()):
@@ -246,8 +246,8 @@ class Loop:
         if all((notice["reason"], notice["by"]) != said for notice in attempt.notices):
             attempt.tell(reason, by, grace_s)
             at = boot_time()
-            self._tree.signal(attempt, signal.SIGTERM, signal.SIGCONT)
-            attempt.notices.append({"reason": reason, "by": by, "at": at})
+            if self._tree.signal(attempt, signal.SIGTERM, signal.SIGCONT):
+                attempt.notices.append({"reason": reason, "by": by, "at": at})
         attempt.kill_at = min(attempt.kill_at, boot_time() + grace_s)
         self._wake(attempt.kill_at)
 
@@ -329,7 +329,8 @@ class Loop:
 
     def _fork(self, attempt: Attempt) -> None:
         self._running[attempt.key] = attempt
-        cgroup = self._cgroups.make(memory_limit_bytes=attempt.start.memory_limit_bytes)
+        limits_memory = attempt.start.memory_limit_bytes is not None
+        cgroup = self._cgroups.make(limits_memory=limits_memory)
         mark = self._mark_prefix + attempt.key
         attempt.fork(self._spool_folder(attempt.key), mark, cgroup)
         self._wake(attempt.limit_at)
@@ -338,7 +339,7 @@ class Loop:
                 self._mains[process.pid] = attempt
                 self._watch(process.pipe, self._reader(attempt, index))
         self._journal.leaders(attempt.key, self._boot, _sessions(attempt))
-        if not attempt.living():
+        if attempt.is_over_memory or not attempt.living():
             self._closing[attempt.key] = attempt
             self._wake(0.0)
         elif attempt.first_failed is not None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import select
 import signal
 import threading
@@ -301,6 +302,26 @@ def test_what_cannot_be_started_says_why(world: RealWorld, process: ProcessStart
     assert why in world.ended("a").processes[0].setup_failure
     world.keeper.start(attempt("b", EXITS))
     world.ended("b")
+
+
+def test_open_files_run_out_for_users_first(tmp_path: Path) -> None:
+    """Where open files are few an attempt is refused them in words, and the keeper still serves."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
+    try:
+        world = RealWorld(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    try:
+        world.keeper.start(attempt("a", *[SLEEPS] * 60))
+        record = world.ended("a")
+        assert record.first_failed is not None
+        failure = record.processes[record.first_failed].setup_failure
+        assert failure == "cannot start 'sh': Too many open files"
+        world.keeper.start(attempt("b", EXITS))
+        world.ended("b")
+    finally:
+        world.close()
 
 
 def test_processes_are_born_clean(world: RealWorld) -> None:

@@ -56,6 +56,19 @@ def test_the_memory_limit_is_kept_and_told(world: RealWorld) -> None:
     assert not world.ended("b").out_of_memory
 
 
+def test_a_tiny_memory_limit_never_reaches_the_keeper(world: RealWorld) -> None:
+    """A limit below what any program needs ends the attempt alone, and the keeper goes on."""
+    assert isinstance(world.keeper, KeeperClient)
+    if not world.keeper.can_limit_memory:
+        pytest.skip("no memory cgroup can be written here")
+    hog = python("kept = b'x' * (64 << 20)\nprint('fits')\ninput()")
+    for number in range(5):
+        tiny = attempt(f"a{number}", hog, SLEEPS, hog)
+        world.keeper.start(replace(tiny, memory_limit_bytes=4096))
+        assert world.ended(f"a{number}").out_of_memory
+    assert strays.children(world.pid) == []
+
+
 def test_nothing_is_left_of_a_keeper_that_has_ended(world: RealWorld) -> None:
     """When an attempt has ended its cgroup is gone, and with the keeper its folder."""
     assert isinstance(world.keeper, KeeperClient)
