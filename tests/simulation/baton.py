@@ -94,6 +94,10 @@ class Baton:
         self._until: Callable[[], bool] = lambda: False
         self._limit_s = 0.0
         self._is_over = False
+        self.endless = "everything ends"
+        """Name of the invariant that a run without an end breaks."""
+        self.left: Callable[[], str] = str
+        """Says what is left to do, for a run without an end."""
 
     @property
     def actor(self) -> str:
@@ -216,7 +220,7 @@ class Baton:
         wakings = [actor.wakes_at for actor in self._actors]
         wakings += [timer[0] for timer in self._timers[:1]]
         if not wakings or min(wakings) > self._limit_s:
-            self.fail("everything ends", f"not after {self.now:.0f} s")
+            self.fail(self.endless, f"not after {self.now:.0f} s: {self.left()}")
             return
         self.now = max(self.now, min(wakings))
 

@@ -15,6 +15,10 @@ from enum import Enum
 from typing import Protocol
 
 
+LIVE = "live"
+"""The operation of machines and keepers that are asked whether they die now."""
+
+
 class Fate(Enum):
     """What happens to one call."""
 
@@ -48,8 +52,19 @@ class Rates:
     """How many of a thousand calls meet which fate."""
 
     stall: float = 2.0
-    crash: float = 4.0
+    crash: float = 6.0
     fault: float = 15.0
+    death: float = 6.0
+    """Of a machine at a listing, and ten times as many of a keeper at a call to it."""
+
+    def times(self, factor: float) -> Rates:
+        """A storm that blows so many times as hard."""
+        return Rates(
+            stall=self.stall * factor,
+            crash=self.crash * factor,
+            fault=self.fault * factor,
+            death=self.death * factor,
+        )
 
 
 class Storm:
@@ -76,6 +91,11 @@ class Storm:
             return Fate.FINE
         drawn = self._chance.random() * 1000.0
         rates = self._rates
+        if operation == LIVE:
+            death = rates.death * (10.0 if actor.startswith("keeper@") else 1.0)
+            if drawn >= death:
+                return Fate.FINE
+            return Fate.CRASH_BEFORE if drawn * 2 < death else Fate.CRASH_AFTER
         if drawn < rates.stall:
             return Fate.STALL
         drawn -= rates.stall

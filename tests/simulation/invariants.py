@@ -174,6 +174,17 @@ class Invariants:
             and not self._store.list(layout.INBOX)
         )
 
+    def left(self) -> str:
+        """What is left to do."""
+        root = self.root
+        if root is None:
+            return "there is no root"
+        inbox = [entry.key for entry in self._store.list(layout.INBOX)]
+        jobs = [f"{job.id} {job.phase} {job.attempt}" for job in root.jobs.values()]
+        machines = [f"{m.name} {m.phase} batches={m.batches}" for m in root.machines.values()]
+        standing = [f"{m.name} {m.state}" for m in self._provider.standing.values()]
+        return f"jobs {jobs}, machines {machines}, standing {standing}, inbox {inbox}"
+
     # Every commit.
 
     def _committed(self, root: Root) -> None:

@@ -24,7 +24,7 @@ from bastion.errors import NoCapacityError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.provider.port import Listed
 from tests.simulation.baton import Baton, SimClock
-from tests.simulation.fates import Fate, Fates
+from tests.simulation.fates import LIVE, Fate, Fates
 from tests.simulation.port import Port
 
 _T = TypeVar("_T")
@@ -148,7 +148,7 @@ class SimKeeper:
         return self._keeper.read(key, process, offset=offset, size_bytes=size_bytes)
 
     def _call(self, operation: str, key: str, work: Callable[[], _T]) -> _T:
-        fate = self._fates.draw(f"keeper@{self._machine.name}", "live", key)
+        fate = self._fates.draw(f"keeper@{self._machine.name}", LIVE, key)
         if fate in (Fate.CRASH_BEFORE, Fate.CRASH_AFTER):
             self._machine.note("keeper dies")
             self._keeper.crash(leaves_strays=fate is Fate.CRASH_BEFORE)
@@ -284,7 +284,7 @@ class SimProvider:
     def _list(self) -> tuple[Listed, ...]:
         shown = []
         for machine in list(self.machines.values()):
-            fate = self._fates.draw(f"machine@{machine.name}", "live", machine.name)
+            fate = self._fates.draw(f"machine@{machine.name}", LIVE, machine.name)
             if fate in (Fate.CRASH_BEFORE, Fate.CRASH_AFTER) and not machine.is_dead:
                 machine.die()
             chance = self._baton.chance.random()

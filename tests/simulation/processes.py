@@ -28,7 +28,6 @@ from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, Crash, SimClock
 from tests.simulation.machines import SimMachine, SimProvider
-from tests.simulation.store import SimStore
 
 PACE = Pace(
     busy_poll_s=2.0,
@@ -51,13 +50,31 @@ ANSWER_S = 100_000.0
 """A user waits for his answer as long as it takes."""
 
 
+def _same(store: ObjectStore) -> ObjectStore:
+    return store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What bastions and agents are made of; a mutant has another one somewhere."""
+
+    writer: type[RootWriter] = RootWriter
+    leader: type[Leader] = Leader
+    fleet: type[Fleet] = Fleet
+    bastion_store: Callable[[ObjectStore], ObjectStore] = _same
+    agent_store: Callable[[ObjectStore], ObjectStore] = _same
+
+
+SOUND = Parts()
+"""The product."""
+
+
 class Bastion:
     """
     One bastion as its supervisor sees it: started again whenever it dies or is fenced.
 
     Args:
         has_lease: Without it, it takes root over whenever it is started.
-        standby: Started again at once after it lost the lead.
     """
 
     def __init__(
@@ -68,16 +85,14 @@ class Bastion:
         store: ObjectStore,
         provider: SimProvider,
         has_lease: bool = True,
-        writer: Callable[[ObjectStore, SimClock], RootWriter] = RootWriter,
-        leader: type[Leader] = Leader,
+        parts: Parts = SOUND,
     ) -> None:
         self.name = name
         self._baton = baton
         self._store = store
         self._provider = provider
         self._has_lease = has_lease
-        self._writer = writer
-        self._leader = leader
+        self._parts = parts
         self._clock = SimClock(baton, skew_s=baton.chance.uniform(-30.0, 30.0))
         self._starts = 0
         self.problems: list[str] = []
@@ -95,8 +110,9 @@ class Bastion:
 
     def _serve(self) -> None:
         self._starts += 1
-        store, clock = self._store, self._clock
-        writer = self._writer(store, clock)
+        parts, clock = self._parts, self._clock
+        store = parts.bastion_store(self._store)
+        writer = parts.writer(store, clock)
         journal = Journal(self.name, clock, out=None)
         election = Election(
             writer,
@@ -110,7 +126,6 @@ class Bastion:
                 ttl_s=PACE.ttl_s if self._has_lease else 0.0,
             ),
             is_alive=lambda pid, started: pid == self._starts,
-            store_now=lambda: SimClock.EPOCH + self._baton.now,
             nonce=self._nonce,
         )
         while True:
@@ -119,12 +134,12 @@ class Bastion:
                 break
             except (LeaseHeldError, StoreError):
                 clock.sleep(RETRY_S)
-        leader = self._leader(
+        leader = parts.leader(
             held,
             store=store,
             writer=writer,
             clock=clock,
-            fleet=Fleet(clock, journal, self._post, listing_s=PACE.listing_s),
+            fleet=parts.fleet(clock, journal, self._post, listing_s=PACE.listing_s),
             files=AdminFiles(store, store, clock, every_s=PACE.files_s),
             publisher=Publisher(store, clock, every_s=PACE.view_s),
             lane=InlineLane(),
@@ -156,7 +171,9 @@ class Bastion:
         return f"{self._baton.chance.getrandbits(64):016x}"
 
 
-def run_agent(machine: SimMachine, *, baton: Baton, store: SimStore, resources: Amounts) -> None:
+def run_agent(
+    machine: SimMachine, *, baton: Baton, store: ObjectStore, resources: Amounts
+) -> None:
     """Be the agent of `machine` as long as that stands, dying now and then."""
 
     def nonce() -> str:

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest
 from bastion.spec import Job, Launch, Process, Resources
-from tests.simulation.processes import Wish
+from tests.simulation.baton import Baton
+from tests.simulation.fates import Rates, Storm
+from tests.simulation.processes import SOUND, Parts, Wish
+from tests.simulation.world import World
 
 QUOTA = """
 [toml-schema]
@@ -44,6 +47,9 @@ boot = 10
 JOBS = 20
 """How many jobs the wishes make."""
 
+HARDNESS = (0.5, 1.0, 2.0, 4.0)
+"""How many times as hard as `Rates` a storm blows."""
+
 
 def wishes() -> list[Wish]:
     """Everything that users will ask."""
@@ -66,6 +72,27 @@ def wishes() -> list[Wish]:
         _launch(62.0, "cat", "red", "light", h100=0, runs_s=5),
         _launch(63.0, "cat", "red", "last", h100=2, runs_s=20),
     ]
+
+
+def stormy(seed: int, parts: Parts = SOUND) -> World:
+    """The scenario with faults; the seed also says how hard, and how many bastions there are."""
+    baton = Baton(seed)
+    rates = Rates().times(baton.chance.choice(HARDNESS))
+    return World(
+        baton,
+        quota=QUOTA,
+        config=CONFIG,
+        wishes=wishes(),
+        fates=Storm(baton.chance, rates, spared=("ann", "ben", "cat")),
+        bastions=baton.chance.choice((1, 1, 2)),
+        has_lease=baton.chance.random() < 0.8,
+        parts=parts,
+    )
+
+
+def calm(seed: int) -> World:
+    """The scenario without faults: only the order in which actors go is left to chance."""
+    return World(Baton(seed), quota=QUOTA, config=CONFIG, wishes=wishes())
 
 
 def _launch(

@@ -7,9 +7,9 @@ from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, SimClock
 from tests.simulation.fates import Calm, Fates, Storm
-from tests.simulation.invariants import Invariants
+from tests.simulation.invariants import ENDS, Invariants
 from tests.simulation.machines import SimMachine, SimProvider
-from tests.simulation.processes import Bastion, Wish, run_agent, run_user
+from tests.simulation.processes import SOUND, Bastion, Parts, Wish, run_agent, run_user
 from tests.simulation.store import SimStore
 
 MACHINES = 2
@@ -32,6 +32,7 @@ class World:
         fates: What goes wrong; None: nothing.
         bastions: How many bastions want to lead.
         has_lease: Without it they take the lead from each other whenever they are started.
+        parts: What bastions and agents are made of.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class World:
         fates: Fates | None = None,
         bastions: int = 1,
         has_lease: bool = True,
+        parts: Parts = SOUND,
     ) -> None:
         self.baton = baton
         self.wishes = wishes
+        self._parts = parts
         self.fates = fates or Calm()
         self.bucket = MemoryStore(lambda: SimClock.EPOCH + baton.now)
         self.bucket.create(layout.QUOTA, quota.encode())
@@ -68,9 +71,15 @@ class World:
             capacity=MACHINES * PER_MACHINE,
             fail=baton.fail,
         )
+        baton.endless, baton.left = ENDS, self.invariants.left
         self.bastions = [
             Bastion(
-                name, baton=baton, store=self.store, provider=self.provider, has_lease=has_lease
+                name,
+                baton=baton,
+                store=self.store,
+                provider=self.provider,
+                has_lease=has_lease,
+                parts=parts,
             )
             for name in ("north", "south", "east")[:bastions]
         ]
@@ -82,8 +91,8 @@ class World:
         Raises:
             SimulationError: An invariant broke.
         """
-        for bastion in self.bastions:
-            self.baton.spawn(bastion.name, bastion.run)
+        for n, bastion in enumerate(self.bastions):
+            self.baton.spawn(bastion.name, bastion.run, after_s=10.0 * n)
         for user in dict.fromkeys(wish.user for wish in self.wishes):
             mine = [wish for wish in self.wishes if wish.user == user]
             self.baton.spawn(user, lambda mine=mine: run_user(mine, baton=self.baton, store=self.store))  # type: ignore[misc]
@@ -119,6 +128,9 @@ class World:
         self.baton.spawn(
             machine.actor,
             lambda: run_agent(
-                machine, baton=self.baton, store=self.store, resources=PER_MACHINE
+                machine,
+                baton=self.baton,
+                store=self._parts.agent_store(self.store),
+                resources=PER_MACHINE,
             ),
         )

@@ -1,0 +1,261 @@
+"""
+Mutants: the product with one of its safeguards taken out, to prove that the simulation would see it.
+
+Each is a small subclass or a wrapped port, handed in where the sound part would be. None changes a
+module of the product.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from bastion.errors import ConflictError, FencedError, NotFoundError, StoreError
+from bastion.job import End, Phase
+from bastion.lifecycle import HostEnded
+from bastion.machine import Pool
+from bastion.pool import Delete, Seen
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.registers import GoRegister
+from bastion.records.root import Held, Root, RootWriter
+from bastion.service.draft import Draft
+from bastion.service.fleet import Fleet
+from bastion.service.leader import Leader
+from bastion.store.port import Entry, Object, ObjectStore, Version, Written
+from tests.simulation.processes import Parts
+
+
+class Wrapped:
+    """Another store as it is; subclasses spoil one operation."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+        """See the port."""
+        return self._store.read(key, unless=unless)
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        return self._store.create(key, data)
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """See the port."""
+        return self._store.swap(key, data, if_version=if_version)
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        self._store.delete(key)
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port."""
+        return self._store.list(prefix, start_after=start_after, limit=limit)
+
+
+class ConflictIsMine(RootWriter):
+    """A 412 is taken for an earlier try that landed."""
+
+    def commit(self, root: Root, *, over: Held | None) -> Held:
+        """See `RootWriter`."""
+        assert over is not None or root.seq == 1
+        data = self._bytes(root)
+        while True:
+            try:
+                if over is None:
+                    return super().commit(root, over=None)
+                written = self._store.swap(layout.ROOT, data, if_version=over.version)
+                return Held(root=root, version=written.version, modified_at=written.modified_at)
+            except ConflictError:
+                found = self._store.read(layout.ROOT)
+                assert found is not None
+                return Held(root=root, version=found.version, modified_at=found.modified_at)
+            except StoreError:
+                self._clock.sleep(1.1)
+
+
+class ConflictIsLost(Wrapped):
+    """A 412 on a register is taken for another's write: what stands there is not compared."""
+
+    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+        """See the port."""
+        found = super().read(key, unless=unless)
+        if found is not None and key.endswith("/claim"):
+            record = json.loads(found.data)
+            record["write_id"] = "another's"
+            if record.get("claim"):
+                record["claim"]["machine"] = "another"
+            return replace(found, data=json.dumps(record).encode())
+        return found
+
+
+class DeletesFirst(Wrapped):
+    """A request is deleted as soon as it was read, before any commit."""
+
+    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+        """See the port."""
+        found = super().read(key, unless=unless)
+        if found is not None and layout.parse_request(key) is not None:
+            self._store.delete(key)
+        return found
+
+
+class ActsFirst(Leader):
+    """What a turn asks for is done before it is committed."""
+
+    def _commit(self, draft: Draft, **changes: object) -> None:
+        held = self.held
+        root = draft.finish(write_id="not yet", **changes)
+        self.held = replace(held, root=root)
+        self._act()
+        self._fleet.act(root)
+        self.held = held
+        super()._commit(Draft.__new__(Draft) if draft is None else draft, **changes)
+
+
+class NoClaims(Wrapped):
+    """Agents start without winning the claim."""
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        try:
+            return super().create(key, data)
+        except ConflictError:
+            if key.endswith("/claim"):
+                return Written(version=Version("none"), modified_at=0.0)
+            raise
+
+
+class NoDedupe(Wrapped):
+    """Nobody looks whether a request was answered before."""
+
+    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+        """See the port."""
+        if key.startswith("results/"):
+            raise NotFoundError(key)
+        return super().read(key, unless=unless)
+
+
+class FreesEarly(Leader):
+    """The devices of a stopped attempt are free as soon as the stop was committed."""
+
+    def _watch(self, draft: Draft) -> None:
+        super()._watch(draft)
+        for job in list(draft.jobs.values()):
+            attempt = job.attempt
+            if job.phase is not Phase.STOPPING or attempt is None:
+                continue
+            for r, h, _, state in attempt.each_host():
+                if state.end is None and draft.jobs[job.id].phase is Phase.STOPPING:
+                    end = End(kind="revoked", notice=attempt.stop.reason if attempt.stop else "")
+                    draft.apply(job.id, HostEnded(replica=r, host=h, end=end))
+
+
+class LockThenWrite(RootWriter):
+    """Root is written over whatever stands there, after a look at whose turn it is."""
+
+    def commit(self, root: Root, *, over: Held | None) -> Held:
+        """See `RootWriter`."""
+        while over is not None:
+            try:
+                standing = self.read()
+                assert standing is not None
+                if standing.root.epoch > root.epoch:
+                    raise FencedError(ours=root.epoch, theirs=standing.root.epoch)
+                data = self._bytes(root)
+                # The store of this mutant has no preconditions: the newest version always matches.
+                while True:
+                    now = self.read()
+                    assert now is not None
+                    try:
+                        written = self._store.swap(layout.ROOT, data, if_version=now.version)
+                    except ConflictError:
+                        continue
+                    break
+                return Held(root=root, version=written.version, modified_at=written.modified_at)
+            except StoreError:
+                self._clock.sleep(1.1)
+        return super().commit(root, over=over)
+
+
+class NaiveOrphans(Fleet):
+    """Whatever is listed and not in our root is deleted, however new."""
+
+    def reconcile(
+        self,
+        draft: Draft,
+        pools: Mapping[str, Pool],
+        fresh: Mapping[str, tuple[Seen, ...]],
+        in_use: Collection[str],
+    ) -> None:
+        """See `Fleet`."""
+        known = {
+            pool: tuple(seen for seen in seens if seen.name in draft.machines)
+            for pool, seens in fresh.items()
+        }
+        super().reconcile(draft, pools, known, in_use)
+
+    def act(self, root: Root) -> None:
+        """See `Fleet`."""
+        for pool, seens in self._listings.items():
+            for seen in seens:
+                if seen.name not in root.machines and not seen.gone:
+                    self._submit(self._posts[pool], Delete(machine=seen.name, pool=pool), root)
+        super().act(root)
+
+
+class NoRevocation(Wrapped):
+    """A stopped attempt that nobody had claimed is taken for revoked, and nothing is written."""
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        if key.endswith("/claim") and b'"claim"' not in data:
+            return Written(version=Version("none"), modified_at=0.0)
+        return super().create(key, data)
+
+
+class NoBarrier(Wrapped):
+    """Agents do not wait for `go`."""
+
+    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+        """See the port."""
+        if key.endswith("/go"):
+            go = encode(GoRegister(write_id="none", addresses=("nowhere",), port=1))
+            return Object(data=go, version=Version("none"), modified_at=0.0)
+        return super().read(key, unless=unless)
+
+
+class NumbersLate(Wrapped):
+    """Instructions get their number when they are written, from what this process remembers."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self._counts: Counter[str] = Counter()
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        if "/instructions/" not in key:
+            return super().create(key, data)
+        folder = key.rpartition("/")[0]
+        self._counts[folder] += 1
+        machine, life = folder.split("/")[1:3]
+        return super().create(layout.instructions(machine, int(life), self._counts[folder]), data)
+
+
+MUTANTS: dict[str, Parts] = {
+    "412 read as mine": Parts(writer=ConflictIsMine),
+    "412 read as lost": Parts(agent_store=ConflictIsLost),
+    "requests deleted before the commit": Parts(bastion_store=DeletesFirst),
+    "acting before the commit": Parts(leader=ActsFirst),
+    "no claim register": Parts(agent_store=NoClaims),
+    "no request dedupe": Parts(bastion_store=NoDedupe),
+    "devices freed before the end is known": Parts(leader=FreesEarly),
+    "unconditional root write after a lock check": Parts(writer=LockThenWrite),
+    "naive orphan deletion": Parts(fleet=NaiveOrphans),
+    "no revocation of an unclaimed attempt": Parts(bastion_store=NoRevocation),
+    "no start barrier": Parts(agent_store=NoBarrier),
+    "instruction numbers chosen when writing": Parts(bastion_store=NumbersLate),
+}
+"""The safeguards of the bucket, each taken out."""
