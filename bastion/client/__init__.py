@@ -2,7 +2,7 @@
 
 from bastion.client.client import Client
 from bastion.client.handle import LaunchHandle
-from bastion.client.log import Chunk, Wanted
+from bastion.client.log import Chunk
 from bastion.client.views import (
     EventView,
     JobView,
@@ -13,6 +13,7 @@ from bastion.client.views import (
     StatusView,
     Why,
 )
+from bastion.client.wanted import Wanted
 
 __all__ = [
     "Chunk",

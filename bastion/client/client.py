@@ -12,35 +12,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bastion.client.following import Logs
 from bastion.client.handle import LaunchHandle
-from bastion.client.inbox import Asked, Inbox
-from bastion.client.log import Chunk, JobLog, Wanted
+from bastion.client.inbox import Inbox
+from bastion.client.log import Chunk
 from bastion.client.published import Published
+from bastion.client.quota_file import QuotaFile
+from bastion.client.requests import Requests
 from bastion.client.search import find, find_all
 from bastion.client.submit import check_types, known_types, resolve_project, with_instance_types
-from bastion.client.ulid import Ulids, keyed
-from bastion.client.views import (
-    EventView,
-    JobView,
-    PoolsView,
-    StatusView,
-    Why,
-)
+from bastion.client.views import EventView, JobView, PoolsView, StatusView, Why
+from bastion.client.wanted import Wanted
+from bastion.client.watch import Watch
 from bastion.clock import Clock, SystemClock
-from bastion.errors import (
-    ConflictError,
-    NotFoundError,
-    RefusedError,
-    SpecError,
-    StoreError,
-    StoreRefusedError,
-    TimedOutError,
-)
-from bastion.records import layout
+from bastion.errors import NotFoundError, SpecError
 from bastion.records.request import (
     Answer,
     Body,
-    FollowRequest,
     JobsRequest,
     LaunchRequest,
     UpdateRequest,
@@ -49,8 +37,6 @@ from bastion.spec import Launch, check_name
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
-from quota.config import parse
-from quota.errors import QuotaError
 from quota.tree import Quota
 
 if TYPE_CHECKING:
@@ -60,12 +46,10 @@ if TYPE_CHECKING:
 LOCAL_POLL_S = 0.02
 CLOUD_POLL_S = 1.0
 """Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
+_LOG_POLLS = 3
+"""Polls between two looks at a log: agents send what is new five times a second at most."""
 ANSWER_TIMEOUT_S = 60.0
 """Twelve turns of an idle bastion on a cloud store (5 s each)."""
-_FOLLOW_S = 45.0
-"""Between two notes that someone follows: each holds for 60 s."""
-_MAX_TURNS = 20
-"""How often a launch of one idempotency key may be refused and submitted again."""
 
 
 class Client:
@@ -104,9 +88,19 @@ class Client:
         self.store = open_store(root) if store is None else store
         self.is_local = root.startswith(("file:", "memory:"))
         self.poll_s = LOCAL_POLL_S if self.is_local else CLOUD_POLL_S
-        self._inbox = Inbox(self.store, self.clock, poll_s=self.poll_s)
         self._published = Published(self.store, self.clock.wall)
-        self._ulids = Ulids(self.clock.wall)
+        self._quota_file = QuotaFile(self.store)
+        inbox = Inbox(self.store, self.clock, poll_s=self.poll_s)
+        self._requests = Requests(inbox, self.clock, self.user)
+        self.watch = Watch(self._published, self.clock, poll_s=self.poll_s)
+        self._logs = Logs(
+            self.store,
+            self._published,
+            None if self.is_local else self._requests,
+            self.watch,
+            self.clock,
+            poll_s=_LOG_POLLS * self.poll_s,
+        )
 
     # Submit
 
@@ -136,10 +130,8 @@ class Client:
             sent = self.send_code(checked.code, report=report)
             checked = dataclasses.replace(checked, code=sent.ref)
         body = LaunchRequest(launch=checked, idempotency_key=idempotency_key)
-        if idempotency_key:
-            answer = self._launch_keyed(checked.project, body, timeout_s=timeout_s)
-        else:
-            answer = self._ask(checked.project, "launch", body, timeout_s=timeout_s)
+        ask = self._requests.ask_once if idempotency_key else self._ask_launch
+        answer = ask(checked.project, body, timeout_s=timeout_s)
         return LaunchHandle(
             self,
             launch=answer.launch,
@@ -161,7 +153,7 @@ class Client:
 
             launch = read_launch(Path(launch))
         launch = with_instance_types(launch)
-        quota = self._quota_or_none()
+        quota = self._quota_file.known()
         project = resolve_project(quota, self.user, launch.project or self.project)
         known = known_types(quota, ())
         if not all(set(job.per_replica.types()) <= known for job in launch.jobs):
@@ -328,12 +320,7 @@ class Client:
             StoreError: Out of reach.
         """
         job = self.job(name, project=project)
-        log = JobLog(self.store, job.project, job.id)
-        chosen = wanted or Wanted()
-        if job.has_ended or not follow:
-            return log.read(chosen)
-        ended = _Following(self, job)
-        return log.follow(chosen, self.clock, poll_s=5 * self.poll_s, has_ended=ended)
+        return self._logs.of(job, wanted or Wanted(), follow=follow)
 
     def wait(
         self, names: Sequence[str], *, timeout_s: float | None = None, project: str = ""
@@ -348,7 +335,7 @@ class Client:
             StoreRefusedError: The store said no for good.
         """
         jobs = [each for name in names for each in self.all_named(name, project=project)]
-        return self.wait_for({job.id: job.project for job in jobs}, timeout_s=timeout_s)
+        return self.watch.wait({job.id: job.project for job in jobs}, timeout_s=timeout_s)
 
     # Change
 
@@ -405,7 +392,7 @@ class Client:
             SpecError: It is wrong: every problem, with its line.
             StoreError: Out of reach.
         """
-        return parsed_quota(self.quota_text())
+        return self._quota_file.quota()
 
     def quota_text(self) -> str:
         """
@@ -415,9 +402,7 @@ class Client:
             NotFoundError: There is none.
             StoreError: Out of reach.
         """
-        found = self.store.read(layout.QUOTA)
-        assert found is not None
-        return found.data.decode(errors="replace")
+        return self._quota_file.text()
 
     def apply_quota(self, text: str) -> Quota:
         """
@@ -428,16 +413,7 @@ class Client:
             ConflictError: Someone else changed the file meanwhile; nothing was written.
             StoreError: Out of reach, or in doubt.
         """
-        quota = parsed_quota(text)
-        try:
-            standing = self.store.read(layout.QUOTA)
-        except NotFoundError:
-            self.store.create(layout.QUOTA, text.encode())
-            return quota
-        assert standing is not None
-        if standing.data != text.encode():
-            self.store.swap(layout.QUOTA, text.encode(), if_version=standing.version)
-        return quota
+        return self._quota_file.apply(text)
 
     # For handles and the command line
 
@@ -451,47 +427,6 @@ class Client:
             StoreError: Out of reach.
         """
         return find_all(self._published, name, project=project)
-
-    def look(self, jobs: dict[str, str]) -> dict[str, JobView | None]:
-        """
-        What is known now of jobs by id, each with its project; None while nothing is published.
-
-        Raises:
-            StoreError: Out of reach.
-        """
-        try:
-            rows = {row.id: row for row in self._published.queue() if row.id in jobs}
-        except NotFoundError:
-            rows = {}
-        return {job: self._latest(job, place, rows.get(job)) for job, place in jobs.items()}
-
-    def wait_for(
-        self, jobs: dict[str, str], *, timeout_s: float | None = None
-    ) -> tuple[JobView, ...]:
-        """
-        Jobs by id, each with its project, once every one of them has ended.
-
-        Raises:
-            TimedOutError: One still goes on after `timeout_s`.
-            StoreRefusedError: The store said no for good.
-        """
-        until = None if timeout_s is None else self.clock.monotonic() + timeout_s
-        ended: dict[str, JobView] = {}
-        pause_s = min(self.poll_s, 0.005)
-        while True:
-            waiting = {job: place for job, place in jobs.items() if job not in ended}
-            ended |= self._ended(waiting)
-            if len(ended) == len(jobs):
-                return tuple(ended[job] for job in jobs)
-            if until is not None and self.clock.monotonic() >= until:
-                left = [job for job in jobs if job not in ended]
-                raise TimedOutError(
-                    f"{len(left)} of {len(jobs)} jobs still go on after {timeout_s:g}s: "
-                    f"{', '.join(left[:5])}",
-                    hint="nothing was stopped; wait again, or bastion why JOB",
-                )
-            self.clock.sleep(pause_s)
-            pause_s = min(self.poll_s, pause_s * 1.5)
 
     def follow_new(
         self, job: str, project: str, *, tell: Callable[[JobView], None]
@@ -507,48 +442,7 @@ class Client:
         Raises:
             StoreError: Out of reach.
         """
-
-        def has_ended() -> bool:
-            view = self.look({job: project})[job]
-            if view is not None:
-                tell(view)
-            return view is not None and view.has_ended
-
-        log = JobLog(self.store, project, job)
-        yield from log.follow(
-            Wanted(attempt=0), self.clock, poll_s=2 * self.poll_s, has_ended=has_ended
-        )
-
-    def note_following(self, job: JobView) -> None:
-        """Tell the bastion that someone reads this job's log now; best effort, never an error."""
-        asked = self._asked(job.project, "follow")
-        try:
-            self._inbox.post(asked, FollowRequest(targets=(job.id,)))
-        except StoreError:
-            return
-
-    def result_of(self, project: str, job: str) -> JobView | None:
-        """
-        The final record of a job, or None while it has none.
-
-        Raises:
-            StoreError: Out of reach.
-        """
-        return self._published.result(project, job)
-
-    def _ended(self, jobs: dict[str, str]) -> dict[str, JobView]:
-        try:
-            found = self.look(jobs)
-        except StoreError as error:
-            if isinstance(error, StoreRefusedError):
-                raise
-            return {}
-        return {job: view for job, view in found.items() if view is not None and view.has_ended}
-
-    def _latest(self, job: str, project: str, row: JobView | None) -> JobView | None:
-        if row is not None and row.phase not in ("draining", "done"):
-            return row
-        return self._published.result(project, job) or row
+        return self._logs.of_new(job, project, tell=tell)
 
     def _change(
         self, verb: str, names: Sequence[str], project: str, *, priority: int | None = None
@@ -564,91 +458,17 @@ class Client:
                 if priority is None
                 else UpdateRequest(targets=targets, priority=priority)
             )
-            self._ask(place, verb, body, timeout_s=ANSWER_TIMEOUT_S)
+            self._requests.ask(place, verb, body, timeout_s=ANSWER_TIMEOUT_S)
         return tuple(job for ids in by_project.values() for job in ids)
 
-    def _asked(self, project: str, verb: str, ulid: str = "") -> Asked:
-        return Asked(project=project, user=self.user, ulid=ulid or self._ulids.new(), verb=verb)
-
-    def _ask(self, project: str, verb: str, body: Body, *, timeout_s: float) -> Answer:
-        asked = self._asked(project, verb)
-        self._inbox.post(asked, body)
-        return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
-
-    def _launch_keyed(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
-        """The answer to the launch that first had this key, which may be this one."""
-        for turn in range(_MAX_TURNS):
-            ulids = keyed(
-                self.user,
-                project,
-                body.idempotency_key,
-                turn=turn,
-                now=self.clock.wall(),
-            )
-            requests = [self._asked(project, "launch", ulid) for ulid in ulids]
-            earlier = next(filter(None, map(self._inbox.answer, requests)), None)
-            if earlier is not None and earlier.accepted:
-                return earlier
-            if earlier is None:
-                waiting = next(filter(self._inbox.is_waiting, requests[1:3]), None)
-                if waiting is None:
-                    waiting = requests[0]
-                    self._inbox.post(waiting, body)
-                return _accepted(self._inbox.wait(waiting, timeout_s=timeout_s))
-        raise ConflictError(
-            f"idempotency_key {body.idempotency_key!r} was refused {_MAX_TURNS} times",
-            hint="choose another key",
-        )
-
-    def _quota_or_none(self) -> Quota | None:
-        try:
-            return self.quota()
-        except (NotFoundError, SpecError):
-            return None
+    def _ask_launch(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
+        return self._requests.ask(project, "launch", body, timeout_s=timeout_s)
 
     def _machine_resources(self) -> Iterator[Amounts]:
         try:
             yield from (machine.resources for machine in self.pool().machines)
         except NotFoundError:
             return
-
-
-class _Following:
-    """Whether a followed job has ended; tells the bastion now and then that someone follows."""
-
-    def __init__(self, client: Client, job: JobView) -> None:
-        self._client = client
-        self._job = job
-        self._told_at = float("-inf")
-
-    def __call__(self) -> bool:
-        now = self._client.clock.monotonic()
-        if not self._client.is_local and now - self._told_at > _FOLLOW_S:
-            self._told_at = now
-            self._client.note_following(self._job)
-        try:
-            return self._client.result_of(self._job.project, self._job.id) is not None
-        except StoreError:
-            return False
-
-
-def parsed_quota(text: str) -> Quota:
-    """
-    The quota that `text` describes.
-
-    Raises:
-        SpecError: It is wrong: every problem, with its line.
-    """
-    try:
-        return parse(text)
-    except QuotaError as error:
-        raise SpecError(*map(str, error.problems), hint="docs/reference/quota-file.md") from error
-
-
-def _accepted(answer: Answer) -> Answer:
-    if answer.accepted:
-        return answer
-    raise RefusedError("; ".join(answer.problems) or f"the bastion refused to {answer.verb}")
 
 
 def _login_name() -> str:

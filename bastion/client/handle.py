@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bastion.client.log import JobLog, Wanted
+from bastion.client.log import JobLog
 from bastion.client.views import JobView, LaunchStatus, name_of
+from bastion.client.wanted import Wanted
 from bastion.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class LaunchHandle:
             StoreRefusedError: The store said no for good.
         """
         places = dict.fromkeys(self.jobs, self.project)
-        return LaunchStatus(jobs=self._client.wait_for(places, timeout_s=timeout_s))
+        return LaunchStatus(jobs=self._client.watch.wait(places, timeout_s=timeout_s))
 
     def status(self) -> LaunchStatus:
         """
@@ -60,7 +61,7 @@ class LaunchHandle:
         Raises:
             StoreError: Out of reach.
         """
-        found = self._client.look(dict.fromkeys(self.jobs, self.project))
+        found = self._client.watch.look(dict.fromkeys(self.jobs, self.project))
         return LaunchStatus(jobs=tuple(found[job] or self._unpublished(job) for job in self.jobs))
 
     def cancel(self) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ agent or the bastion to live.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
+from bastion.client.wanted import Grep, Wanted, last_lines
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, SpecError
+from bastion.errors import NotFoundError
 from bastion.logs.segments import offset_of, segment_key
 from bastion.records import layout
 from bastion.records.layout import LogStream
@@ -33,40 +34,6 @@ class Chunk:
     data: bytes
 
 
-@value
-class Wanted:
-    """Which bytes of a job's log; None stands for all."""
-
-    replica: int | None = None
-    process: int | None = None
-    attempt: int | None = None
-    """None: the newest attempt; when following, also those that come after it. 0: all attempts."""
-    tail: int | None = None
-    """Only the last so many lines of each process."""
-    since: float | None = None
-    """Only what was stored at this time of the store or later, whole segments."""
-    grep: str = ""
-    """Only lines in which this regular expression is found."""
-
-    def __post_init__(self) -> None:
-        if self.tail is not None and self.tail < 0:
-            raise SpecError(f"tail: {self.tail} is not allowed; 0 or more lines")
-        try:
-            re.compile(self.grep.encode())
-        except re.error as error:
-            raise SpecError(f"grep: {self.grep!r} is not a regular expression: {error}") from None
-
-    def has(self, stream: LogStream, *, newest: int) -> bool:
-        """Whether `stream` is wanted, when `newest` is the first attempt to be shown."""
-        chosen = stream.attempt >= newest if self.attempt is None else True
-        return (
-            chosen
-            and self.attempt in (None, 0, stream.attempt)
-            and self.replica in (None, stream.replica)
-            and self.process in (None, stream.process)
-        )
-
-
 class JobLog:
     """
     The log of one job.
@@ -83,7 +50,12 @@ class JobLog:
         self._job = job
 
     def streams(self) -> tuple[LogStream, ...]:
-        """Every process that printed something, attempt by attempt."""
+        """
+        Every process that printed something, attempt by attempt.
+
+        Raises:
+            StoreError: Out of reach.
+        """
         found: list[LogStream] = []
         prefix, after = layout.job_logs(self._project, self._job), ""
         while page := self._store.list(prefix, start_after=after, limit=1):
@@ -102,11 +74,12 @@ class JobLog:
             NotFoundError: A process's log has a gap: bytes that were never stored.
             StoreError: Out of reach.
         """
+        grep = Grep(wanted.grep)
         streams = self.streams()
-        newest = max((stream.attempt for stream in streams), default=0)
-        for stream in streams:
-            if wanted.has(stream, newest=newest):
-                yield from _grepped(self._chosen(stream, wanted), wanted.grep)
+        for stream in wanted.chosen(streams):
+            for chunk in self._begin(stream, wanted):
+                yield from _filtered(grep, chunk)
+            yield from _rest(grep, stream)
 
     def follow(
         self, wanted: Wanted, clock: Clock, *, poll_s: float, has_ended: Callable[[], bool]
@@ -121,86 +94,83 @@ class JobLog:
             has_ended: Whether the job's final record is written; nothing is printed after that.
 
         Raises:
+            NotFoundError: A process's log has a gap: bytes that were never stored.
             StoreError: Out of reach.
         """
+        grep, looks = Grep(wanted.grep), 0
         positions: dict[LogStream, int] = {}
-        newest, looks = -1, 0
         while True:
             ended = has_ended()
-            if ended or looks % _LOOK_FOR_NEW == 0 or not positions:
-                streams = self.streams()
-                if newest < 0 and streams:
-                    newest = max(stream.attempt for stream in streams)
-                    yield from self._begin(streams, newest, wanted, positions)
-                for stream in streams:
-                    if wanted.has(stream, newest=newest):
-                        positions.setdefault(stream, 0)
-            looks += 1
             moved = False
+            for chunk in self._new(wanted, positions) if _is_due(looks, ended=ended) else ():
+                moved = True
+                yield from _filtered(grep, chunk)
             for stream in sorted(positions, key=_order):
-                for chunk in self._next(stream, positions[stream]):
+                for chunk in self._next(stream, positions):
                     moved = True
-                    positions[stream] = chunk.offset + len(chunk.data)
-                    yield from _grepped(iter((chunk,)), wanted.grep)
+                    yield from _filtered(grep, chunk)
             if ended:
+                for stream in positions:
+                    yield from _rest(grep, stream)
                 return
+            looks = looks + 1 if positions else 0
             if not moved:
                 clock.sleep(poll_s)
 
-    def _begin(
-        self,
-        streams: tuple[LogStream, ...],
-        newest: int,
-        wanted: Wanted,
-        positions: dict[LogStream, int],
-    ) -> Iterator[Chunk]:
-        """What is there at the first look."""
-        for stream in streams:
-            if wanted.has(stream, newest=newest):
-                positions[stream] = self._end(stream) if wanted.tail == 0 else 0
-                for chunk in self._chosen(stream, wanted):
-                    positions[stream] = chunk.offset + len(chunk.data)
-                    yield from _grepped(iter((chunk,)), wanted.grep)
+    def _new(self, wanted: Wanted, positions: dict[LogStream, int]) -> Iterator[Chunk]:
+        """What stands of processes that were not known yet; tail and since are about the first."""
+        is_first = not positions
+        for stream in wanted.chosen(self.streams(), since_attempt=_oldest(positions)):
+            if stream in positions:
+                continue
+            positions[stream] = 0
+            if is_first:
+                positions[stream] = self._end(stream)
+                yield from self._begin(stream, wanted, until=positions[stream])
 
-    def _chosen(self, stream: LogStream, wanted: Wanted) -> Iterator[Chunk]:
-        segments = self._segments(stream)
+    def _next(self, stream: LogStream, positions: dict[LogStream, int]) -> Iterator[Chunk]:
+        """What came after the position of `stream`, which moves on."""
+        while data := self._bytes(segment_key(self._prefix(stream), positions[stream])):
+            chunk = Chunk(stream=stream, offset=positions[stream], data=data)
+            positions[stream] += len(data)
+            yield chunk
+
+    def _begin(
+        self, stream: LogStream, wanted: Wanted, *, until: float = float("inf")
+    ) -> Iterator[Chunk]:
+        """What stands of `stream` before the offset `until`, from where `wanted` begins."""
+        segments = [each for each in self._segments(stream) if (offset_of(each.key) or 0) < until]
         if wanted.since is not None:
             segments = [entry for entry in segments if entry.modified_at >= wanted.since]
+        self._refuse_gaps(stream, segments)
         if wanted.tail is None:
-            return self._stored(stream, segments)
-        return iter(_tail(list(self._last(stream, segments, wanted.tail)), wanted.tail))
-
-    def _stored(self, stream: LogStream, segments: list[Entry]) -> Iterator[Chunk]:
-        expected: int | None = None
-        for entry in segments:
-            offset = offset_of(entry.key) or 0
-            if expected is not None and offset != expected:
-                raise NotFoundError(
-                    f"{self._prefix(stream)}: bytes {expected} to {offset} are missing"
-                )
-            expected = offset + entry.size
-            yield Chunk(stream=stream, offset=offset, data=self._bytes(entry.key) or b"")
-
-    def _last(self, stream: LogStream, segments: list[Entry], lines: int) -> Iterator[Chunk]:
-        """Whole segments from the end that hold at least `lines` lines, in order."""
+            for entry in segments:
+                yield self._chunk(stream, entry)
+            return
         chunks: list[Chunk] = []
-        seen = 0
+        lines = 0
         for entry in reversed(segments):
-            if seen > lines:
+            if lines > wanted.tail:
                 break
-            data = self._bytes(entry.key) or b""
-            seen += data.count(b"\n")
-            chunks.append(Chunk(stream=stream, offset=offset_of(entry.key) or 0, data=data))
-        return reversed(chunks)
+            chunks.insert(0, self._chunk(stream, entry))
+            lines += chunks[0].data.count(b"\n")
+        data = b"".join(chunk.data for chunk in chunks)
+        kept = last_lines(data, wanted.tail)
+        if kept:
+            offset = chunks[0].offset + len(data) - len(kept)
+            yield Chunk(stream=stream, offset=offset, data=kept)
 
-    def _next(self, stream: LogStream, offset: int) -> Iterator[Chunk]:
-        while data := self._bytes(segment_key(self._prefix(stream), offset)):
-            yield Chunk(stream=stream, offset=offset, data=data)
-            offset += len(data)
+    def _refuse_gaps(self, stream: LogStream, segments: list[Entry]) -> None:
+        for before, after in pairwise(segments):
+            end = (offset_of(before.key) or 0) + before.size
+            if offset_of(after.key) != end:
+                raise NotFoundError(
+                    f"{self._prefix(stream)}: bytes {end} to {offset_of(after.key)} are missing"
+                )
 
     def _end(self, stream: LogStream) -> int:
-        last = self._segments(stream)[-1]
-        return (offset_of(last.key) or 0) + last.size
+        segments = self._segments(stream)
+        return (offset_of(segments[-1].key) or 0) + segments[-1].size if segments else 0
 
     def _segments(self, stream: LogStream) -> list[Entry]:
         found: list[Entry] = []
@@ -220,6 +190,10 @@ class JobLog:
             process=stream.process,
         )
 
+    def _chunk(self, stream: LogStream, entry: Entry) -> Chunk:
+        data = self._bytes(entry.key) or b""
+        return Chunk(stream=stream, offset=offset_of(entry.key) or 0, data=data)
+
     def _bytes(self, key: str) -> bytes | None:
         try:
             found = self._store.read(key)
@@ -232,35 +206,22 @@ def _order(stream: LogStream) -> tuple[int, int, int, int]:
     return stream.attempt, stream.replica, stream.host, stream.process
 
 
-def _tail(chunks: list[Chunk], lines: int) -> list[Chunk]:
-    """The end of `chunks` that holds `lines` lines; a line without an end counts as one."""
-    kept: list[Chunk] = []
-    left = lines + (0 if chunks and not chunks[-1].data.endswith(b"\n") else 1)
-    for chunk in reversed(chunks):
-        at = len(chunk.data)
-        while left and (at := chunk.data.rfind(b"\n", 0, at)) >= 0:
-            left -= 1
-        start = at + 1 if not left else 0
-        kept.append(
-            Chunk(stream=chunk.stream, offset=chunk.offset + start, data=chunk.data[start:])
-        )
-        if not left:
-            break
-    return [chunk for chunk in reversed(kept) if chunk.data]
+def _is_due(looks: int, *, ended: bool) -> bool:
+    """Whether to list what may be new."""
+    return ended or looks % _LOOK_FOR_NEW == 0
 
 
-def _grepped(chunks: Iterator[Chunk], pattern: str) -> Iterator[Chunk]:
-    """Only the lines that match; a line that two segments share is put together first."""
-    if not pattern:
-        yield from chunks
-        return
-    search = re.compile(pattern.encode()).search
-    rest, last = b"", None
-    for chunk in chunks:
-        last = chunk
-        *lines, rest = (rest + chunk.data).split(b"\n")
-        found = b"".join(line + b"\n" for line in lines if search(line))
-        if found:
-            yield Chunk(stream=chunk.stream, offset=chunk.offset, data=found)
-    if last is not None and rest and search(rest):
-        yield Chunk(stream=last.stream, offset=last.offset, data=rest)
+def _oldest(positions: dict[LogStream, int]) -> int | None:
+    return min((stream.attempt for stream in positions), default=None)
+
+
+def _filtered(grep: Grep, chunk: Chunk) -> Iterator[Chunk]:
+    data = grep.take(chunk.stream, chunk.data)
+    if data:
+        yield Chunk(stream=chunk.stream, offset=chunk.offset, data=data)
+
+
+def _rest(grep: Grep, stream: LogStream) -> Iterator[Chunk]:
+    data = grep.rest(stream)
+    if data:
+        yield Chunk(stream=stream, offset=0, data=data)

@@ -57,7 +57,7 @@ def show(args: argparse.Namespace) -> int:
         return exits.DETACHED
     if not args.exit:
         return exits.OK
-    return exits.of_jobs(client.wait_for({job.id: job.project}))
+    return exits.of_jobs(client.watch.wait({job.id: job.project}))
 
 
 def wanted_of(args: argparse.Namespace) -> Wanted:

@@ -48,7 +48,7 @@ def _show(session: Session) -> int:
     if session.out.format == "wide":
         print(text, end="")
         return exits.OK
-    from bastion.client.client import parsed_quota
+    from bastion.client.quota_file import parsed_quota
 
     found = parsed_quota(text)
     session.out.show(
@@ -111,7 +111,7 @@ def _edit(session: Session) -> int:
 
 
 def _parsed(file: str) -> Quota:
-    from bastion.client.client import parsed_quota
+    from bastion.client.quota_file import parsed_quota
 
     return parsed_quota(_read(file))
 

@@ -1,0 +1,98 @@
+"""The quota file as users and admins handle it: read, checked, replaced."""
+
+from __future__ import annotations
+
+from bastion.errors import NotFoundError, SpecError
+from bastion.records import layout
+from bastion.store.port import ObjectStore
+from quota.config import parse
+from quota.errors import QuotaError
+from quota.tree import Quota
+
+
+class QuotaFile:
+    """
+    The quota file of one bucket.
+
+    Args:
+        store: The bucket.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def text(self) -> str:
+        """
+        Its text.
+
+        Raises:
+            NotFoundError: There is none.
+            StoreError: Out of reach.
+        """
+        try:
+            found = self._store.read(layout.QUOTA)
+        except NotFoundError:
+            raise NotFoundError(
+                f"there is no quota file at {layout.QUOTA}", hint="bastion quota apply FILE"
+            ) from None
+        assert found is not None
+        return found.data.decode(errors="replace")
+
+    def quota(self) -> Quota:
+        """
+        What it says.
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It is wrong: every problem, with its line.
+            StoreError: Out of reach.
+        """
+        return parsed_quota(self.text())
+
+    def known(self) -> Quota | None:
+        """
+        What it says, or None where that cannot be known here: the bastion will judge.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        try:
+            return self.quota()
+        except (NotFoundError, SpecError):
+            return None
+
+    def apply(self, text: str) -> Quota:
+        """
+        Put `text` in its place, once it is checked.
+
+        Raises:
+            SpecError: It is wrong: every problem, with its line; nothing was written.
+            ConflictError: Someone else changed the file meanwhile; nothing was written.
+            StoreError: Out of reach, or in doubt.
+        """
+        quota, data = parsed_quota(text), text.encode()
+        try:
+            standing = self._store.read(layout.QUOTA)
+        except NotFoundError:
+            self._store.create(layout.QUOTA, data)
+            return quota
+        assert standing is not None
+        if standing.data != data:
+            self._store.swap(layout.QUOTA, data, if_version=standing.version)
+        return quota
+
+
+def parsed_quota(text: str) -> Quota:
+    """
+    The quota that `text` describes.
+
+    Raises:
+        SpecError: It is wrong: every problem, with its line.
+    """
+    try:
+        return parse(text)
+    except QuotaError as error:
+        raise SpecError(
+            *(f"quota file: {problem}" for problem in error.problems),
+            hint="docs/reference/quota-file.md describes every key",
+        ) from error

@@ -1,0 +1,90 @@
+"""A user's requests: named, posted and answered; with an idempotency key, once for all."""
+
+from __future__ import annotations
+
+from bastion.client.inbox import Asked, Inbox
+from bastion.client.ulid import Ulids, keyed
+from bastion.clock import Clock
+from bastion.errors import RefusedError, StoreError
+from bastion.records.request import Answer, Body, LaunchRequest
+
+_MAX_TURNS = 20
+"""How often a launch of one idempotency key may be refused and submitted again."""
+
+
+class Requests:
+    """
+    The requests of one user.
+
+    Args:
+        inbox: Where they go.
+        clock: Names carry its time.
+        user: Who asks.
+    """
+
+    def __init__(self, inbox: Inbox, clock: Clock, user: str) -> None:
+        self._inbox = inbox
+        self._clock = clock
+        self._user = user
+        self._ulids = Ulids(clock.wall)
+
+    def ask(self, project: str, verb: str, body: Body, *, timeout_s: float) -> Answer:
+        """
+        The answer to a new request, which is a yes.
+
+        Raises:
+            RefusedError: It was a no; the message is the answer.
+            TimedOutError: There is none yet; the request is in the inbox and will be taken.
+            StoreError: Out of reach, or in doubt.
+        """
+        asked = self._named(project, verb, self._ulids.new())
+        self._inbox.post(asked, body)
+        return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
+
+    def ask_once(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
+        """
+        The answer to the launch that first had this body's key, which may be this one.
+
+        What was refused does not count: the next try has other names.
+
+        Raises:
+            RefusedError: It was a no; the message is the answer.
+            TimedOutError: There is none yet; the request is in the inbox and will be taken.
+            ConflictError: Another launch with this key is in the inbox.
+            StoreError: Out of reach, or in doubt.
+        """
+        for turn in range(_MAX_TURNS):
+            names = self._keyed(project, body.idempotency_key, turn)
+            earlier = next(filter(None, map(self._inbox.answer, names)), None)
+            if earlier is None:
+                asked = next(filter(self._inbox.is_waiting, names), None)
+                if asked is None:
+                    asked = names[0]
+                    self._inbox.post(asked, body)
+                return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
+            if earlier.accepted:
+                return earlier
+        raise RefusedError(
+            f"idempotency_key {body.idempotency_key!r} was refused {_MAX_TURNS} times",
+            hint="choose another key",
+        )
+
+    def tell(self, project: str, verb: str, body: Body) -> None:
+        """Post a request that nothing depends on: no answer is awaited, no failure is told."""
+        try:
+            self._inbox.post(self._named(project, verb, self._ulids.new()), body)
+        except StoreError:
+            return
+
+    def _keyed(self, project: str, key: str, turn: int) -> list[Asked]:
+        ulids = keyed(self._user, project, key, turn=turn, now=self._clock.wall())
+        return [self._named(project, "launch", ulid) for ulid in ulids]
+
+    def _named(self, project: str, verb: str, ulid: str) -> Asked:
+        return Asked(project=project, user=self._user, ulid=ulid, verb=verb)
+
+
+def _accepted(answer: Answer) -> Answer:
+    if answer.accepted:
+        return answer
+    raise RefusedError("; ".join(answer.problems) or f"the bastion refused to {answer.verb}")

@@ -1,0 +1,88 @@
+"""Jobs watched by id until they end: one cheap look for all that are still in the queue's view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bastion.client.published import Published
+from bastion.client.views import JobView
+from bastion.clock import Clock
+from bastion.errors import NotFoundError, StoreError, StoreRefusedError, TimedOutError
+
+_SHOWN = 5
+"""Jobs that an error names."""
+
+
+class Watch:
+    """
+    Looks at jobs and waits for them.
+
+    Args:
+        published: Where to look.
+        clock: For waiting.
+        poll_s: Between two looks.
+    """
+
+    def __init__(self, published: Published, clock: Clock, *, poll_s: float) -> None:
+        self._published = published
+        self._clock = clock
+        self._poll_s = poll_s
+
+    def look(self, jobs: Mapping[str, str]) -> dict[str, JobView | None]:
+        """
+        What is known now of jobs by id, each with its project; None while nothing is published.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        try:
+            rows = {row.id: row for row in self._published.queue() if row.id in jobs}
+        except NotFoundError:
+            rows = {}
+        return {job: self._latest(job, place, rows.get(job)) for job, place in jobs.items()}
+
+    def wait(
+        self, jobs: Mapping[str, str], *, timeout_s: float | None = None
+    ) -> tuple[JobView, ...]:
+        """
+        Jobs by id, each with its project, once every one of them has ended.
+
+        A store that cannot be reached for a while only makes it longer.
+
+        Raises:
+            TimedOutError: One still goes on after `timeout_s`.
+            StoreRefusedError: The store said no for good.
+        """
+        until = float("inf") if timeout_s is None else self._clock.monotonic() + timeout_s
+        ended: dict[str, JobView] = {}
+        pause_s = min(self._poll_s, 0.005)
+        while True:
+            left = {job: place for job, place in jobs.items() if job not in ended}
+            ended |= self._ended(left)
+            if len(ended) == len(jobs):
+                return tuple(ended[job] for job in jobs)
+            if self._clock.monotonic() >= until:
+                names = [job for job in left if job not in ended]
+                more = ", ..." if len(names) > _SHOWN else ""
+                raise TimedOutError(
+                    f"{len(names)} of {len(jobs)} jobs still go on after {timeout_s:g}s: "
+                    f"{', '.join(names[:_SHOWN])}{more}",
+                    hint="nothing was stopped; wait again, or bastion why JOB",
+                )
+            self._clock.sleep(pause_s)
+            pause_s = min(self._poll_s, pause_s * 1.5)
+
+    def _ended(self, jobs: Mapping[str, str]) -> dict[str, JobView]:
+        try:
+            found = self.look(jobs)
+        except StoreRefusedError:
+            raise
+        except StoreError:
+            return {}
+        return {job: view for job, view in found.items() if view is not None and view.has_ended}
+
+    def _latest(self, job: str, project: str, row: JobView | None) -> JobView | None:
+        """A row of the queue, unless the job may have left it."""
+        if row is not None and row.phase not in ("draining", "done"):
+            return row
+        return self._published.result(project, job) or row
