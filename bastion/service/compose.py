@@ -74,7 +74,6 @@ def compose(
         clock,
         _candidate(settings),
         is_alive=_is_alive,
-        store_now=clock.wall,
         nonce=nonce,
     )
     return Service(

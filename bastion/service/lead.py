@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import ConflictError, FencedError, LeaseHeldError, NotFoundError
+from bastion.errors import FencedError, LeaseHeldError, NotFoundError
 from bastion.records.root import Event, Held, Leader, Root, RootWriter
 from bastion.store import Version
 from bastion.value import value
@@ -39,7 +39,6 @@ class Election:
 
     Args:
         is_alive: Whether the process of this pid and start time still runs on this host.
-        store_now: The store's time, for the very first root.
     """
 
     def __init__(
@@ -49,14 +48,12 @@ class Election:
         candidate: Candidate,
         *,
         is_alive: Callable[[int, float], bool],
-        store_now: Callable[[], float],
         nonce: Callable[[], str],
     ) -> None:
         self._writer = writer
         self._clock = clock
         self._candidate = candidate
         self._is_alive = is_alive
-        self._store_now = store_now
         self._nonce = nonce
         self._seen: tuple[Version, float] | None = None
 
@@ -72,7 +69,7 @@ class Election:
         try:
             held = self._writer.read()
         except NotFoundError:
-            return self._found()
+            held = self._found()
         assert held is not None
         leader = held.root.leader
         if leader is not None and not self._may_take(held, leader):
@@ -93,11 +90,15 @@ class Election:
         return now - self._seen[1] > PATIENCE * leader.ttl_s
 
     def _found(self) -> Held:
-        now = self._store_now()
-        root = Root(epoch=1, seq=1, now=now, write_id=self._nonce(), leader=self._leader(now))
+        """
+        A first root that nobody leads.
+
+        It names no time: its first leader takes the store's, and this machine's may be wrong.
+        """
+        root = Root(epoch=0, seq=0, now=0.0, write_id=self._nonce())
         try:
-            return self._writer.commit(self._told(root, "founded"), over=None)
-        except (FencedError, ConflictError) as error:
+            return self._writer.commit(root, over=None)
+        except FencedError as error:
             raise LeaseHeldError("someone who was faster", hint="ask again") from error
 
     def _take(self, held: Held) -> Held:
@@ -113,7 +114,7 @@ class Election:
             leader=self._leader(now),
         )
         try:
-            return self._writer.commit(self._told(root, "leads"), over=held)
+            return self._writer.commit(self._told(root), over=held)
         except FencedError as error:
             raise LeaseHeldError("someone who was faster", hint="ask again") from error
 
@@ -129,10 +130,10 @@ class Election:
             ttl_s=mine.ttl_s,
         )
 
-    def _told(self, root: Root, what: str) -> Root:
+    def _told(self, root: Root) -> Root:
         mine = self._candidate
         text = f"{mine.holder} on {mine.host}, epoch {root.epoch}"
-        event = Event(n=root.next_event, at=root.now, what=what, text=text)
+        event = Event(n=root.next_event, at=root.now, what="leads", text=text)
         return replace(root, events=(*root.events, event), next_event=root.next_event + 1)
 
 

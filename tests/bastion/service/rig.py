@@ -1,0 +1,502 @@
+"""
+A bastion in one thread on a virtual clock: real leader, scripted agents and provider, memory store.
+
+Agents claim and start what they are told to; a test says when and how their processes end. Nothing
+moves but by `turn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import TypeVar
+
+from bastion.clock import VirtualClock
+from bastion.errors import NoCapacityError, NotFoundError
+from bastion.job import Claim, End, JobRecord
+from bastion.lane import InlineLane
+from bastion.machine import Batch, Instruction, Machine, Pool, Start, StopHost
+from bastion.provider.port import Listed
+from bastion.records import layout, ulid
+from bastion.records.codec import decode, encode
+from bastion.records.facts import (
+    Bell,
+    Checkpointed,
+    Claimed,
+    Drained,
+    Ended,
+    Fact,
+    Hello,
+    HostFact,
+    Started,
+)
+from bastion.records.register import Won, look, win
+from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.request import (
+    Answer,
+    Body,
+    JobsRequest,
+    LaunchRequest,
+    Result,
+)
+from bastion.records.root import Event, Root, RootWriter
+from bastion.service.files import AdminFiles
+from bastion.service.fleet import Fleet, Post
+from bastion.service.journal import Journal
+from bastion.service.lead import Candidate, Election
+from bastion.service.leader import Leader
+from bastion.service.publish import Publisher
+from bastion.service.settings import Pace
+from bastion.spec import Job, Launch, Process, Resources
+from bastion.store import ObjectStore
+from bastion.store.memory import MemoryStore
+
+_T = TypeVar("_T")
+
+QUOTA = """
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = 16
+[project_membership]
+blue = ["ann", "ben"]
+red = ["cat"]
+[project_resources.blue]
+h100 = 0.5
+[project_resources.red]
+h100 = 0.5
+[scheduler]
+min_runtime_s = 0
+grace_s = 5
+max_grace_s = 60
+"""
+CONFIG = """
+[pools.gpu]
+provider = "scripted"
+resources = { h100 = 8 }
+count = 2
+"""
+PACE = Pace(
+    busy_poll_s=0.1,
+    idle_poll_s=1.0,
+    commit_s=0.0,
+    ttl_s=30.0,
+    files_s=0.0,
+    listing_s=1.0,
+    sweep_s=1e9,
+    view_s=0.0,
+)
+
+
+class ScriptedProvider:
+    """Machines that stand as soon as they are asked for; `stock` bounds how many."""
+
+    def __init__(self, pool: str, on_create: Callable[[Machine], None]) -> None:
+        self.pool = pool
+        self.states: dict[str, str] = {}
+        self.creates: list[str] = []
+        self.deletes: list[str] = []
+        self.stock = 1_000
+        self.error: Exception | None = None
+        self._on_create = on_create
+
+    def list(self) -> tuple[Listed, ...]:
+        """See the port."""
+        self._fail()
+        return tuple(
+            Listed(name=name, pool=self.pool, state=state)  # type: ignore[arg-type]
+            for name, state in self.states.items()
+        )
+
+    def create(self, machine: Machine, pool: Pool) -> None:
+        """See the port."""
+        self._fail()
+        self.creates.append(machine.name)
+        if len(self.states) >= self.stock:
+            raise NoCapacityError(f"no machine in {pool.name}")
+        self.states[machine.name] = "running"
+        self._on_create(machine)
+
+    def delete(self, name: str) -> None:
+        """See the port."""
+        self._fail()
+        self.deletes.append(name)
+        self.states.pop(name, None)
+
+    def vouches(self) -> bool:
+        """See the port."""
+        return True
+
+    def _fail(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+class Agent:
+    """One machine's agent: does what it is told at `poll`, and what the test tells it."""
+
+    def __init__(self, store: ObjectStore, name: str, *, h100: int = 8) -> None:
+        self.store = store
+        self.name = name
+        self.life = 0
+        self.h100 = h100
+        self.is_deaf = False
+        self.starts: dict[str, Start] = {}
+        self.stops: list[StopHost] = []
+        self.told: list[Instruction] = []
+        self.ran: list[str] = []
+        self._batch = 1
+        self._bell = 0
+        self._waiting: list[Start] = []
+        self.live_again()
+
+    def live_again(self) -> None:
+        """A new keeper life begins."""
+        self.life += 1
+        self._batch, self._bell = 1, 0
+        self._waiting = []
+        hello = Hello(
+            resources=Resources(h100=self.h100).amounts,
+            address=f"10.0.0.{self.name[-1]}",
+            hostname=self.name,
+            version="0",
+        )
+        self.ring(hello)
+
+    def ring(self, *facts: Fact) -> str:
+        """Ring a bell; its key."""
+        key = layout.bell(self.name, self.life, self._bell)
+        self.store.create(key, encode(Bell(facts=facts)))
+        self._bell += 1
+        return key
+
+    def poll(self) -> None:
+        """Do everything that is told."""
+        if self.is_deaf:
+            return
+        while (batch := self._next()) is not None:
+            for instruction in batch.instructions:
+                self.told.append(instruction)
+                self._do(instruction)
+        for start in list(self._waiting):
+            self._begin(start)
+
+    def of(self, job: str, *, replica: int | None = None) -> HostFact:
+        """The host of `job` here that started last, or that of one replica."""
+        start = next(
+            s
+            for s in reversed(self.starts.values())
+            if s.job == job and replica in (None, s.replica)
+        )
+        return _fact(start)
+
+    def end(self, job: str, *codes: int, replica: int | None = None, **more: object) -> None:
+        """The processes of `job` here have exited with `codes`, and its logs are shipped."""
+        codes = codes or (0,)
+        first = next((i for i, code in enumerate(codes) if code), None)
+        if more.get("notice"):
+            first = None
+        first = more.pop("first_failed", first)  # type: ignore[assignment]
+        end = End(kind="exited", codes=codes, first_failed=first, sizes=(3,), **more)  # type: ignore[arg-type]
+        self.end_as(self.of(job, replica=replica), end)
+
+    def end_as(self, of: HostFact, end: End, *, rings: bool = True) -> End:
+        """Write `end` and tell of it."""
+        key = layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+        stands = win(self.store, key, EndRegister(write_id=f"{self.name}-{key}", end=end)).record
+        if rings:
+            self.ring(Ended(of=of, end=stands.end), Drained(of=of))
+        return stands.end
+
+    def checkpoint(self, job: str) -> None:
+        """`job` marks a checkpoint."""
+        self.ring(Checkpointed(of=self.of(job)))
+
+    def _next(self) -> Batch | None:
+        key = layout.instructions(self.name, self.life, self._batch)
+        try:
+            found = self.store.read(key)
+        except NotFoundError:
+            return None
+        assert found is not None
+        self._batch += 1
+        return decode(Batch, found.data, key=key)
+
+    def _do(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Start):
+            self._claim(instruction)
+        elif isinstance(instruction, StopHost):
+            self.stops.append(instruction)
+            self._stop(instruction)
+
+    def _claim(self, start: Start) -> None:
+        of = _fact(start)
+        key = layout.claim(
+            of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host
+        )
+        claim = Claim(machine=self.name, life=self.life, address="10.0.0.1", port=29500)
+        if not isinstance(win(self.store, key, ClaimRegister(write_id=key, claim=claim)), Won):
+            return
+        self.ring(Claimed(of=of, claim=claim))
+        self.starts[f"{start.job}/{start.attempt}/{start.replica}/{start.host}"] = start
+        self._waiting.append(start)
+
+    def _begin(self, start: Start) -> None:
+        if start.barrier:
+            go = look(
+                self.store,
+                layout.go(start.project, start.job, start.attempt, start.nonce),
+                GoRegister,
+            )
+            if go is None or not go.addresses:
+                return
+        self._waiting.remove(start)
+        self.ran.append(f"{start.job}/{start.attempt}")
+        self.ring(Started(of=_fact(start)))
+
+    def _stop(self, stop: StopHost) -> None:
+        """Everybody obeys a notice here: exits with 0 after it."""
+        of = HostFact(
+            project=stop.project,
+            job=stop.job,
+            attempt=stop.attempt,
+            nonce=stop.nonce,
+            replica=stop.replica,
+            host=stop.host,
+        )
+        never_began = [s for s in self._waiting if _fact(s) == of]
+        self._waiting = [s for s in self._waiting if s not in never_began]
+        codes = () if never_began else (0,)
+        kind = "revoked" if never_began else "exited"
+        self.end_as(of, End(kind=kind, codes=codes, notice=stop.reason))  # type: ignore[arg-type]
+
+
+def _fact(start: Start) -> HostFact:
+    return HostFact(
+        project=start.project,
+        job=start.job,
+        attempt=start.attempt,
+        nonce=start.nonce,
+        replica=start.replica,
+        host=start.host,
+    )
+
+
+class Rig:
+    """
+    One bucket and everything around it.
+
+    Args:
+        config: `config/bastion.toml`, or None for none.
+        quota: The quota file, or None for none.
+        spoil: Wraps the store as the leader sees it.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: str | None = CONFIG,
+        quota: str | None = QUOTA,
+        spoil: Callable[[ObjectStore], ObjectStore] = lambda store: store,
+        pace: Pace = PACE,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.bucket = MemoryStore(self.clock.wall)
+        self.store = spoil(self.bucket)
+        self.pace = pace
+        self.agents: dict[str, Agent] = {}
+        self.providers: dict[str, ScriptedProvider] = {}
+        self.numbers = count(1)
+        self.are_agents_up = True
+        self.journal = Journal("bastion", self.clock, out=None)
+        if quota is not None:
+            self.bucket.create(layout.QUOTA, quota.encode())
+        if config is not None:
+            self.bucket.create(layout.CONFIG, config.encode())
+        self.leader = self.take()
+
+    # Bastions
+
+    def take(self, holder: str = "bastion", *, pid: int = 1) -> Leader:
+        """A bastion that takes the lead, its predecessor of the same name being dead."""
+        writer = RootWriter(self.store, self.clock)
+        candidate = Candidate(
+            holder=holder, host="vm", boot="b", pid=pid, pid_started=0.0, ttl_s=self.pace.ttl_s
+        )
+        election = Election(
+            writer,
+            self.clock,
+            candidate,
+            is_alive=lambda pid, started: False,
+            nonce=self.nonce,
+        )
+        return Leader(
+            election.try_once(),
+            store=self.store,
+            writer=writer,
+            clock=self.clock,
+            fleet=Fleet(self.clock, self.journal, self._post, listing_s=self.pace.listing_s),
+            files=AdminFiles(self.store, self.store, self.clock, every_s=self.pace.files_s),
+            publisher=Publisher(self.store, self.clock, every_s=self.pace.view_s),
+            lane=InlineLane(),
+            pace=self.pace,
+            nonce=self.nonce,
+            journal=self.journal,
+        )
+
+    def nonce(self) -> str:
+        """A fresh name."""
+        return f"n{next(self.numbers)}"
+
+    def _post(self, pool: Pool) -> Post:
+        def on_create(machine: Machine) -> None:
+            if self.are_agents_up and machine.name not in self.agents:
+                self.agents[machine.name] = Agent(
+                    self.bucket, machine.name, h100=machine.resources["h100"]
+                )
+
+        provider = self.providers.setdefault(pool.name, ScriptedProvider(pool.name, on_create))
+        return Post(pool=pool, provider=provider, lane=InlineLane())
+
+    def turn(self, times: int = 1, *, seconds: float = 1.0) -> None:
+        """So many turns; after each all agents poll and `seconds` pass."""
+        for _ in range(times):
+            self.leader.turn()
+            for agent in self.agents.values():
+                agent.poll()
+            self.clock.advance(seconds)
+
+    def until(self, condition: Callable[[], bool], *, turns: int = 60) -> None:
+        """Turn until `condition` holds; fails after `turns`."""
+        for _ in range(turns):
+            if condition():
+                return
+            self.turn()
+        assert condition(), "it never came true"
+
+    # Users
+
+    def ask(self, user: str, project: str, verb: str, body: Body | bytes) -> str:
+        """Put a request into the inbox; its ULID."""
+        name = ulid.make(self.clock.wall(), next(self.numbers).to_bytes(10, "big"))
+        data = body if isinstance(body, bytes) else encode(body)
+        self.bucket.create(layout.request(project, user, name, verb), data)
+        return name
+
+    def launch(
+        self,
+        name: str = "train",
+        *,
+        user: str = "ann",
+        project: str = "blue",
+        h100: int = 1,
+        jobs: tuple[Job, ...] = (),
+        together: bool = True,
+        when_busy: str = "queue",
+        **job: object,
+    ) -> str:
+        """Ask for a launch; its ULID. `job` goes into its one job, unless `jobs` are given."""
+        resources = Resources(h100=h100) if h100 else Resources()
+        one = Job(processes=(Process(["true"], resources=resources),), **job)  # type: ignore[arg-type]
+        launch = Launch(
+            name=name,
+            jobs=jobs or (one,),
+            together=together,
+            when_busy=when_busy,  # type: ignore[arg-type]
+        )
+        return self.ask(user, project, "launch", LaunchRequest(launch=launch))
+
+    def submit(self, name: str = "train", **launch: object) -> str:
+        """Ask for a launch of one job and let it be absorbed; the job's id."""
+        user, project = str(launch.get("user", "ann")), str(launch.get("project", "blue"))
+        asked = self.launch(name, **launch)  # type: ignore[arg-type]
+        self.turn()
+        (job,) = self.answer(asked, user=user, project=project).jobs
+        return job
+
+    def start(self, name: str = "train", **launch: object) -> str:
+        """Ask for a launch of one job and wait until it runs; the job's id."""
+        job = self.submit(name, **launch)
+        self.until(lambda: self.phase(job) == "running")
+        return job
+
+    def verb(self, verb: str, *targets: str, user: str = "ann", project: str = "blue") -> str:
+        """Ask for `verb` of `targets`; its ULID."""
+        return self.ask(user, project, verb, JobsRequest(targets=targets))
+
+    def answer(self, asked: str, *, user: str = "ann", project: str = "blue") -> Answer:
+        """The answer to a request, which must stand by now or after the next turn."""
+        key = f"{project}/{user}/{asked}"
+        if key in self.root.answers:
+            return self.root.answers[key]
+        answer = self.read(layout.answer(project, user, asked), Answer)
+        assert answer is not None, f"{asked} is not answered"
+        return answer
+
+    # What is true
+
+    @property
+    def root(self) -> Root:
+        """Root, as the leader holds it."""
+        return self.leader.held.root
+
+    def job(self, job: str) -> JobRecord:
+        """An active job."""
+        return self.root.jobs[job]
+
+    def phase(self, job: str) -> str:
+        """The phase of a job, `gone` when it left root."""
+        return self.root.jobs[job].phase.value if job in self.root.jobs else "gone"
+
+    def result(self, job: str, project: str = "blue") -> Result | None:
+        """The final record of a job."""
+        return self.read(layout.result(project, job), Result)
+
+    def ended(self, job: str, project: str = "blue") -> Result:
+        """Turn until `job` has left root; its final record."""
+        self.until(lambda: self.phase(job) == "gone")
+        result = self.result(job, project)
+        assert result is not None
+        return result
+
+    def agent_of(self, job: str, *, replica: int = 0) -> Agent:
+        """The agent of the machine that a replica lies on."""
+        attempt = self.job(job).attempt
+        assert attempt is not None
+        return self.agents[attempt.placement[replica].hosts[0].machine]
+
+    def read(self, key: str, kind: type[_T]) -> _T | None:
+        """The record at `key`, or None."""
+        try:
+            found = self.bucket.read(key)
+        except NotFoundError:
+            return None
+        assert found is not None
+        return decode(kind, found.data, key=key)
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """The keys in the bucket below `prefix`."""
+        return [entry.key for entry in self.bucket.list(prefix, limit=100_000)]
+
+    def history(self) -> list[Event]:
+        """All events: sealed segments in the bucket, those in root, in this order."""
+        events: list[Event] = []
+        sealed = {layout.events(segment.first): segment.events for segment in self.root.sealed}
+        for key in sorted({*self.keys(layout.EVENTS), *sealed}):
+            if key in sealed:
+                events += sealed[key]
+                continue
+            found = self.bucket.read(key)
+            assert found is not None
+            events += [decode(Event, line, key=key) for line in found.data.splitlines()]
+        return [*events, *self.root.events]
+
+    def put(self, key: str, text: str) -> None:
+        """An admin writes a file."""
+        try:
+            found = self.bucket.read(key)
+        except NotFoundError:
+            self.bucket.create(key, text.encode())
+            return
+        assert found is not None
+        self.bucket.swap(key, text.encode(), if_version=found.version)
