@@ -3,7 +3,8 @@ Values to JSON and back: the one door for stored records.
 
 Defaults are left out when writing. When reading, an unknown field, a wrong type or another schema
 is a `RecordError` that names the key and the path of every problem. pydantic stands only here and
-where users' files enter.
+where users' files enter. It is loaded when a record is read: who only writes, or lists jobs on a
+command line, does not wait for it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bastion.errors import RecordError
 from bastion.spec.resources import Resources
 from quota.amounts import Amounts
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
 
 _T = TypeVar("_T")
 _ALWAYS = object()
@@ -92,6 +94,8 @@ def _problem(detail: Any) -> str:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
     return TypeAdapter(kind)
 
 
