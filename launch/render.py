@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -196,11 +197,16 @@ def span(seconds: float) -> str:
 
 
 def amounts(units: Any) -> str:
-    """Amounts for people: memory in its own units, `-` for nothing."""
+    """Amounts for people: memory in its own units, empty for nothing."""
+    return _amounts(units.items())
+
+
+@cache
+def _amounts(items: tuple[tuple[str, int], ...]) -> str:
     from bastion.spec.quantity import text_of_bytes
 
     parts = [
         f"{text_of_bytes(number)} memory" if resource == "memory" else f"{number} {resource}"
-        for resource, number in units.items()
+        for resource, number in items
     ]
     return " + ".join(parts)
