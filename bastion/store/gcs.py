@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -37,10 +38,7 @@ ENDPOINT = "https://storage.googleapis.com"
 
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0
-"""Longest silence within an answer; Google closes a request of its own accord after 60."""
-
-_DEADLINE_S = 60.0
-"""Longest time from a request to the end of its answer."""
+"""Longest silence within an answer: well above what Google needs for one, and below any lease."""
 
 _CONNECTIONS = 32
 """Kept open: as many as the lanes of one bastion ask at once."""
@@ -60,16 +58,14 @@ class _Answer:
     headers: Mapping[str, str]
     body: bytes
 
-    def json(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self.body)
-        return parsed
+    def error(self) -> dict[str, Any]:
+        """What the answer says is wrong, as far as it is Google who says it."""
+        with suppress(ValueError, KeyError, TypeError):
+            return dict(json.loads(self.body)["error"])
+        return {"message": self.body[:300].decode(errors="replace").strip()}
 
     def text(self) -> str:
-        """What the answer says is wrong, in Google's words."""
-        try:
-            return str(self.json()["error"]["message"])
-        except (ValueError, KeyError, TypeError):
-            return self.body[:300].decode(errors="replace").strip()
+        return str(self.error().get("message", ""))
 
 
 class GcsStore:
@@ -79,21 +75,34 @@ class GcsStore:
     Args:
         bucket: Its name.
         prefix: Without `/` at its ends; empty for the whole bucket.
-        endpoint: Another server, which is then asked without credentials.
+        credentials: Whose requests they are; None asks as nobody, as emulators want it.
+        endpoint: Which server is asked.
+        deadline_s: Longest time from a request to the end of its answer.
     """
 
-    def __init__(self, bucket: str, prefix: str = "", *, endpoint: str = "") -> None:
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        credentials: Credentials | None,
+        endpoint: str = ENDPOINT,
+        deadline_s: float = 60.0,
+    ) -> None:
         import urllib3
 
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
-        self._endpoint = endpoint or ENDPOINT
+        self._credentials = credentials
+        self._endpoint = endpoint
+        self._deadline_s = deadline_s
         self._http = urllib3.PoolManager(
             maxsize=_CONNECTIONS,
             retries=False,
-            timeout=urllib3.Timeout(connect=_CONNECT_S, read=_SILENCE_S),
+            timeout=urllib3.Timeout(
+                connect=min(_CONNECT_S, deadline_s), read=min(_SILENCE_S, deadline_s)
+            ),
         )
-        self._credentials = None if endpoint else _credentials()
 
     def read(self, key: str, *, unless: Version | None = None) -> Object | None:
         """See the port."""
@@ -101,11 +110,12 @@ class GcsStore:
         answer = self._ask("GET", self._path(key), query)
         match answer.status:
             case 200:
-                return Object(
-                    data=answer.body,
-                    version=Version(answer.headers["x-goog-generation"]),
-                    modified_at=self._modified_at(key, answer.headers),
-                )
+                with self._understood():
+                    return Object(
+                        data=answer.body,
+                        version=Version(answer.headers["x-goog-generation"]),
+                        modified_at=self._modified_at(key, answer.headers),
+                    )
             case 304:
                 return None
             case 404 if not _is_bucket_missing(answer):
@@ -143,8 +153,9 @@ class GcsStore:
             answer = self._ask("GET", f"/storage/v1/b/{self._bucket}/o", query)
             if answer.status != 200:
                 raise self._failure(answer, prefix, "listed")
-            page = answer.json()
-            entries = (self._entry(item) for item in page.get("items", ()))
+            with self._understood():
+                page = json.loads(answer.body)
+                entries = [self._entry(item) for item in page.get("items", ())]
             found += [e for e in entries if e.key > start_after and is_key(e.key)]
             if "nextPageToken" not in page:
                 break
@@ -161,10 +172,11 @@ class GcsStore:
         path = f"/upload/storage/v1/b/{self._bucket}/o"
         answer = self._ask("POST", path, query, data)
         if answer.status == 200:
-            made = answer.json()
-            return Written(
-                version=Version(made["generation"]), modified_at=_seconds(made["timeCreated"])
-            )
+            with self._understood():
+                made = json.loads(answer.body)
+                return Written(
+                    version=Version(made["generation"]), modified_at=_seconds(made["timeCreated"])
+                )
         if answer.status == 412:
             raise ConflictError(lost)
         raise self._failure(answer, key, "written")
@@ -195,7 +207,7 @@ class GcsStore:
             answer = self._ask("GET", self._path(key), query)
             if answer.status != 200:
                 raise self._failure(answer, key, "read")
-            return _seconds(answer.json()["timeCreated"])
+            return _seconds(json.loads(answer.body)["timeCreated"])
         modified_at = parsedate_to_datetime(header).timestamp()
         finer = int(generation) / 1e6
         return finer if 0 <= finer - modified_at < 1 else modified_at
@@ -207,7 +219,7 @@ class GcsStore:
         import urllib3
 
         url = f"{self._endpoint}{path}?{urlencode(query)}"
-        deadline = time.monotonic() + _DEADLINE_S
+        deadline = time.monotonic() + self._deadline_s
         headers = {} if body is None else {"Content-Type": "application/octet-stream"}
         self._authorize(method, url, headers)
         try:
@@ -222,7 +234,17 @@ class GcsStore:
             response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise StoreError(f"gs://{self._bucket} did not answer: {error}") from error
+        if response.status == 200 and not _tells_its_end(response.headers):
+            raise StoreError(f"gs://{self._bucket} sent half of an answer")
         return _Answer(status=response.status, headers=response.headers, body=received)
+
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        """Take what is no answer of Google's for no answer at all."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(f"gs://{self._bucket} answered nonsense: {error!r}") from error
 
     def _authorize(self, method: str, url: str, headers: dict[str, str]) -> None:
         if self._credentials is None:
@@ -282,11 +304,21 @@ class GcsStore:
 def _received(response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
     """The whole body; a server that sends it drop by drop does not hold us for ever."""
     chunks = []
-    for chunk in response.stream(1 << 20, decode_content=True):
+    while chunk := response.read1(1 << 20, decode_content=True):
         chunks.append(chunk)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"still sending after {_DEADLINE_S:g} s")
+            raise TimeoutError("still sending when the time was up")
     return b"".join(chunks)
+
+
+def _tells_its_end(headers: Mapping[str, str]) -> bool:
+    """
+    Whether these are headers of a whole answer.
+
+    A connection that breaks among them looks like their end, and what follows like an empty body:
+    an answer without a length would make nothing of something.
+    """
+    return "content-length" in headers or headers.get("transfer-encoding") == "chunked"
 
 
 def _is_bucket_missing(answer: _Answer) -> bool:
@@ -296,11 +328,8 @@ def _is_bucket_missing(answer: _Answer) -> bool:
 
 def _is_pacing(answer: _Answer) -> bool:
     """Whether a 403 only asks to slow down: limits of use share the status with refusals."""
-    try:
-        errors = answer.json()["error"]["errors"]
-        return any(error["reason"].lower().endswith("ratelimitexceeded") for error in errors)
-    except (ValueError, KeyError, TypeError):
-        return False
+    reasons = [str(one.get("reason")) for one in answer.error().get("errors", ())]
+    return any(reason.lower().endswith("ratelimitexceeded") for reason in reasons)
 
 
 def _asked_s(answer: _Answer) -> float:
@@ -312,7 +341,13 @@ def _seconds(time_created: str) -> float:
     return datetime.fromisoformat(time_created).timestamp()
 
 
-def _credentials() -> Credentials:
+def default_credentials() -> Credentials:
+    """
+    The credentials that this machine or user has, as all of Google's tools find them.
+
+    Raises:
+        StoreRefusedError: There are none.
+    """
     import google.auth
     import google.auth.exceptions
 

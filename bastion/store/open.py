@@ -57,14 +57,16 @@ def _open_local(url: str, parts: SplitResult) -> ObjectStore:
 
 
 def _open_gcs(url: str, parts: SplitResult) -> ObjectStore:
-    from bastion.store.gcs import GcsStore
+    from bastion.store.gcs import GcsStore, default_credentials
 
     if parts.query:
         raise SpecError(f"store {url!r}: gs:// takes no settings, found {parts.query!r}")
-    endpoint = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
-    if endpoint and "://" not in endpoint:
-        endpoint = f"http://{endpoint}"
-    return GcsStore(*_bucket_and_prefix(url, parts), endpoint=endpoint)
+    bucket, prefix = _bucket_and_prefix(url, parts)
+    emulator = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    if not emulator:
+        return GcsStore(bucket, prefix, credentials=default_credentials())
+    endpoint = emulator if "://" in emulator else f"http://{emulator}"
+    return GcsStore(bucket, prefix, credentials=None, endpoint=endpoint)
 
 
 def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
@@ -76,7 +78,13 @@ def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
         raise SpecError(
             f"store {url!r}: unknown setting {min(unknown)!r}, must be endpoint_url or region_name"
         )
-    return S3Store(*_bucket_and_prefix(url, parts), **settings)
+    bucket, prefix = _bucket_and_prefix(url, parts)
+    return S3Store(
+        bucket,
+        prefix,
+        endpoint_url=settings.get("endpoint_url", ""),
+        region_name=settings.get("region_name", ""),
+    )
 
 
 def _bucket_and_prefix(url: str, parts: SplitResult) -> tuple[str, str]:

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_CONNECT_S = 5
-_SILENCE_S = 20
-"""Longest silence within an answer."""
+_CONNECT_S = 5.0
+_SILENCE_S = 20.0
+"""Longest silence within an answer: well above what S3 needs for one, and below any lease."""
 
-_DEADLINE_S = 60.0
-"""Longest time to receive one object."""
+_CHUNK_BYTES = 1 << 16
+"""How much is received before the deadline is looked at."""
 
 _CONNECTIONS = 32
 """Kept open: as many as the lanes of one bastion ask at once."""
@@ -69,38 +69,26 @@ class S3Store:
         prefix: Without `/` at its ends; empty for the whole bucket.
         endpoint_url: Another server than Amazon's; addressed by path, not by host name.
         region_name: Where the bucket is, unless the environment says it.
+        deadline_s: Longest time to receive one object.
 
     Raises:
         StoreRefusedError: The settings of AWS that lie here do not make sense.
     """
 
     def __init__(
-        self, bucket: str, prefix: str = "", *, endpoint_url: str = "", region_name: str = ""
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        endpoint_url: str = "",
+        region_name: str = "",
+        deadline_s: float = 60.0,
     ) -> None:
-        import boto3
-        from botocore.config import Config
-
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
-        self._session = boto3.session.Session()
-        region_name = region_name or self._session.region_name or "us-east-1"
-        self._client: S3Client = self._ask(
-            lambda: self._session.client(
-                "s3",
-                endpoint_url=endpoint_url or None,
-                region_name=region_name,
-                config=Config(
-                    connect_timeout=_CONNECT_S,
-                    read_timeout=_SILENCE_S,
-                    retries={"total_max_attempts": 1, "mode": "standard"},
-                    max_pool_connections=_CONNECTIONS,
-                    s3={"addressing_style": "path" if endpoint_url else "auto"},
-                    # Compatible stores do not know the checksums that botocore adds on its own.
-                    request_checksum_calculation="when_required",
-                    response_checksum_validation="when_required",
-                ),
-            ),
-            "opened",
+        self._deadline_s = deadline_s
+        self._client = self._ask(
+            lambda: _client(endpoint_url, region_name, deadline_s), "make a client"
         )
 
     def read(self, key: str, *, unless: Version | None = None) -> Object | None:
@@ -113,8 +101,8 @@ class S3Store:
             else:
                 found = self._client.get_object(Bucket=self._bucket, Key=name, IfNoneMatch=unless)
             return Object(
-                data=_received(found["Body"]),
-                version=Version(found["ETag"]),
+                data=_received(found["Body"], time.monotonic() + self._deadline_s),
+                version=_version(found["ETag"]),
                 modified_at=found["LastModified"].timestamp(),
             )
 
@@ -127,27 +115,27 @@ class S3Store:
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
         name = self._name(key)
-        put = self._ask(
-            lambda: self._client.put_object(
-                Bucket=self._bucket, Key=name, Body=data, IfNoneMatch="*"
+        return self._ask(
+            lambda: _written(
+                self._client.put_object(Bucket=self._bucket, Key=name, Body=data, IfNoneMatch="*")
             ),
             f"create {key!r}",
             {412: ConflictError(f"there is an object at {key!r}")},
         )
-        return _written(put)
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
         """See the port."""
         name = self._name(key)
         lost = ConflictError(f"the object at {key!r} is no longer at version {if_version}")
-        put = self._ask(
-            lambda: self._client.put_object(
-                Bucket=self._bucket, Key=name, Body=data, IfMatch=if_version
+        return self._ask(
+            lambda: _written(
+                self._client.put_object(
+                    Bucket=self._bucket, Key=name, Body=data, IfMatch=if_version
+                )
             ),
             f"swap {key!r}",
             {412: lost, 404: lost},
         )
-        return _written(put)
 
     def delete(self, key: str) -> None:
         """See the port."""
@@ -167,7 +155,7 @@ class S3Store:
         while len(found) < limit:
             query["MaxKeys"] = min(limit - len(found), _PAGE)
             page = self._ask(lambda: self._client.list_objects_v2(**query), f"list {prefix!r}")
-            entries = (self._entry(item) for item in page.get("Contents", ()))
+            entries = [self._entry(item) for item in page.get("Contents", ())]
             found += [entry for entry in entries if is_key(entry.key)]
             if not page.get("IsTruncated"):
                 break
@@ -180,7 +168,7 @@ class S3Store:
     def _entry(self, item: ObjectTypeDef) -> Entry:
         return Entry(
             key=item["Key"][len(self._prefix) :],
-            version=Version(item["ETag"]),
+            version=_version(item["ETag"]),
             size=item["Size"],
             modified_at=item["LastModified"].timestamp(),
         )
@@ -192,23 +180,33 @@ class S3Store:
         answers: Mapping[int, BastionError] = MappingProxyType({}),
     ) -> _T:
         """Send one request once; `answers` are what some statuses mean, the rest are failures."""
-        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+        from botocore import exceptions
         from urllib3.exceptions import HTTPError
 
+        refusals = (
+            exceptions.NoCredentialsError,
+            exceptions.PartialCredentialsError,
+            exceptions.ProfileNotFound,
+            exceptions.ParamValidationError,
+            exceptions.ConfigParseError,
+            exceptions.SSOError,
+            exceptions.TokenRetrievalError,
+        )
         try:
             return request()
-        except ClientError as error:
+        except exceptions.ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             if status in answers and _code(error) != "NoSuchBucket":
                 raise answers[status] from error
             raise self._failure(error, status, doing) from error
-        except (HTTPClientError, HTTPError, OSError) as error:
-            raise StoreError(f"s3://{self._bucket} did not answer to {doing}: {error}") from error
-        except BotoCoreError as error:
+        except refusals as error:
             raise StoreRefusedError(
                 f"s3://{self._bucket} cannot be asked to {doing}: {error}",
                 hint="run: aws sts get-caller-identity, or aws configure",
             ) from error
+        # KeyError, ValueError: half an answer, in which what is needed is missing or cut short.
+        except (exceptions.BotoCoreError, HTTPError, OSError, KeyError, ValueError) as error:
+            raise StoreError(f"s3://{self._bucket} did not answer to {doing}: {error!r}") from error
 
     def _failure(self, error: ClientError, status: int, doing: str) -> StoreError:
         code, text = _code(error), error.response["Error"].get("Message", "")
@@ -222,7 +220,7 @@ class S3Store:
             return StoreError(said, retry_after_s=_PAUSE_WHEN_SLOWED_S)
         if status in (401, 403):
             return StoreRefusedError(
-                f"s3://{self._bucket} refuses {self._identity()} to {doing}: {code} {text}",
+                f"s3://{self._bucket} refuses {_identity()} to {doing}: {code} {text}",
                 hint="run: aws sts get-caller-identity, and grant that identity s3:GetObject, "
                 "s3:PutObject, s3:DeleteObject and s3:ListBucket",
             )
@@ -230,29 +228,65 @@ class S3Store:
             return StoreRefusedError(said)
         return StoreError(said)
 
-    def _identity(self) -> str:
-        """Who is asking, as far as can be told without asking."""
-        credentials = self._session.get_credentials()
-        return f"access key {credentials.access_key}" if credentials else "an anonymous caller"
-
 
 class _UnchangedError(BastionError):
     """304: what is there is what the caller has."""
+
+
+def _client(endpoint_url: str, region_name: str, deadline_s: float) -> S3Client:
+    import boto3
+    from botocore.config import Config
+
+    session = boto3.session.Session()
+    return session.client(
+        "s3",
+        endpoint_url=endpoint_url or None,
+        region_name=region_name or session.region_name or "us-east-1",
+        config=Config(
+            connect_timeout=min(_CONNECT_S, deadline_s),
+            read_timeout=min(_SILENCE_S, deadline_s),
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            max_pool_connections=_CONNECTIONS,
+            s3={"addressing_style": "path" if endpoint_url else "auto"},
+            # Compatible stores do not know the checksums that botocore adds on its own.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+    )
+
+
+def _identity() -> str:
+    """Who is asking, as far as can be told without asking."""
+    import boto3
+
+    credentials = boto3.session.Session().get_credentials()
+    return f"access key {credentials.access_key}" if credentials else "an anonymous caller"
+
+
+def _version(etag: str) -> Version:
+    """
+    An ETag as a version.
+
+    A put is answered by headers alone, and a connection that breaks among them looks like their
+    end: only the closing quote tells that the tag is whole.
+    """
+    if len(etag) < 3 or etag[0] != '"' or etag[-1] != '"':
+        raise ValueError(f"ETag {etag!r} is not whole")
+    return Version(etag)
 
 
 def _code(error: ClientError) -> str:
     return error.response["Error"].get("Code", "")
 
 
-def _received(body: StreamingBody) -> bytes:
+def _received(body: StreamingBody, deadline: float) -> bytes:
     """The whole body; a server that sends it drop by drop does not hold us for ever."""
-    deadline = time.monotonic() + _DEADLINE_S
     chunks = []
-    for chunk in body.iter_chunks(1 << 20):
+    for chunk in body.iter_chunks(_CHUNK_BYTES):
         chunks.append(chunk)
         if time.monotonic() > deadline:
             body.close()
-            raise TimeoutError(f"still sending after {_DEADLINE_S:g} s")
+            raise TimeoutError("still sending when the time was up")
     return b"".join(chunks)
 
 
@@ -260,5 +294,5 @@ def _written(put: PutObjectOutputTypeDef) -> Written:
     """A put tells no time of its object; the date of its answer is of the same clock."""
     date = put["ResponseMetadata"]["HTTPHeaders"]["date"]
     return Written(
-        version=Version(put["ETag"]), modified_at=parsedate_to_datetime(date).timestamp()
+        version=_version(put["ETag"]), modified_at=parsedate_to_datetime(date).timestamp()
     )

@@ -112,7 +112,7 @@ def gcs_shop() -> Iterator[Callable[[Path], Place]]:
     with GcsServer("bucket") as server:
 
         def place(folder: Path) -> Place:
-            store = GcsStore("bucket", f"some/{folder.name}", endpoint=server.url)
+            store = GcsStore("bucket", f"some/{folder.name}", credentials=None, endpoint=server.url)
             return Place(
                 name="gcs", store=store, processes=False, is_folder=False, fill=_create_all(store)
             )

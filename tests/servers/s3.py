@@ -31,6 +31,7 @@ def moto_server() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+        _backend().reset()  # its state is this process's, and would outlive the server
 
 
 @contextmanager
@@ -57,6 +58,10 @@ def put_empty(bucket: str, names: Iterable[str]) -> None:
 
 
 def _state() -> Any:
+    return _backend()["123456789012"]["aws"]
+
+
+def _backend() -> Any:
     from moto.backends import get_backend
 
-    return get_backend("s3")["123456789012"]["aws"]
+    return get_backend("s3")

@@ -233,12 +233,16 @@ def _handler(server: GcsServer) -> type[BaseHTTPRequestHandler]:
         def _serve(self) -> None:
             parts = urlsplit(self.path)
             headers = {name.lower(): text for name, text in self.headers.items()}
+            body = self._body(headers)
+            if len(body) < int(headers.get("content-length", 0)):
+                self.close_connection = True  # cut short: as if it had never come
+                return
             request = Request(
                 method=self.command,
                 path=parts.path,
                 query=dict(parse_qsl(parts.query, keep_blank_values=True)),
                 headers=headers,
-                body=self._body(headers),
+                body=body,
                 host=f"http://{headers.get('host', '')}",
             )
             answer = server.answer(request)
