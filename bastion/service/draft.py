@@ -122,6 +122,7 @@ class Draft:
     def drop_machine(self, name: str) -> None:
         """Forget a machine that is confirmed gone."""
         machine = self.machines.pop(name)
+        self._instructions.pop(name, None)
         self.is_changed = self.is_scheduling = True
         self.tell(what="machine gone", text=f"{machine.name} of pool {machine.pool}")
 
