@@ -104,12 +104,23 @@ def machine_actions(
         if machine.phase is MachinePhase.DELETING:
             if seen is None or not seen.gone:
                 actions.append(Delete(machine=machine.name, pool=machine.pool))
-        elif seen is None or not (seen.runs or seen.gone):
+        elif _wants_create(machine, seen):
             actions.append(Create(machine=machine.name))
     for seen in shown.values():
         if seen.name not in machines and not seen.gone and _seq_of(seen) <= seq:
             actions.append(Delete(machine=seen.name, pool=seen.pool))
     return tuple(actions)
+
+
+def _wants_create(machine: Machine, seen: Seen | None) -> bool:
+    """
+    Whether it is still to be made, or stands without its agent.
+
+    One that was ready and is not listed is never made again: its name was for one create.
+    """
+    if seen is None:
+        return machine.phase is MachinePhase.CREATING
+    return not (seen.runs or seen.gone)
 
 
 def new_name(pool: str, seq: int, index: int) -> str:

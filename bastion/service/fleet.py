@@ -116,6 +116,8 @@ class Fleet:
             post = self._posts.get(pool)
             if post is None or now - self._asked.get(action.machine, -1e9) < CREATE_AGAIN_S:
                 continue
+            if isinstance(action, Create) and self._stockouts.get(pool, 0.0) > root.now:
+                continue
             self._asked[action.machine] = now
             self._submit(post, action, root)
         for name, post in self._posts.items():

@@ -374,6 +374,10 @@ class Rig:
             self.turn()
         assert condition(), "it never came true"
 
+    def until_attempt(self, job: str, number: int) -> None:
+        """Turn until the `number`-th attempt of `job` runs."""
+        self.until(lambda: self.phase(job) == "running" and self.job(job).attempts == number)
+
     # Users
 
     def ask(self, user: str, project: str, verb: str, body: Body | bytes) -> str:
