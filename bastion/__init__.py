@@ -8,6 +8,7 @@ library, and each name is loaded when it is first used.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 
 TYPE_CHECKING = False  # as in typing, which takes eight times as long to load as all the rest
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ __all__ = [
     "report",
 ]
 
+_MARKS = "bastion.marks"
+"""For programs inside a job: it imports none of our other packages, so nothing can hide them."""
 _PLACES = {
     "bastion.client": (
         "Chunk",
@@ -96,7 +99,7 @@ _PLACES = {
         "StoreError",
         "TimedOutError",
     ),
-    "bastion.marks": ("checkpointed", "finished", "notice", "report"),
+    _MARKS: ("checkpointed", "finished", "notice", "report"),
     "bastion.spec": ("Job", "Launch", "Process", "Resources", "Where"),
     "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
 }
@@ -109,7 +112,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'bastion' has no attribute {name!r}")
-    _refuse_shadows()
+    if home != _MARKS:
+        _refuse_shadows()
     found = getattr(import_module(home), name)
     globals()[name] = found
     return found
@@ -127,10 +131,10 @@ def _refuse_shadows() -> None:
         ImportError: There is one; the message names it and the way out.
     """
     for room in _ROOMS:
-        module = import_module(room)
-        path = getattr(module, "__file__", None) or ""
+        spec = find_spec(room)
+        path = (spec and spec.origin) or room
         if not path.endswith("__init__.py"):
             raise ImportError(
-                f"{path or room} hides bastion's own package {room!r}: rename your file, or start"
+                f"{path} hides bastion's own package {room!r}: rename your file, or start"
                 " your script from another folder"
             )

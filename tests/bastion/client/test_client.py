@@ -1,0 +1,422 @@
+"""The Python API, against a bastion that is scripted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion.client import Client, LaunchHandle
+from bastion.errors import ConflictError, NotFoundError, RefusedError, SpecError, TimedOutError
+from bastion.records import layout
+from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.spec import Job, Launch, Process, Resources
+from bastion.store.memory import MemoryStore
+from bundler.code import LocalDir
+from tests.bastion.client.scripted import (
+    NOW,
+    QUOTA,
+    Clock,
+    ScriptedBastion,
+    end,
+    print_log,
+    publish,
+    put,
+    row,
+    world,
+)
+
+JOB = "train-0123456789"
+
+
+def client_of(user: str = "ada") -> tuple[Client, MemoryStore, Clock, ScriptedBastion]:
+    """A client of a fresh bucket, which a scripted bastion serves."""
+    store, clock = world()
+    bastion = ScriptedBastion(store, clock)
+    return Client("memory:", user=user, store=store, clock=clock), store, clock, bastion
+
+
+def launch_of(*, name: str = "train", **job: object) -> Launch:
+    """A launch of one small job."""
+    fields = {"name": "main", "processes": (Process(["true"]),)} | job
+    return Launch(name=name, jobs=(Job(**fields),))  # type: ignore[arg-type]
+
+
+def taken_launch(bastion: ScriptedBastion) -> Launch:
+    """The launch that was absorbed last."""
+    body = bastion.taken[-1][1]
+    assert isinstance(body, LaunchRequest)
+    return body.launch
+
+
+def test_a_launch_goes_to_the_users_only_project() -> None:
+    """Who is in one project need not name it; the request lies in his inbox there."""
+    client, _, _, bastion = client_of()
+    handle = client.launch(launch_of())
+    assert bastion.taken[0][0].startswith("inbox/blue/ada/")
+    assert taken_launch(bastion).project == "blue"
+    assert handle.jobs == (handle.id,)
+    assert handle.project == "blue"
+
+
+@pytest.mark.parametrize(
+    ("user", "project", "message"),
+    [
+        ("eve", None, "project: eve has several projects, name one of blue, green"),
+        (
+            "bob",
+            None,
+            "project: bob is not a member of any project, ask an admin of the quota file",
+        ),
+        ("ada", "green", "project: ada is not a member of green, yours are blue"),
+        (
+            "ada",
+            "bleu",
+            "project: project bleu is not in the quota file, nearest is blue, yours are blue",
+        ),
+    ],
+)
+def test_a_project_that_cannot_be_resolved_is_refused_here(
+    user: str, project: str | None, message: str
+) -> None:
+    """Before anything is sent, the user learns which projects are his."""
+    store, clock = world()
+    client = Client("memory:", user=user, project=project, store=store, clock=clock)
+    with pytest.raises(SpecError) as caught:
+        client.launch(launch_of())
+    assert str(caught.value) == message
+    assert not store.list(layout.INBOX)
+
+
+def test_without_a_readable_quota_file_a_named_project_is_left_to_the_bastion() -> None:
+    """Where the quota file lies elsewhere, only the bastion knows the members."""
+    client, store, _, bastion = client_of("zoe")
+    store.delete(layout.QUOTA)
+    with pytest.raises(SpecError, match="project: none named, and the quota file"):
+        client.launch(launch_of())
+    Client("memory:", user="zoe", project="red", store=store, clock=client.clock).launch(
+        launch_of()
+    )
+    assert bastion.taken[0][0].startswith("inbox/red/zoe/")
+
+
+def test_an_instance_type_fills_what_the_process_left_open() -> None:
+    """A process that asks for nothing asks for the whole instance type."""
+    client, _, _, bastion = client_of()
+    client.launch(launch_of(instance_type="tpu-v4-32"))
+    (job,) = taken_launch(bastion).jobs
+    assert dict(job.per_replica.items()) == {"v4": 32}
+    assert job.instance_type == "tpu-v4-32"
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        (
+            {"instance_type": "tpu-v4-33"},
+            "jobs.main.instance_type: 'tpu-v4-33' is not an instance type known here",
+        ),
+        (
+            {
+                "instance_type": "a3-highgpu-1g",
+                "processes": (Process(["a"], resources=Resources(h100=2)),),
+            },
+            "jobs.main.processes: ask for 1 h100 more than a a3-highgpu-1g has (1 h100)",
+        ),
+        (
+            {"instance_type": "a3-highgpu-1g", "processes": (Process(["a"]), Process(["b"]))},
+            "jobs.main.processes: 2 share one a3-highgpu-1g; say each one's resources",
+        ),
+        (
+            {"processes": (Process(["a"], resources=Resources(h10=2)),)},
+            "resources.h10: no resource type 'h10' here",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_at_the_users_machine(
+    job: dict[str, object], message: str
+) -> None:
+    """Unknown instance types and resources never reach the inbox."""
+    client, store, _, _ = client_of()
+    with pytest.raises(SpecError) as caught:
+        client.launch(launch_of(**job))
+    assert str(caught.value) == message
+    assert caught.value.hint or "processes" in message
+    assert not store.list(layout.INBOX)
+
+
+def test_a_type_that_only_a_machine_knows_is_known() -> None:
+    """Pools may have resources that no catalog sells."""
+    client, store, _, bastion = client_of()
+    machine = {"name": "m", "resources": {"quantum": 8}}
+    publish(store, "pool", {"machines": [machine], "pools": []})
+    client.launch(launch_of(processes=(Process(["a"], resources=Resources(quantum=1)),)))
+    assert len(bastion.taken) == 1
+
+
+def test_a_refusal_is_the_bastions_own_words() -> None:
+    """What the bastion answers reaches the user as it is."""
+    client, _, _, bastion = client_of()
+    bastion.refusals.append("asks for 2000 v4 and there are 1024")
+    with pytest.raises(RefusedError, match=r"\Aasks for 2000 v4 and there are 1024\Z"):
+        client.launch(launch_of())
+
+
+def test_submitting_twice_with_one_key_gives_the_same_jobs() -> None:
+    """The second submission asks nothing new and gets the first one's answer."""
+    client, _, _, bastion = client_of()
+    first = client.launch(launch_of(), idempotency_key="nightly")
+    again = client.launch(launch_of(name="other"), idempotency_key="nightly")
+    assert (first.id, first.jobs) == (again.id, again.jobs)
+    assert len(bastion.taken) == 1
+
+
+def test_a_key_holds_across_its_time_windows() -> None:
+    """Ten days later, when new names have another time, the key still means the same jobs."""
+    client, _, clock, bastion = client_of()
+    first = client.launch(launch_of(), idempotency_key="nightly")
+    clock.advance(10 * 86400)
+    assert client.launch(launch_of(), idempotency_key="nightly").jobs == first.jobs
+    assert len(bastion.taken) == 1
+
+
+def test_a_key_finds_its_request_while_nobody_answers() -> None:
+    """With the bastion down, submitting again puts no second request into the inbox."""
+    store, clock = world()
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    for _ in range(2):
+        with pytest.raises(TimedOutError):
+            client.launch(launch_of(), idempotency_key="nightly", timeout_s=1)
+        clock.advance(4 * 86400)
+    assert len(store.list(layout.INBOX)) == 1
+
+
+def test_a_refusal_does_not_use_a_key_up() -> None:
+    """What was refused may be submitted again with the same key."""
+    client, _, _, bastion = client_of()
+    bastion.refusals.append("not now")
+    with pytest.raises(RefusedError):
+        client.launch(launch_of(), idempotency_key="nightly")
+    handle = client.launch(launch_of(), idempotency_key="nightly")
+    assert client.launch(launch_of(), idempotency_key="nightly").jobs == handle.jobs
+    assert len(bastion.taken) == 2
+
+
+def test_a_key_refused_for_ever_ends() -> None:
+    """Somewhere trying again stops."""
+    client, _, _, bastion = client_of()
+    bastion.refusals.extend(["no"] * 20)
+    for _ in range(20):
+        with pytest.raises(RefusedError, match="no"):
+            client.launch(launch_of(), idempotency_key="k")
+    with pytest.raises(RefusedError, match="idempotency_key 'k' was refused 20 times"):
+        client.launch(launch_of(), idempotency_key="k")
+
+
+def test_code_becomes_a_digest_in_the_bucket(tmp_path: Path) -> None:
+    """A folder is bundled, sent, and stands in the spec as its digest."""
+    (tmp_path / "train.py").write_text("print(1)\n")
+    client, store, _, bastion = client_of()
+    launch = Launch(
+        name="train",
+        jobs=(Job(processes=(Process(["python3", "train.py"]),)),),
+        code=LocalDir(str(tmp_path)),  # type: ignore[arg-type]
+    )
+    client.launch(launch)
+    code = taken_launch(bastion).code
+    assert code is not None
+    assert code.kind == "bundle"
+    assert store.list(f"bundles/manifests/{code.digest}")  # type: ignore[union-attr]
+    assert client.bundle(tmp_path).ref == code
+
+
+def test_code_that_cannot_be_bundled_is_a_spec_error() -> None:
+    """A missing folder is the user's to correct, and is told as his field."""
+    client, store, _, _ = client_of()
+    with pytest.raises(Exception, match=r"code: root '/nowhere/at/all' is not a folder"):
+        client.bundle("/nowhere/at/all")
+    assert not store.list("bundles/")
+
+
+def test_changes_are_asked_for_in_the_jobs_own_project() -> None:
+    """Cancel, hold, release and prioritize go where the job is, one request a project."""
+    client, store, _, bastion = client_of("eve")
+    publish(
+        store,
+        "queue",
+        {"jobs": [row(JOB), row("serve-0123456789", project="green"), row("eval-0123456789")]},
+    )
+    changed = client.cancel("train", "serve", "eval")
+    assert set(changed) == {JOB, "serve-0123456789", "eval-0123456789"}
+    asked = {key.split("/")[1]: body for key, body in bastion.taken}
+    assert asked["blue"] == JobsRequest(targets=(JOB, "eval-0123456789"))
+    assert asked["green"] == JobsRequest(targets=("serve-0123456789",))
+    client.prioritize("train", priority=1)
+    assert bastion.taken[-1][1] == UpdateRequest(targets=(JOB,), priority=1)
+    client.hold("train")
+    client.release("train")
+    assert [key.split(".")[-2] for key, _ in bastion.taken[-2:]] == ["hold", "release"]
+
+
+def test_a_priority_that_is_none_is_refused_here() -> None:
+    """Only 1 to 5 are sent."""
+    with pytest.raises(SpecError, match="priority: 6 is not allowed"):
+        client_of()[0].prioritize("train", priority=6)
+
+
+def test_a_launch_is_cancelled_whole() -> None:
+    """The id of a launch stands for all of its jobs."""
+    client, store, _, bastion = client_of()
+    jobs = ["sweep-a-0123456789", "sweep-b-0123456789"]
+    publish(store, "queue", {"jobs": [row(job, launch="sweep-0123456789") for job in jobs]})
+    assert client.cancel("sweep-0123456789") == tuple(jobs)
+    assert bastion.taken[0][1] == JobsRequest(targets=tuple(jobs))
+
+
+def test_waiting_ends_when_every_job_has_its_record() -> None:
+    """A job is over when its final record is written, not when it leaves a view."""
+    client, store, clock, _ = client_of()
+    publish(store, "queue", {"jobs": [row(JOB, state="running"), row("b-0123456789")]})
+    script = iter((lambda: end(store, JOB), lambda: publish(store, "queue", {"jobs": []}),
+                   lambda: end(store, "b-0123456789", outcome="failed", code=7)))  # fmt: skip
+    clock.on_sleep.append(lambda: next(script, lambda: None)())
+    one, two = client.wait(["train", "b"])
+    assert (one.state, one.code) == ("succeeded", 0)
+    assert (two.state, two.code) == ("failed", 7)
+
+
+def test_a_wait_that_times_out_names_what_goes_on() -> None:
+    """The message counts and names the jobs that are not over."""
+    client, store, _, _ = client_of()
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    with pytest.raises(TimedOutError) as caught:
+        client.wait(["train"], timeout_s=5)
+    assert str(caught.value) == f"1 of 1 jobs still go on after 5s: {JOB}"
+
+
+def test_a_handle_says_what_its_jobs_do_and_printed() -> None:
+    """From one submission: status, counts, logs by the job's name in the launch, cancel."""
+    client, store, _, bastion = client_of()
+    handle = client.launch(launch_of())
+    assert handle.status().counts == {"queued": 1}
+    publish(store, "queue", {"jobs": [row(handle.id, state="running")]})
+    assert handle.status().counts == {"running": 1}
+    print_log(store, handle.id, b"one\n", b"two\n")
+    assert handle.logs("main") == handle.logs(handle.id) == "one\ntwo\n"
+    with pytest.raises(NotFoundError, match="has no job 'other'"):
+        handle.logs("other")
+    assert handle.cancel() == handle.jobs
+    end(store, handle.id)
+    publish(store, "queue", {"jobs": []})
+    assert handle.wait().has_ended
+    assert len(bastion.taken) == 2
+    assert repr(handle).startswith(f"LaunchHandle(id='{handle.id}'")
+
+
+def test_reading_says_as_of_when() -> None:
+    """Every view carries the store's time at which it was true."""
+    client, store, clock, _ = client_of()
+    publish(store, "queue", {"jobs": [row(JOB)]})
+    publish(store, "pool", {"machines": [], "pools": []})
+    publish(store, "status", {"leader": "b", "quota": {"problem": "line 3: bad"}})
+    assert client.job("train").as_of == client.queue_as_of() == NOW + 10
+    assert client.pool().as_of == NOW + 10
+    clock.advance(100)
+    status = client.status()
+    assert status.silent_s == pytest.approx(90)
+    assert status.quota_problem == "line 3: bad"
+
+
+def test_why_is_the_reason_with_its_numbers() -> None:
+    """The same text and fields that the bastion published; a new job says that more will come."""
+    client, store, _, _ = client_of()
+    publish(store, "queue", {"jobs": [row(JOB, estimated_at=NOW + 99), row("new-012", text="")]})
+    why = client.why("train")
+    assert (why.text, why.reason, why.estimated_at) == (
+        "behind two jobs",
+        {"kind": "behind"},
+        NOW + 99,
+    )
+    assert client.why("new-012").text == "queued; the next cycle of the scheduler will say more"
+
+
+def test_nothing_published_yet_is_told() -> None:
+    """On a root where no bastion ever ran, reading says so."""
+    with pytest.raises(NotFoundError, match="no bastion has published anything here yet"):
+        client_of()[0].jobs()
+
+
+def test_jobs_are_filtered_and_finished_ones_added() -> None:
+    """By project, user and state; the newest finished jobs on demand."""
+    client, store, _, _ = client_of()
+    publish(
+        store,
+        "queue",
+        {"jobs": [row(JOB, state="running"), row("b-0123456789", user="eve", project="green")]},
+    )
+    end(store, "old-0123456789")
+    ids = lambda **filters: [job.id for job in client.jobs(**filters)]  # noqa: E731
+    assert ids() == [JOB, "b-0123456789"]
+    assert ids(project="green") == ids(user="eve") == ["b-0123456789"]
+    assert ids(states=("running",)) == [JOB]
+    assert ids(finished=5) == [JOB, "b-0123456789", "old-0123456789"]
+    assert ids(finished=5, states=("succeeded",)) == ["old-0123456789"]
+
+
+def test_a_quota_file_is_checked_before_it_is_written() -> None:
+    """A bad file changes nothing; a good one replaces what was read."""
+    client, store, _, _ = client_of()
+    with pytest.raises(SpecError, match=r"quota file: line \d+: .*version"):
+        client.apply_quota(QUOTA.replace('version = "1"', 'version = "2"'))
+    assert client.quota_text() == QUOTA
+    changed = QUOTA.replace(
+        "v4 = 0.5\n[project_resources.green]", "v4 = 0.25\n[project_resources.green]"
+    )
+    client.apply_quota(changed)
+    assert client.quota().project("blue").nominal["v4"] == 256
+    store.delete(layout.QUOTA)
+    with pytest.raises(NotFoundError, match="there is no quota file at project-quotas/"):
+        client.quota()
+    client.apply_quota(QUOTA)
+    assert client.quota_text() == QUOTA
+
+
+def test_two_admins_do_not_overwrite_each_other() -> None:
+    """A quota file that changed while it was being replaced is a conflict."""
+
+    class Racing(MemoryStore):
+        def swap(self, key: str, data: bytes, **more: object) -> None:  # type: ignore[override]
+            put(store, key, b"theirs")
+            store.swap(key, data, **more)  # type: ignore[arg-type]
+
+    store, clock = world()
+    racing = Racing(clock.wall)
+    racing.read = store.read  # type: ignore[method-assign]
+    client = Client("memory:", user="ada", store=racing, clock=clock)
+    with pytest.raises(ConflictError):
+        client.apply_quota(QUOTA + "\n# mine\n")
+    found = store.read(layout.QUOTA)
+    assert found is not None
+    assert found.data == b"theirs"
+
+
+@pytest.mark.parametrize(("user", "project"), [("../eve", None), ("ada", "a/b"), ("a b", None)])
+def test_names_that_cannot_be_keys_are_refused(user: str, project: str | None) -> None:
+    """User and project become parts of keys, so only names are taken."""
+    with pytest.raises(SpecError, match="is not a name"):
+        Client("memory:", user=user, project=project)
+
+
+def test_a_handle_is_what_launch_promises() -> None:
+    """`launch` returns a handle, also for the path of a TOML file."""
+    client, _, _, _ = client_of()
+    assert isinstance(client.launch(launch_of()), LaunchHandle)
+
+
+def test_a_launch_may_be_a_file(tmp_path: Path) -> None:
+    """The path of a TOML file is a launch too."""
+    client, _, _, bastion = client_of()
+    path = tmp_path / "spec.toml"
+    path.write_text('name = "train"\n[[jobs]]\n[[jobs.processes]]\ncommand = ["true"]\n')
+    client.launch(path)
+    assert taken_launch(bastion).name == "train"

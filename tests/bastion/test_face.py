@@ -1,0 +1,84 @@
+"""`import bastion`: the public names, and what they cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bastion
+
+ROOT = Path(bastion.__file__).parents[1]
+
+
+def python(code: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a user's program in `cwd`, with its folder first in the path as python puts it."""
+    (cwd / "user_program.py").write_text(code)
+    return subprocess.run(
+        [sys.executable, "user_program.py"],
+        cwd=cwd,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_public_name_is_there() -> None:
+    """The export list is true, sorted, and what `dir` shows."""
+    assert bastion.__all__ == sorted(bastion.__all__)
+    assert dir(bastion) == bastion.__all__
+    for name in bastion.__all__:
+        assert getattr(bastion, name) is not None
+
+
+def test_another_name_is_no_attribute() -> None:
+    """A typo is the error it is in every module."""
+    with pytest.raises(AttributeError, match="module 'bastion' has no attribute 'Clint'"):
+        _ = bastion.Clint
+
+
+def test_importing_loads_nothing_else(tmp_path: Path) -> None:
+    """No module of ours, no SDK and no validator until a name is used; the client loads no SDK."""
+    ran = python(
+        "import sys, bastion\n"
+        "heavy = ('pydantic', 'rich', 'google', 'boto3', 'docker', 'fsspec', 'numpy', 'absl')\n"
+        "print([m for m in sys.modules if m.startswith('bastion.') or m in heavy])\n"
+        "bastion.Client, bastion.Launch\n"
+        "print([m for m in sys.modules if m in heavy or m.startswith(('bundler', 'launch'))])\n",
+        cwd=tmp_path,
+    )
+    assert ran.stdout.splitlines() == ["[]", "['bundler']"], ran.stderr
+
+
+def test_marks_load_the_standard_library_alone(tmp_path: Path) -> None:
+    """A training program that marks checkpoints pays for nothing else."""
+    ran = python(
+        "import sys, bastion\n"
+        "bastion.checkpointed()\n"
+        "ours = ('bastion', 'quota', 'bundler')\n"
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in ours))\n",
+        cwd=tmp_path,
+    )
+    assert ran.stdout == "['bastion', 'bastion.marks']\n", ran.stderr
+
+
+@pytest.mark.parametrize("room", ["quota", "bundler"])
+def test_a_users_own_file_of_our_name_is_named(tmp_path: Path, room: str) -> None:
+    """A `quota.py` beside the user's script is told by its path, with the way out."""
+    (tmp_path / f"{room}.py").write_text("mine = 1\n")
+    ran = python("from bastion import Client\n", cwd=tmp_path)
+    told = ran.stderr.splitlines()[-1]
+    assert told == (
+        f"ImportError: {tmp_path}/{room}.py hides bastion's own package '{room}': rename your "
+        "file, or start your script from another folder"
+    )
+
+
+def test_a_users_own_launch_py_is_no_problem(tmp_path: Path) -> None:
+    """Users call their script launch.py; nothing it imports asks for ours."""
+    (tmp_path / "launch.py").write_text("raise SystemExit('shadowed')\n")
+    ran = python("from bastion import *\nfrom bastion import Client\nprint(Client)\n", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
