@@ -123,7 +123,9 @@ def _ended(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
     r, h, end = event.replica, event.host, event.end
     if _attempt(job).hosts[r][h].end is not None:
         return job
-    job = _with_host(job, r, h, end=end, drained=end.kind in ("revoked", "lost"))
+    # Without sizes nobody is left who could send logs; with them its agent still does.
+    has_no_logs = end.kind in ("revoked", "lost") and not end.sizes
+    job = _with_host(job, r, h, end=end, drained=has_no_logs)
     attempt = _attempt(job)
     if attempt.first_failure is None and failed_first(end):
         attempt = replace(attempt, first_failure=(r, h))
