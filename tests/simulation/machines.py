@@ -34,7 +34,9 @@ DELETE_S = (0.5, 15.0)
 STOCKOUT = 0.05
 """Share of creates that meet a provider without machines."""
 HICCUP = 0.03
-"""Share of listings that leave a machine out; never two in a row."""
+"""Share of listings that leave a machine out."""
+HICCUP_S = 120.0
+"""Least time between two hiccups about one machine: nobody sees two in a row."""
 
 
 class SimHome:
@@ -180,7 +182,7 @@ class SimMachine:
         self.home = FakeHome()
         self.folders = SimHome(Port(baton, fates, OSError))
         self.keeper: SimKeeper | None = None
-        self.is_hidden = False
+        self.hidden_at = -HICCUP_S
         self._baton = baton
         self._fates = fates
         self._on_start = on_start
@@ -287,11 +289,18 @@ class SimProvider:
             fate = self._fates.draw(f"machine@{machine.name}", LIVE, machine.name)
             if fate in (Fate.CRASH_BEFORE, Fate.CRASH_AFTER) and not machine.is_dead:
                 machine.die()
-            chance = self._baton.chance.random()
-            machine.is_hidden = not self.is_calm and not machine.is_hidden and chance < HICCUP
-            if not machine.is_hidden:
+            if not self._is_hidden(machine):
                 shown.append(Listed(name=machine.name, pool=machine.pool, state=machine.state))
         return tuple(shown)
+
+    def _is_hidden(self, machine: SimMachine) -> bool:
+        now = self._baton.now
+        if self.is_calm or now < machine.hidden_at + HICCUP_S:
+            return False
+        if self._baton.chance.random() >= HICCUP:
+            return False
+        machine.hidden_at = now
+        return True
 
     def _create(self, machine: Machine, pool: Pool) -> None:
         known = self.machines.get(machine.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bastion.agent.agent import Agent
 from bastion.agent.keeper_port import KeeperError
@@ -46,6 +46,7 @@ RESTART_S = (0.5, 20.0)
 RETRY_S = 5.0
 BUSY_FOR_S = 10.0
 """How long after something moved a bastion turns faster."""
+NEVER_S = 1e9
 ANSWER_S = 100_000.0
 """A user waits for his answer as long as it takes."""
 
@@ -74,7 +75,7 @@ class Bastion:
     One bastion as its supervisor sees it: started again whenever it dies or is fenced.
 
     Args:
-        has_lease: Without it, it takes root over whenever it is started.
+        has_lease: Without it, it neither renews a lease nor waits for another's to run out.
     """
 
     def __init__(
@@ -91,7 +92,8 @@ class Bastion:
         self._baton = baton
         self._store = store
         self._provider = provider
-        self._has_lease = has_lease
+        self._pace = PACE if has_lease else replace(PACE, ttl_s=NEVER_S)
+        self._ttl_s = PACE.ttl_s if has_lease else 0.0
         self._parts = parts
         self._clock = SimClock(baton, skew_s=baton.chance.uniform(-30.0, 30.0))
         self._starts = 0
@@ -123,7 +125,7 @@ class Bastion:
                 boot="1",
                 pid=self._starts,
                 pid_started=self._baton.now,
-                ttl_s=PACE.ttl_s if self._has_lease else 0.0,
+                ttl_s=self._ttl_s,
             ),
             is_alive=lambda pid, started: pid == self._starts,
             nonce=self._nonce,
@@ -143,7 +145,7 @@ class Bastion:
             files=AdminFiles(store, store, clock, every_s=PACE.files_s),
             publisher=Publisher(store, clock, every_s=PACE.view_s),
             lane=InlineLane(),
-            pace=PACE,
+            pace=self._pace,
             nonce=self._nonce,
             journal=journal,
         )

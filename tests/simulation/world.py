@@ -31,7 +31,7 @@ class World:
         wishes: What users ask.
         fates: What goes wrong; None: nothing.
         bastions: How many bastions want to lead.
-        has_lease: Without it they take the lead from each other whenever they are started.
+        has_lease: Without it they take the lead from each other whenever root stands still.
         parts: What bastions and agents are made of.
     """
 
