@@ -123,7 +123,8 @@ class Leader:
 
         # 4. Commit, if there is anything to commit or the lease is due.
         draft.seal(at_most=SEAL_AT, older_than=draft.now - SEAL_AFTER_S)
-        if draft.is_changed or self._is_lease_due():
+        # Bells too: one that meant nothing to us may be news to whoever leads by now.
+        if draft.is_changed or gathered.bells or self._is_lease_due():
             self._commit(draft)
 
         # 5. Act, only from committed state; delete last what it has absorbed.
