@@ -8,7 +8,6 @@ library, and each name is loaded when it is first used.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 TYPE_CHECKING = False  # as in typing, which takes eight times as long to load as all the rest
 if TYPE_CHECKING:
@@ -130,6 +129,8 @@ def _refuse_shadows() -> None:
     Raises:
         ImportError: There is one; the message names it and the way out.
     """
+    from importlib.util import find_spec
+
     for room in _ROOMS:
         spec = find_spec(room)
         path = (spec and spec.origin) or room

@@ -15,6 +15,10 @@ from launch.errors import UsageError
 
 Run = Callable[[argparse.Namespace], int]
 
+CONNECTION, OUTPUT, GENERAL = "which bastion", "output", "general"
+SHARED = (CONNECTION, OUTPUT, GENERAL)
+"""The groups of flags that verbs share."""
+
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `UsageError` instead of printing its usage."""
@@ -22,6 +26,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where help is."""
         raise UsageError(message, hint=f"{self.prog} --help")
+
+    def format_help(self) -> str:
+        """Help with one line of usage: flags are listed below it anyway."""
+        if self.usage is None:
+            words = [_positional(action) for action in self._actions if not action.option_strings]
+            self.usage = " ".join([self.prog, *words, "[flags]"])
+        return super().format_help()
 
 
 class Verbs:
@@ -120,19 +131,18 @@ def choice(group: Group, name: str, words: Sequence[str], meaning: str) -> None:
 def add_general_flags(parser: argparse.ArgumentParser, *, connects: bool, prints: bool) -> None:
     """The flags that verbs share."""
     if connects:
-        group = parser.add_argument_group("which bastion")
+        group = parser.add_argument_group(CONNECTION)
         text(group, "--root", "its folder or bucket", metavar="URL")
         text(group, "--bastion", "a profile, or a folder beside its root", metavar="NAME")
         text(group, "--user_id", "who you are", metavar="USER")
         text(group, "-p --project_id", "which project", metavar="PROJECT")
     if prints:
-        group = parser.add_argument_group("output")
-        group.add_argument(
-            "-o", "--output", choices=("table", "wide", "json", "name"), default="table"
-        )
+        group = parser.add_argument_group(OUTPUT)
+        forms = ("table", "wide", "json", "name")
+        group.add_argument("-o", "--output", choices=forms, default=forms[0], help="how to print")
         switch(group, "--json", "the same as -o json")
         switch(group, "-q --quiet", "ids only, the same as -o name")
-    group = parser.add_argument_group("general")
+    group = parser.add_argument_group(GENERAL)
     choice(group, "--color", ("auto", "always", "never"), "colours; NO_COLOR is honoured")
     switch(group, "--debug", "show tracebacks")
 
@@ -210,6 +220,11 @@ def refuse_unknown_verb(word: str, verbs: Sequence[str]) -> None:
     raise UsageError(
         f"unknown verb {word!r}", hint=f"did you mean {near[0]}?" if near else "bastion --help"
     )
+
+
+def _positional(action: argparse.Action) -> str:
+    name = str(action.metavar or action.dest)
+    return {"?": f"[{name}]", "*": f"[{name}...]", "+": f"{name}..."}.get(str(action.nargs), name)
 
 
 def _indented(text: str) -> str:
