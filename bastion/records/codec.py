@@ -61,6 +61,8 @@ def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
     Raises:
         RecordError: It holds none; the message names `key` and the path of every problem.
     """
+    from pydantic import ValidationError
+
     try:
         wanted: Any = kind
         record: _T = _adapter(wanted).validate_json(data)
@@ -75,12 +77,39 @@ def problems_text(error: ValidationError) -> str:
 
 
 def problems(error: ValidationError) -> list[str]:
-    """One line for every problem: the path of the field, and what is wrong with it."""
-    return [_problem(detail) for detail in error.errors(include_url=False)]
+    """
+    One line for every problem: the path of the field, and what is wrong with it.
+
+    Of the alternatives of a union only the one that its `kind` names is spoken of.
+    """
+    details: list[Any] = list(error.errors(include_url=False))
+    others = {detail["loc"][:-1] for detail in details if _is_other_kind(detail)}
+    unions = {branch[:-1] for branch in others}
+    lines, told = [], set()
+    for detail in details:
+        path = detail["loc"]
+        union = next((each for each in unions if path[: len(each)] == each), None)
+        if union is None:
+            lines.append(_problem(detail, path))
+        elif path[: len(union) + 1] not in others:
+            lines.append(_problem(detail, (*union, *path[len(union) + 1 :])))
+        elif _is_other_kind(detail) and union not in told:
+            told.add(union)
+            branches = [each for each in details if each["loc"][: len(union)] == union]
+            if all(each["loc"][: len(union) + 1] in others for each in branches):
+                lines.append(_problem({**detail, "msg": "Unknown"}, (*union, "kind")))
+    return lines
 
 
-def _problem(detail: Any) -> str:
-    path = ".".join(str(part) for part in detail["loc"])
+def _is_other_kind(detail: Any) -> bool:
+    """Whether it only says that this alternative of a union is not the one meant."""
+    return (
+        detail["type"] == "literal_error" and len(detail["loc"]) > 1 and detail["loc"][-1] == "kind"
+    )
+
+
+def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:
+    path = ".".join(str(part) for part in loc)
     text = str(detail["msg"]).removeprefix("Value error, ")
     if detail["type"] == "unexpected_keyword_argument":
         text = "unknown field"
