@@ -1,12 +1,15 @@
 """
 The inbox: what users asked and agents told, in the order of the store's time, each read once.
 
-One list a turn when little waits. When much waits, a cap per user and a jump past his prefix keep a
-flood from hiding anybody, and bells are always listed. What is too large, or whose name says
-nothing, is never read: it comes back as `Misplaced`, so that it can be set aside.
+One list a turn when little waits. When much waits, a cap per user and machine, and a jump past the
+prefix of who has more, keep a flood from hiding anybody. What is too large is never read, and what
+has no request's or bell's name comes back as `Misplaced`, so that it can be set aside.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
 
 from bastion.records import layout
 from bastion.records.layout import RequestName
@@ -15,14 +18,12 @@ from bastion.value import value
 
 PAGE = 1000
 """Entries of one list: what object stores return at most."""
-PER_USER = 200
-"""Requests of one user that one turn takes."""
+PER_OWNER = 200
+"""Requests of one user, or bells of one machine, that one turn takes."""
 PER_TURN = 2000
-"""Requests of all users that one turn takes: bounds the length of a turn."""
-MAX_REQUEST_BYTES = 4 * 1024 * 1024
-MAX_BELL_BYTES = 4 * 1024 * 1024
-_LAST = "\U0010ffff"
-"""Sorts after every character a name may hold."""
+"""Requests of all users, and bells of all machines, that one turn takes: bounds its length."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Of one request or bell; what is larger is never read."""
 
 
 @value
@@ -31,6 +32,8 @@ class Waiting:
 
     entry: Entry
     name: RequestName
+    problem: str = ""
+    """Why it must not be read."""
 
 
 @value
@@ -64,59 +67,76 @@ class Inbox:
     """Whether a cap left something for the next turn."""
 
 
-def look(store: ObjectStore) -> Inbox:
+class Look:
     """
-    What waits in the inbox, up to the caps.
+    Looks at one inbox, turn by turn.
 
-    Raises:
-        StoreError: Out of reach.
+    Where `PER_TURN` leaves somebody out, the next turn goes on behind the last who was heard, so
+    that those whose names sort first cannot keep the others waiting.
     """
-    entries = list(store.list(layout.INBOX, limit=PAGE))
-    more = len(entries) == PAGE
-    if more:
-        bells = store.list(layout.BELLS, limit=PAGE)
-        requests = _capped(store, entries)
-        entries = [*(e for e in requests if not e.key.startswith(layout.BELLS)), *bells]
-    return _sorted(entries, more=more)
 
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._resume: dict[str, str] = {}
 
-def _capped(store: ObjectStore, page: list[Entry]) -> list[Entry]:
-    """Requests from `page` on, `PER_USER` of each user, jumping past those who have more."""
-    taken: list[Entry] = []
-    counts: dict[str, int] = {}
-    while page and len(taken) < PER_TURN:
-        jump = ""
-        for entry in page:
-            owner = "/".join(entry.key.split("/")[:3]) + "/"
-            counts[owner] = counts.get(owner, 0) + 1
-            if counts[owner] > PER_USER or owner.startswith(layout.BELLS):
-                jump = (layout.BELLS if owner.startswith(layout.BELLS) else owner) + _LAST
+    def once(self) -> Inbox:
+        """
+        What waits in the inbox, up to the caps.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        entries = self._store.list(layout.INBOX, limit=PAGE)
+        more = len(entries) == PAGE
+        if more:
+            bells = self._capped(layout.BELLS)
+            entries = (*self._capped(layout.INBOX), *bells)
+        return _sorted(entries, more=more)
+
+    def _capped(self, prefix: str) -> list[Entry]:
+        """`PER_OWNER` of each owner below `prefix`, jumping past those who have more."""
+        taken: list[Entry] = []
+        counts: Counter[str] = Counter()
+        start_after = self._resume.pop(prefix, "")
+        while page := self._store.list(prefix, start_after=start_after, limit=PAGE):
+            start_after = page[-1].key
+            for entry in page:
+                owner = "/".join(entry.key.split("/")[:3]) + "/"
+                counts[owner] += 1
+                if prefix == layout.INBOX and entry.key.startswith(layout.BELLS):
+                    start_after = layout.after(layout.BELLS)
+                    break
+                if counts[owner] > PER_OWNER:
+                    start_after = layout.after(owner)
+                    break
+                taken.append(entry)
+            else:
+                if len(page) < PAGE:
+                    break
+            if len(taken) >= PER_TURN:
+                self._resume[prefix] = start_after
                 break
-            taken.append(entry)
-        if not jump and len(page) < PAGE:
-            break
-        page = list(store.list(layout.INBOX, start_after=jump or page[-1].key, limit=PAGE))
-    return taken
+        return taken
 
 
-def _sorted(entries: list[Entry], *, more: bool) -> Inbox:
+def _sorted(entries: Sequence[Entry], *, more: bool) -> Inbox:
     requests: list[Waiting] = []
     bells: list[Ringing] = []
     misplaced: list[Misplaced] = []
     for entry in entries:
         bell = layout.parse_bell(entry.key)
         name = layout.parse_request(entry.key)
-        limit = MAX_BELL_BYTES if bell else MAX_REQUEST_BYTES
-        if bell is None and name is None:
-            misplaced.append(Misplaced(entry=entry, why="its name is no request's and no bell's"))
-        elif entry.size > limit:
-            why = f"{entry.size} bytes is too large; at most {limit}"
-            misplaced.append(Misplaced(entry=entry, why=why))
-        elif bell is not None:
+        problem = ""
+        if entry.size > MAX_BYTES:
+            problem = f"{entry.size} bytes is too large; at most {MAX_BYTES}"
+        if name is not None and bell is None:
+            requests.append(Waiting(entry=entry, name=name, problem=problem))
+        elif bell is not None and not problem:
             machine, life, number = bell
             bells.append(Ringing(entry=entry, machine=machine, life=life, number=number))
-        elif name is not None:
-            requests.append(Waiting(entry=entry, name=name))
+        else:
+            why = problem or "its name is no request's and no bell's"
+            misplaced.append(Misplaced(entry=entry, why=why))
     requests.sort(key=lambda w: (w.entry.modified_at, w.name.ulid))
     bells.sort(key=lambda b: (b.machine, b.life, b.number))
     return Inbox(

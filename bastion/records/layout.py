@@ -33,6 +33,7 @@ A project called `_bell`, `_bastion` or the like cannot be: names begin with a l
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 
 from bastion.value import value
 
@@ -50,6 +51,9 @@ RESULTS = "jobs/"
 
 _DIGITS = 12
 """Enough for a log of 1 TB by byte offset and for a million years of events."""
+
+_ASIDE_BYTES = 200
+"""Longest name under `state/aside/` that is the whole key: a part of a key takes 240 bytes."""
 
 _SEGMENT = re.compile(r"logs/[^/]+/[^/]+/a(\d+)/r(\d+)/h(\d+)/p(\d+)/\d+\.log")
 
@@ -117,8 +121,12 @@ def snapshot(date: str, seq: int) -> str:
 
 
 def aside(key: str) -> str:
-    """Where an object that could not be understood is set aside."""
-    return f"state/aside/{key.replace('/', '!')}"
+    """Where an object that could not be understood is set aside, however long its name is."""
+    name = key.replace("/", "!")
+    if len(name.encode()) > _ASIDE_BYTES:
+        digest = sha256(key.encode()).hexdigest()
+        name = f"{name[: _ASIDE_BYTES // 8]}!{digest}"
+    return f"state/aside/{name}"
 
 
 def spec(project: str, launch: str) -> str:

@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Mapping
 
 from bastion.job import JobClass
 from bastion.records.root import Root
+from bastion.value import value
 from quota import Amounts, Quota
 
 _FORGOTTEN = 1e-6
 """Unit-seconds below which a name leaves the books."""
 
 
-def accrued(root: Root, quota: Quota | None, now: float) -> Root:
+@value
+class Books:
+    """What root keeps of usage over time."""
+
+    decayed: Mapping[str, float]
+    decayed_by_user: Mapping[str, float]
+    decayed_at: float
+
+
+def accrued(root: Root, quota: Quota | None, now: float) -> Books:
     """
-    `root` with its books brought forward to `now`.
+    The books of `root` brought forward to `now`: what it shows was held since it was committed.
 
     A project is charged for what it borrows and a user for all that he holds: the dominant share of
-    the pool times seconds, halved every `usage_half_life_s`.
+    the pool times seconds, halved every `usage_half_life_s`. Without a quota file nobody is.
     """
+    projects, users = dict(root.decayed), dict(root.decayed_by_user)
     passed_s = max(0.0, now - root.decayed_at)
-    if quota is None or passed_s == 0.0:
-        return replace(root, decayed_at=now)
-    kept = 0.5 ** (passed_s / quota.scheduler.usage_half_life_s)
-    projects = {name: used * kept for name, used in root.decayed.items()}
-    users = {name: used * kept for name, used in root.decayed_by_user.items()}
-    by_project, by_user = _charges(root, quota)
-    _charge(projects, by_project, passed_s)
-    _charge(users, by_user, passed_s)
-    return replace(root, decayed=projects, decayed_by_user=users, decayed_at=now)
+    if quota is not None and passed_s > 0.0:
+        kept = 0.5 ** (passed_s / quota.scheduler.usage_half_life_s)
+        by_project, by_user = _charges(root, quota)
+        _charge(projects, by_project, kept, passed_s)
+        _charge(users, by_user, kept, passed_s)
+    return Books(decayed=projects, decayed_by_user=users, decayed_at=max(now, root.decayed_at))
 
 
-def _charge(books: dict[str, float], charges: dict[str, float], passed_s: float) -> None:
-    for name, share in charges.items():
-        books[name] = books.get(name, 0.0) + share * passed_s
-    for name in [name for name, used in books.items() if used < _FORGOTTEN]:
-        del books[name]
+def _charge(
+    books: dict[str, float], charges: Mapping[str, float], kept: float, passed_s: float
+) -> None:
+    for name in books.keys() | charges.keys():
+        used = books.get(name, 0.0) * kept + charges.get(name, 0.0) * passed_s
+        books[name] = used
+        if used < _FORGOTTEN:
+            del books[name]
 
 
 def _charges(root: Root, quota: Quota) -> tuple[dict[str, float], dict[str, float]]:

@@ -26,7 +26,10 @@ from bastion.records.request import Answer, Result
 from bastion.records.root import Root, Segment
 from bastion.service.draft import Draft
 from bastion.service.facts import happen
-from bastion.store import ObjectStore
+from bastion.store import Entry, ObjectStore
+
+MAX_ASIDE_BYTES = 4 * 1024 * 1024
+"""What is larger is not read to be set aside, only noted."""
 
 Lesson: TypeAlias = Callable[[Draft], None]
 """What was learned, as a change of a draft."""
@@ -114,17 +117,21 @@ def delete_work(store: ObjectStore, key: str) -> Work:
     return work
 
 
-def aside_work(store: ObjectStore, key: str) -> Work:
+def aside_work(store: ObjectStore, entry: Entry) -> Work:
     """Set aside an object of the inbox that nobody understood, then delete it."""
 
     def work() -> Lesson:
-        try:
-            found = store.read(key)
-        except NotFoundError:
-            return _nothing
-        assert found is not None
-        _create_once(store, layout.aside(key), found.data)
-        store.delete(key)
+        if entry.size <= MAX_ASIDE_BYTES:
+            try:
+                found = store.read(entry.key)
+            except NotFoundError:
+                return _nothing
+            assert found is not None
+            data = found.data
+        else:
+            data = f"{entry.key}: {entry.size} bytes, too many to be kept\n".encode()
+        _create_once(store, layout.aside(entry.key), data)
+        store.delete(entry.key)
         return _nothing
 
     return work

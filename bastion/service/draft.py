@@ -16,6 +16,7 @@ from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine
 from bastion.records.request import Answer
 from bastion.records.root import Event, Root, Segment
+from bastion.scheduler.promise import PlannedStart, Promise
 
 
 class Draft:
@@ -34,6 +35,8 @@ class Draft:
         self.machines: dict[str, Machine] = dict(root.machines)
         self.answers: dict[str, Answer] = dict(root.answers)
         self.sealed: tuple[Segment, ...] = root.sealed
+        self.promises = root.promises
+        self.planned = root.planned
         self.is_changed = False
         self.is_scheduling = False
         self._kept_events = root.events
@@ -69,6 +72,7 @@ class Draft:
 
     def withdraw(self, job_id: str) -> None:
         """Undo `add`: the job is refused in the very turn that brought it."""
+        assert job_id not in self.root.jobs, f"{job_id} is committed"
         del self.jobs[job_id]
         self._events = [event for event in self._events if event.job != job_id]
         self._events = [
@@ -126,10 +130,20 @@ class Draft:
         self.is_changed = self.is_scheduling = True
         self.tell(what="machine gone", text=f"{machine.name} of pool {machine.pool}")
 
+    def keep_word(self, promises: tuple[Promise, ...], planned: tuple[PlannedStart, ...]) -> None:
+        """Commit what the scheduler promised."""
+        if (promises, planned) != (self.promises, self.planned):
+            self.promises, self.planned = promises, planned
+            self.is_changed = True
+
     def answer(self, key: str, answer: Answer) -> None:
         """Have a request answered once this is committed."""
         self.answers[key] = answer
         self.is_changed = True
+
+    def new_answer(self, key: str) -> Answer | None:
+        """The answer that this turn gave, or None: earlier ones stand as they are."""
+        return None if key in self.root.answers else self.answers.get(key)
 
     def instruct(self, machine: str, instruction: Instruction) -> None:
         """Allocate an instruction; all of one machine's go into one batch."""
@@ -172,6 +186,8 @@ class Draft:
             answers=self.answers,
             events=(*self._kept_events, *self._events),
             sealed=self.sealed,
+            promises=self.promises,
+            planned=self.planned,
             next_event=self.root.next_event + len(self._events),
             **changes,  # type: ignore[arg-type]
         )

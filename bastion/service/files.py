@@ -40,19 +40,16 @@ class AdminFiles:
 
     def adopt(self, root: Root) -> None:
         """Go on with what was in force when `root` was committed."""
-        if root.quota_text:
-            self._quota_file.text = root.quota_text
+        if root.quota_text and self._quota_file.adopt(root.quota_text):
             self.quota = parse(root.quota_text)
-        if root.config_text:
-            self._config_file.text = root.config_text
+        if root.config_text and self._config_file.adopt(root.config_text):
             self.config = parse_config(root.config_text)
 
     def refresh(self) -> bool:
         """
         Look at both files, if it is time; True when anything in force changed.
 
-        Raises:
-            StoreError: Out of reach.
+        One that cannot be read has a problem like any other: what was in force stays in force.
         """
         now = self._clock.monotonic()
         if now < self._next_at:

@@ -14,7 +14,7 @@ from bastion.errors import BastionError, NotFoundError, RecordError, StoreError
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.facts import Bell
-from bastion.records.inbox import Inbox, Misplaced, Ringing, Waiting, look
+from bastion.records.inbox import Look, Misplaced, Ringing, Waiting
 from bastion.records.request import BODIES, Body, JobsRequest, UpdateRequest
 from bastion.store import ObjectStore, Version
 from bastion.value import value
@@ -59,6 +59,7 @@ class Gatherer:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._look = Look(store)
         self._bodies: dict[str, Arrived] = {}
 
     def gather(self, *, skip: Callable[[str], bool], is_active: Callable[[str], bool]) -> Gathered:
@@ -71,7 +72,7 @@ class Gatherer:
         Raises:
             StoreError: Out of reach.
         """
-        inbox: Inbox = look(self._store)
+        inbox = self._look.once()
         requests = [
             self._request(waiting, is_active)
             for waiting in inbox.requests
@@ -102,6 +103,8 @@ class Gatherer:
         if kind is None:
             problem = f"{name.verb!r} is no verb; the verbs are {', '.join(BODIES)}"
             return Arrived(waiting=waiting, problems=(problem,))
+        if waiting.problem:
+            return Arrived(waiting=waiting, problems=(waiting.problem,))
         try:
             found = self._store.read(waiting.entry.key)
         except NotFoundError:
@@ -166,15 +169,21 @@ class Watched:
         self.problem = ""
         self.text = ""
 
-    def refresh(self) -> bool:
-        """
-        Look at the file; True when good new contents are in force.
+    def adopt(self, text: str) -> bool:
+        """Whether `text`, in force before, can still be: another version of us may have read it."""
+        self.problem = self._problem_of(text)
+        if not self.problem:
+            self.text = text
+        return not self.problem
 
-        Raises:
-            StoreError: Out of reach.
-        """
+    def refresh(self) -> bool:
+        """Look at the file; True when good new contents are in force."""
         try:
             found = self._store.read(self._key, unless=self._version)
+        except StoreError as error:
+            self._version = None
+            self.problem = f"{self._key}: cannot be read: {error}"
+            return False
         except NotFoundError:
             self._version = None
             self.problem = f"there is none at {self._key}"
@@ -184,14 +193,19 @@ class Watched:
         self._version = found.version
         try:
             text = found.data.decode("utf-8-sig")
-            self._parse(text)
         except UnicodeDecodeError as error:
             self.problem = f"{self._key}: is not UTF-8: {error}"
             return False
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is not in force
-            self.problem = str(error)
+        self.problem = self._problem_of(text)
+        if self.problem:
             return False
-        self.problem = ""
         is_new = text != self.text
         self.text = text
         return is_new
+
+    def _problem_of(self, text: str) -> str:
+        try:
+            self._parse(text)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is not in force
+            return str(error) or repr(error)
+        return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bastion.errors import BastionError, ConflictError, StoreError
 from bastion.records import layout
 from bastion.records.codec import encode
@@ -71,21 +73,31 @@ class Intake:
             refuse(draft, waiting, [f"internal error: {error!r}; the bastion's log has more"])
         return True
 
-    def judge(self, draft: Draft, arrived: Arrived, plan: Plan, now: float) -> None:
-        """Refuse a launch that was just let in, if `plan` says that it can never or not now run."""
-        key = answer_key(arrived.waiting)
-        answer = draft.answers.get(key)
-        if answer is None or not isinstance(arrived.body, LaunchRequest):
-            return
-        problems = []
-        for job_id in answer.jobs:
-            match plan.verdicts.get(job_id):
-                case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
-                    problems.append(f"{job_id}: {text(reason, now)}")
-        if problems:
+    def judge(self, draft: Draft, absorbed: Iterable[Arrived], plan: Plan) -> bool:
+        """
+        Refuse the launches just let in that `plan` says can never, or not now, run.
+
+        True when there were any: nothing may be done for them, so the plan is void.
+        """
+        refused = False
+        for arrived in absorbed:
+            answer = draft.new_answer(answer_key(arrived.waiting))
+            if answer is None or not isinstance(arrived.body, LaunchRequest):
+                continue
+            problems = []
             for job_id in answer.jobs:
-                draft.withdraw(job_id)
-            refuse(draft, arrived.waiting, problems)
+                match plan.verdicts.get(job_id):
+                    case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
+                        problems.append(f"{job_id}: {text(reason, draft.now)}")
+            if problems:
+                self._withdraw(draft, arrived, problems)
+                refused = True
+        return refused
+
+    def _withdraw(self, draft: Draft, arrived: Arrived, problems: list[str]) -> None:
+        for job_id in draft.answers[answer_key(arrived.waiting)].jobs:
+            draft.withdraw(job_id)
+        refuse(draft, arrived.waiting, problems)
 
     def _write_spec(self, draft: Draft, arrived: Arrived) -> None:
         """Write `spec.json` of an accepted launch; it stands before any commit names the launch."""
@@ -96,6 +108,4 @@ class Intake:
         try:
             create_same(self._store, layout.spec(record.project, record.id), encode(record))
         except ConflictError:
-            for job_id in answer.jobs:
-                draft.withdraw(job_id)
-            refuse(draft, arrived.waiting, [f"there was a launch {record.id} before; submit again"])
+            self._withdraw(draft, arrived, [f"there was a launch {record.id} before; submit again"])

@@ -17,6 +17,7 @@ from bastion.job import JobRecord, OutcomeKind, Phase
 from bastion.lane import Lane
 from bastion.monitor import due, watch
 from bastion.records.root import Held, RootWriter
+from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
 from bastion.service import act
 from bastion.service.absorb import answer_key
@@ -28,16 +29,28 @@ from bastion.service.gather import Arrived, Gathered, Gatherer
 from bastion.service.intake import Intake
 from bastion.service.journal import Journal
 from bastion.service.publish import Publisher
-from bastion.service.schedule import apply_plan, plan_for, snapshot_of
+from bastion.service.schedule import apply_plan, snapshot_of
 from bastion.service.settings import Pace
 from bastion.service.sweep import Sweep
-from bastion.store import ObjectStore
+from bastion.store import Entry, ObjectStore
+from bastion.value import value
 
 SEAL_AT = 500
 """Events in one sealed segment: about 100 kB."""
 SEAL_AFTER_S = 60.0
 """Events wait at most this long in root before they are sealed."""
 _FAILED = (OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED)
+
+
+@value
+class Absorbed:
+    """An object of the inbox that committed state has taken in, until it is deleted."""
+
+    entry: Entry
+    answer: str = ""
+    """Of the answer that has to stand before; empty for none."""
+    is_aside: bool = False
+    """Nobody understood it: it is set aside."""
 
 
 class Leader:
@@ -80,7 +93,7 @@ class Leader:
         self._sweep = Sweep(store)
         self._sweep_at = 0.0
         self._synced_at = clock.monotonic()
-        self._absorbed: dict[str, str] = {}
+        self._absorbed: dict[str, Absorbed] = {}
         self._plan: Plan | None = None
         self._must_decide = True
         files.adopt(held.root)
@@ -118,7 +131,7 @@ class Leader:
         self._fleet.reconcile(draft, self._files.config.pools, listings, _in_use(draft))
 
         # 3. Decide who runs next; the instructions that follow belong to the same commit.
-        self._schedule(draft, absorbed)
+        plan = self._schedule(draft, absorbed)
         self._watch(draft)
 
         # 4. Commit, if there is anything to commit or the lease is due.
@@ -126,6 +139,8 @@ class Leader:
         # Bells too: one that meant nothing to us may be news to whoever leads by now.
         if draft.is_changed or gathered.bells or self._is_lease_due():
             self._commit(draft)
+        if plan is not None:
+            self._plan, self._must_decide = plan, False
 
         # 5. Act, only from committed state; delete last what it has absorbed.
         self._act()
@@ -181,12 +196,25 @@ class Leader:
             for machine, instruction in watched.instructions:
                 draft.instruct(machine, instruction)
 
-    def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> None:
-        quota = self._files.quota
+    def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> Plan | None:
+        """Let a new plan into `draft`, if anything it depends on has changed."""
         wake_at = self._plan.wake_at if self._plan is not None else None
         is_due = wake_at is not None and draft.now >= wake_at
-        if quota is None or not (self._must_decide or draft.is_scheduling or is_due):
-            return
+        if not (self._must_decide or draft.is_scheduling or is_due):
+            return None
+        self._must_decide = True
+        plan = self._decided(draft)
+        while plan is not None and self._intake.judge(draft, absorbed, plan):
+            plan = self._decided(draft)
+        if plan is not None:
+            apply_plan(draft, plan, self._nonce)
+        return plan
+
+    def _decided(self, draft: Draft) -> Plan | None:
+        """What the scheduler wants; None without a quota file, or when it meets a bug of ours."""
+        quota = self._files.quota
+        if quota is None:
+            return None
         snapshot = snapshot_of(
             draft,
             quota,
@@ -194,30 +222,28 @@ class Leader:
             pools=self._files.config.pools,
             stockouts=self._fleet.stockouts(draft.now),
         )
-        plan = plan_for(snapshot, draft.now)
-        for arrived in absorbed:
-            self._intake.judge(draft, arrived, plan, draft.now)
-        apply_plan(draft, plan, self._nonce)
-        self._plan = plan
-        self._must_decide = False
+        try:
+            return decide(snapshot, draft.now)
+        except Exception as error:  # noqa: BLE001 - what runs is looked after all the same
+            self._journal.failure("scheduler", error)
+            return None
 
     def _is_lease_due(self) -> bool:
         return self._clock.monotonic() - self._synced_at > self._pace.ttl_s / 3
 
     def _commit(self, draft: Draft, **changes: object) -> None:
-        plan = self._plan
+        books = accrued(draft.root, self._files.quota, draft.now)
         root = draft.finish(
             write_id=self._nonce(),
             quota_text=self._files.quota_text,
             config_text=self._files.config_text,
-            promises=plan.promises if plan is not None else draft.root.promises,
-            planned=plan.planned if plan is not None else draft.root.planned,
+            decayed=books.decayed,
+            decayed_by_user=books.decayed_by_user,
+            decayed_at=books.decayed_at,
             **changes,
         )
-        root = accrued(root, self._files.quota, draft.now)
-        sent_at = self._clock.monotonic()
         self.held = self._writer.commit(root, over=self.held)
-        self._synced_at = sent_at
+        self._synced_at = self._clock.monotonic()
 
     def _act(self) -> None:
         root = self.held.root
@@ -257,22 +283,25 @@ class Leader:
     def _clear(self, gathered: Gathered, absorbed: list[Arrived]) -> None:
         """Delete from the inbox what committed state has absorbed, answers first."""
         for arrived in absorbed:
-            key = arrived.waiting.entry.key
-            self._absorbed[key] = "" if arrived.is_answered else answer_key(arrived.waiting)
-            self._gatherer.forget(key)
+            entry = arrived.waiting.entry
+            answer = "" if arrived.is_answered else answer_key(arrived.waiting)
+            self._absorbed[entry.key] = Absorbed(
+                entry=entry, answer=answer, is_aside=bool(arrived.problems)
+            )
+            self._gatherer.forget(entry.key)
         for rung in gathered.bells:
-            self._absorbed[rung.ringing.entry.key] = ""
-        aside = {rung.ringing.entry.key for rung in gathered.bells if rung.bell is None}
+            entry = rung.ringing.entry
+            self._absorbed[entry.key] = Absorbed(entry=entry, is_aside=rung.bell is None)
         for misplaced in gathered.misplaced:
-            key = misplaced.entry.key
-            self._absorbed[key] = ""
-            self._journal.note(f"{key} is set aside: {misplaced.why}")
-            aside.add(key)
-        for key, answer in self._absorbed.items():
-            if answer in self.held.root.answers:
+            entry = misplaced.entry
+            self._absorbed[entry.key] = Absorbed(entry=entry, is_aside=True)
+            self._journal.note(f"{entry.key} is set aside: {misplaced.why}")
+        for key, each in self._absorbed.items():
+            if each.answer in self.held.root.answers:
                 continue
-            work = act.aside_work if key in aside else act.delete_work
-            self._lane.submit(f"delete {key}", work(self._store, key))
+            aside = act.aside_work(self._store, each.entry)
+            work = aside if each.is_aside else act.delete_work(self._store, key)
+            self._lane.submit(f"delete {key}", work)
 
     def _guarded(self, what: str, work: Callable[..., object], *arguments: object) -> None:
         """Do `work`; one bad object harms only itself."""

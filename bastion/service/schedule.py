@@ -1,4 +1,4 @@
-"""The scheduler's plan, asked for and applied to a draft."""
+"""What the scheduler may know of a draft, and its plan applied to one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import assert_never
 from bastion.job import JobRecord, Phase, Stop, StopReason
 from bastion.lifecycle import Admitted, Reclassed, StopWanted
 from bastion.machine import Pool
-from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.scheduler.snapshot import Snapshot
 from bastion.service.draft import Draft
@@ -44,13 +43,9 @@ def snapshot_of(
     )
 
 
-def plan_for(snapshot: Snapshot, now: float) -> Plan:
-    """What `decide` wants."""
-    return decide(snapshot, now)
-
-
 def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> None:
     """Let everything that `plan` wants happen; its verdicts for waiting jobs are no state."""
+    draft.keep_word(plan.promises, plan.planned)
     for machine in plan.new_machines:
         draft.put_machine(machine)
     for job_id in sorted(plan.verdicts):
