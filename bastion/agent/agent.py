@@ -19,12 +19,12 @@ from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.host import Host, Stage
 from bastion.agent.instructions import Instructions
-from bastion.agent.keeper_port import Exited, KeeperEvent, OutputGrew
+from bastion.agent.keeper_port import Exited, KeeperError, KeeperEvent, KeeperGoneError, OutputGrew
 from bastion.agent.settings import AgentSettings
 from bastion.agent.surroundings import KeeperAndSpool, Surroundings
 from bastion.clock import Clock
 from bastion.job import StopReason
-from bastion.lane import Lane
+from bastion.lane import InlineLane, Lane
 from bastion.machine import Follow, Instruction, Leave, Start, StopHost
 from bastion.records import layout
 from bastion.records.facts import Heartbeat, Hello
@@ -39,6 +39,9 @@ _CLEAN_S = 600.0
 _BUSY_FOR_S = 5.0
 """How long looks stay quick after the last instruction."""
 
+_TURN_S = 0.2
+"""How long hosts are advanced before facts are told: calls to a folder are made within a turn."""
+
 _WAIT_S = 0.02
 """Longest wait for an errand, as the keeper may have something to tell meanwhile."""
 
@@ -52,11 +55,12 @@ class Agent:
         keeper: The living keeper of this machine, and its spool.
         clock: Time on this machine; `monotonic` is the keeper's clock too.
         settings: Who this machine is.
-        lane: Where slow calls are made.
+        lane: Where calls to the store are made.
         nonces: Gives a fresh `write_id` each time.
         home: The machine's folders.
         ports: Gives a port that nobody listens on.
         say: Takes one line for the agent's log.
+        long_lane: Where work is done that may take minutes; at once when there is none.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Agent:
         home: Home,
         ports: Callable[[], int],
         say: Callable[[str], None],
+        long_lane: Lane | None = None,
     ) -> None:
         self._store = store
         self._keeper = keeper
@@ -78,7 +83,10 @@ class Agent:
         self._settings = settings
         self._home = home
         self._say = say
-        self._errands = Errands(lane, retry_s=settings.tempo.retry_s, say=say)
+        self._lane = lane
+        self._errands = Errands(
+            lane, long_lane or InlineLane(), retry_s=settings.tempo.retry_s, say=say
+        )
         machine, life = settings.machine, keeper.life
         self._bells = Bells(store, self._errands, home, machine=machine, life=life)
         self._instructions = Instructions(
@@ -129,14 +137,11 @@ class Agent:
         if self._bells.store_time is not None:
             pause_s = self._pause_s(now)
             self._instructions.turn(now, pause_s=pause_s, store_time=self._bells.store_time)
+            moved |= self._errands.collect(now)  # a look into a folder is answered at once
             for number, instruction in self._instructions.take():
-                self._obey(number, instruction, now)
+                self._try_to_obey(number, instruction, now)
         # 4. Every host goes on as far as it can.
-        for host in tuple(self._hosts.values()):
-            if host.wake_at <= now:
-                host.advance(now)
-                if host.stage is Stage.GONE:
-                    del self._hosts[host.key]
+        self._advance_hosts(now)
         # 5. What became true is told.
         self._bells.turn(now)
         # 6. Housekeeping.
@@ -156,8 +161,8 @@ class Agent:
         while not self.is_finished:
             if self.turn():
                 continue
-            if self._errands.under_way:
-                self._errands.wait(_WAIT_S)
+            if self._errands.is_calling():
+                self._lane.wait(_WAIT_S)
             else:
                 self._events += self._keeper.poll(self._pause_s(self._clock.monotonic()))
 
@@ -195,6 +200,14 @@ class Agent:
                     assert_never(event)
         return bool(events)
 
+    def _try_to_obey(self, number: int, instruction: Instruction, now: float) -> None:
+        try:
+            self._obey(number, instruction, now)
+        except KeeperGoneError:
+            raise
+        except KeeperError as error:
+            self._say(f"an instruction of batch {number} cannot be obeyed: {error}")
+
     def _obey(self, number: int, instruction: Instruction, now: float) -> None:
         match instruction:
             case Start():
@@ -227,6 +240,23 @@ class Agent:
             return
         self._instructions.begin(key, number)
         self._hosts[key] = Host.asked(of, stop, self._around)
+
+    def _advance_hosts(self, now: float) -> None:
+        """Advance every host that is due, or as many as fit a turn: the others are next."""
+        for key, host in tuple(self._hosts.items()):
+            if host.wake_at > now:
+                continue
+            try:
+                host.advance(now)
+            except KeeperGoneError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one bad host harms itself alone
+                host.surprise(error, now)
+            del self._hosts[key]
+            if host.stage is not Stage.GONE:
+                self._hosts[key] = host
+            if self._clock.monotonic() > now + _TURN_S:
+                return
 
     def _pause_s(self, now: float) -> float:
         tempo = self._settings.tempo

@@ -8,6 +8,7 @@ so a key it does not know may have run already, but then its `end` stands.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from bastion.agent.settings import AgentSettings
@@ -112,10 +113,11 @@ def standing(
 class Launches:
     """Specs of launches, the latest few kept: the hosts of a gang are started together."""
 
-    _KEPT = 64
+    _KEPT = 32
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._lock = threading.Lock()
         self._read: dict[str, Launch] = {}
 
     def launch(self, project: str, launch: str) -> Launch | str:
@@ -126,7 +128,8 @@ class Launches:
             StoreError: Out of reach.
         """
         key = layout.spec(project, launch)
-        known = self._read.get(key)
+        with self._lock:
+            known = self._read.get(key)
         if known is not None:
             return known
         try:
@@ -137,9 +140,10 @@ class Launches:
             return f"{key} is missing: there is nothing to start"
         except RecordError as error:
             return str(error)
-        while len(self._read) >= self._KEPT:
-            self._read.pop(next(iter(self._read)), None)
-        self._read[key] = record.launch
+        with self._lock:
+            if len(self._read) >= self._KEPT:
+                del self._read[next(iter(self._read))]
+            self._read[key] = record.launch
         return record.launch
 
 

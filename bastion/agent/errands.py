@@ -19,30 +19,46 @@ _T = TypeVar("_T")
 _FIRST_RETRY_S = 0.1
 
 
+class _Errand:
+    __slots__ = ("is_long", "is_look", "otherwise", "then")
+
+    def __init__(
+        self,
+        then: Callable[[Any], None],
+        otherwise: Callable[[Exception], None],
+        *,
+        is_long: bool,
+        is_look: bool,
+    ) -> None:
+        self.then = then
+        self.otherwise = otherwise
+        self.is_long = is_long
+        self.is_look = is_look
+
+
 class Errands:
     """
     The outside calls of one agent.
 
     Args:
-        lane: Where they are made.
+        lane: Where calls are made that take no longer than the store does.
+        long_lane: Where work is done that may take minutes, so that no call waits behind it.
         retry_s: Longest pause between two tries.
         say: Takes one line for the agent's log.
     """
 
-    def __init__(self, lane: Lane, *, retry_s: float, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, lane: Lane, long_lane: Lane, *, retry_s: float, say: Callable[[str], None]
+    ) -> None:
         self._lane = lane
+        self._long_lane = long_lane
         self._retry_s = retry_s
         self._say = say
-        self._then: dict[str, tuple[Callable[[Any], None], Callable[[Exception], None]]] = {}
+        self._then: dict[str, _Errand] = {}
         self._failed: dict[str, tuple[float, float]] = {}
         self._out_since: float | None = None
         self.sent = 0
-        """How many were sent so far: a turn that sent one did something."""
-
-    @property
-    def under_way(self) -> bool:
-        """Whether anything is."""
-        return bool(self._then)
+        """How many were sent so far, looks left out."""
 
     def is_free(self, key: str, now: float) -> bool:
         """Whether `send` of `key` would do something."""
@@ -59,9 +75,11 @@ class Errands:
         *,
         now: float,
         otherwise: Callable[[Exception], None] | None = None,
+        is_long: bool = False,
+        is_look: bool = False,
     ) -> None:
         """
-        Do `work` in the lane and hand its result to `then` at a later turn.
+        Do `work` in a lane and hand its result to `then` when it is collected.
 
         Args:
             key: One errand of a key is under way at a time.
@@ -69,33 +87,35 @@ class Errands:
             then: Runs on the agent's thread.
             now: The agent's clock.
             otherwise: Gets what `work` raised and is no `StoreError`; without it, it is raised.
+            is_long: It may take minutes.
+            is_look: It only looks whether there is something new, which mostly there is not.
         """
         if not self.is_free(key, now):
             return
-        self._then[key] = then, otherwise or _raise
-        self.sent += 1
-        self._lane.submit(key, work)
+        self._then[key] = _Errand(then, otherwise or _raise, is_long=is_long, is_look=is_look)
+        self.sent += not is_look
+        (self._long_lane if is_long else self._lane).submit(key, work)
 
     def collect(self, now: float) -> bool:
-        """Run what follows every errand that ended; tell whether one succeeded."""
+        """Run what follows every errand that ended; tell whether one succeeded, looks left out."""
         moved = False
-        for done in self._lane.collect():
-            then, otherwise = self._then.pop(done.key)
+        for done in (*self._lane.collect(), *self._long_lane.collect()):
+            errand = self._then.pop(done.key)
             if isinstance(done.error, StoreError):
                 self._fail(done.key, done.error, now)
                 continue
             self._failed.pop(done.key, None)
             self._reached(now)
-            moved = True
+            moved |= not errand.is_look
             if done.error is not None:
-                otherwise(done.error)
+                errand.otherwise(done.error)
             else:
-                then(done.result)
+                errand.then(done.result)
         return moved
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait for an errand to end, `timeout_s` at most."""
-        self._lane.wait(timeout_s)
+    def is_calling(self) -> bool:
+        """Whether a call is under way, long ones left out."""
+        return any(not errand.is_long for errand in self._then.values())
 
     def _fail(self, key: str, error: StoreError, now: float) -> None:
         if self._out_since is None:

@@ -3,9 +3,9 @@ The home of an agent on its machine: the folders of its jobs, and two numbers it
 
     <home>/keeper/                 the keeper's own, see `bastion.agent.keeper`
     <home>/numbers/<name>          "<life> <number>": bells reserved, instructions done with
+    <home>/work/<key>/             BASTION_MARKS_DIR: `checkpointed`, `finished`
     <home>/work/<key>/code         where commands start: the root of the code
     <home>/work/<key>/output       BASTION_OUTPUT_DIR
-    <home>/work/<key>/marks        BASTION_MARKS_DIR
     <home>/work/<key>/notice.json  BASTION_NOTICE_FILE, once there is one
     <home>/cache/                  code by digest
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -88,6 +89,11 @@ class Home(Protocol):
         ...
 
 
+_name = lru_cache(maxsize=1024)(file_name)
+
+_CACHE_BYTES = 50 << 30
+"""Code that is kept for later jobs: some hundred trees with their environments."""
+
 _CLEANED = 50
 """Most folders deleted in one call."""
 
@@ -108,12 +114,18 @@ class FolderHome:
         return int(said[1]) if len(said) == 2 and said[0] == str(life) else 0
 
     def put_number(self, name: str, life: int, number: int) -> None:
-        """See `Home`; a reader sees the old number or the new, even if this process is killed."""
+        """
+        See `Home`; a reader sees the old number or the new, even if this process is killed.
+
+        A full disk is no reason to stop what runs: the old number stays then, so instructions are
+        read again and bells may wait for the leader's sweep.
+        """
         path = Path(f"{self._path}/numbers/{name}")
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".new")
-        temporary.write_text(f"{life} {number}\n")
-        temporary.rename(path)
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(f"{life} {number}\n")
+            temporary.rename(path)
 
     def folders(self, key: str) -> Folders:
         """See `Home`."""
@@ -121,18 +133,23 @@ class FolderHome:
         found = Folders(
             code=f"{base}/code",
             output=f"{base}/output",
-            marks=f"{base}/marks",
+            marks=base,
             notice_file=f"{base}/notice.json",
         )
-        os.makedirs(base, mode=0o700, exist_ok=True)  # noqa: PTH103 - ten times as fast
-        for path in (found.code, found.output, found.marks):
+        try:
+            os.mkdir(base, 0o700)  # noqa: PTH102 - for every short job: text paths are faster
+        except FileNotFoundError:
+            os.makedirs(base, 0o700)  # noqa: PTH103
+        except FileExistsError:
+            pass
+        for path in (found.code, found.output):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path)  # noqa: PTH102
         return found
 
     def marks(self, key: str) -> Marks:
         """See `Home`."""
-        folder = f"{self._base(key)}/marks"
+        folder = self._base(key)
         return Marks(
             checkpointed_at=_touched_at(f"{folder}/checkpointed"),
             finished=_touched_at(f"{folder}/finished") is not None,
@@ -149,14 +166,17 @@ class FolderHome:
     def leave(self, key: str) -> None:
         """See `Home`."""
         base = self._base(key)
-        with contextlib.suppress(FileNotFoundError):
-            os.utime(base)
         with contextlib.suppress(OSError):
-            for name in ("/marks", "/output", "/code", ""):
+            os.utime(base)
+            for name in ("/output", "/code", ""):
                 os.rmdir(base + name)  # noqa: PTH106 - raises at the first that holds something
 
     def clean(self, *, before: float, spared: frozenset[str]) -> None:
-        """See `Home`; at most 50 in one call."""
+        """See `Home`; at most 50 in one call, and code that was used longest ago."""
+        if self.cache.exists():
+            from bundler.kept import evict
+
+            evict(self.cache, limit_bytes=_CACHE_BYTES)
         kept = {file_name(key) for key in spared}
         with contextlib.suppress(FileNotFoundError), os.scandir(f"{self._path}/work") as entries:
             old = (e.path for e in entries if e.name not in kept and e.stat().st_mtime < before)
@@ -164,7 +184,7 @@ class FolderHome:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _base(self, key: str) -> str:
-        return f"{self._path}/work/{file_name(key)}"
+        return f"{self._path}/work/{_name(key)}"
 
 
 def _touched_at(path: str) -> float | None:

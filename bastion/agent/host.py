@@ -63,6 +63,9 @@ from bastion.spec.launch import Job, Launch
 _MARKS_S = 0.5
 """Between two looks for marks: two system calls for each running host."""
 
+_SURPRISED_S = 10.0
+"""Until a host that met an internal error is tried again."""
+
 
 class Stage(Enum):
     """How far a host is."""
@@ -108,6 +111,7 @@ class Host:
         self._end: EndRegister | None = None
         self._end_stands = False
         self._drained: int | None = None
+        self._surprise = ""
 
     @staticmethod
     def told(of: HostFact, start: Start, around: Surroundings) -> Host:
@@ -188,6 +192,17 @@ class Host:
             end_of(record, finished=marks.finished, checkpointed=marks.checkpointed_at is not None)
         )
 
+    def surprise(self, error: Exception, now: float) -> None:
+        """What nobody expected: it must harm this host alone, and not lose its end."""
+        text = f"internal error: {error!r}"
+        if self._surprise != text:
+            self._around.say(f"{self.key}: {text}")
+            self._surprise = text
+        if self._is_in_keeper or self.stage is Stage.ENDING:
+            self.wake_at = now + _SURPRISED_S
+        else:
+            self._fail(f"{text} of the agent")
+
     # How it begins.
 
     def _settle_claim(self, now: float) -> None:
@@ -245,7 +260,7 @@ class Host:
         assert self._launch is not None
         around = self._around
         code = self._launch.code
-        work = partial(set_up, around.home, around.store, self.key, self.of, code)
+        work = partial(set_up, around.home, around.store, self.key, self.of, code, around.settings)
         if code is None and self.of.attempt == 1:
             # Three folders and no call to the store: not worth a lane.
             try:
@@ -254,7 +269,9 @@ class Host:
                 self._cannot(error)
         else:
             errand = f"set up {self.key}"
-            around.errands.send(errand, work, self._is_set_up, now=now, otherwise=self._cannot)
+            around.errands.send(
+                errand, work, self._is_set_up, now=now, otherwise=self._cannot, is_long=True
+            )
         if self.stage is Stage.AT_BARRIER:
             self._look_for_go(now)
 
@@ -274,7 +291,7 @@ class Host:
             key = layout.go(self.of.project, self.of.job, self.of.attempt, self.of.nonce)
             work = partial(look, self._around.store, key, GoRegister)
             self._around.errands.send(
-                f"go {self.key}", work, self._saw_go, now=now, otherwise=self._cannot
+                f"go {self.key}", work, self._saw_go, now=now, otherwise=self._cannot, is_look=True
             )
 
     def _saw_go(self, go: GoRegister | None) -> None:
@@ -377,7 +394,7 @@ class Host:
         number = self._saving
         work = partial(save, self._around.store, self.of, output, number)
         then = partial(self._saved, number)
-        self._around.errands.send(errand, work, then, now=now, otherwise=then)
+        self._around.errands.send(errand, work, then, now=now, otherwise=then, is_long=True)
 
     def _saved(self, number: int, outcome: int | Exception) -> None:
         if isinstance(outcome, Exception):
@@ -396,9 +413,10 @@ class Host:
 
     def _cannot(self, error: Exception) -> None:
         """It can never start: a spec, a bundle or a register that says what it should not."""
-        if not isinstance(error, BastionError):
-            raise error
-        self._fail(f"{error}; {error.hint}" if error.hint else str(error))
+        if isinstance(error, BastionError):
+            self._fail(f"{error}; {error.hint}" if error.hint else str(error))
+        else:
+            self.surprise(error, 0.0)
 
     def _fail(self, detail: str) -> None:
         self._conclude(End(kind="setup_failed", detail=detail))

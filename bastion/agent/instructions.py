@@ -75,7 +75,7 @@ class Instructions:
         if now >= self._look_at and self._errands.is_free("instructions", now):
             work = partial(_read, self._store, self._machine, self._life, self._next)
             then = partial(self._read, now, pause_s, store_time)
-            self._errands.send("instructions", work, then, now=now)
+            self._errands.send("instructions", work, then, now=now, is_look=True)
         self._save(now)
 
     def take(self) -> tuple[tuple[int, Instruction], ...]:

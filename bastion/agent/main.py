@@ -25,11 +25,11 @@ from bastion.agent.home import FolderHome
 from bastion.agent.keeper_client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_port import KeeperError, KeeperGoneError
 from bastion.agent.life import begin_life
-from bastion.agent.settings import AgentSettings, tempo_of
+from bastion.agent.settings import FOLDER, AgentSettings, tempo_of
 from bastion.agent.strays import look
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
-from bastion.lane import ThreadLane
+from bastion.lane import InlineLane, Lane, ThreadLane
 from bastion.spec.quantity import bytes_of
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
@@ -37,6 +37,9 @@ from quota.amounts import Amounts
 
 _WORKERS = 6
 """Threads for calls to the store: enough to hide their latency behind each other."""
+
+_LONG_WORKERS = 3
+"""Threads for code and output: more would only share one network."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -87,6 +90,8 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         permit_s=said.permit_s,
         heartbeat_s=said.heartbeat_s,
         keep_work_s=said.keep_work_s,
+        git_key_file=said.git_key_file,
+        git_known_hosts=said.git_known_hosts,
     )
 
 
@@ -127,8 +132,11 @@ def _end(argv: Sequence[str]) -> int:
 
 def _serve(store: ObjectStore, settings: AgentSettings, home: Path) -> int:
     clock = SystemClock()
-    lane = ThreadLane("agent", workers=_WORKERS)
+    is_folder = settings.tempo == FOLDER
     while True:
+        # A call to a folder is over before a thread would have woken.
+        lane: Lane = InlineLane() if is_folder else ThreadLane("store", workers=_WORKERS)
+        long_lane = ThreadLane("work", workers=_LONG_WORKERS)
         keeper = _keeper(store, settings, home, clock)
         say(f"agent of {settings.machine}, life {keeper.life}, process {os.getpid()}")
         agent = Agent(
@@ -141,13 +149,14 @@ def _serve(store: ObjectStore, settings: AgentSettings, home: Path) -> int:
             home=FolderHome(home),
             ports=_free_port,
             say=say,
+            long_lane=long_lane,
         )
         try:
             agent.run()
         except KeeperGoneError as error:
             say(f"{error}: a new life begins")
             lane.close()
-            lane = ThreadLane("agent", workers=_WORKERS)
+            long_lane.close()
             continue
         _end_keeper(keeper, clock)
         say(f"agent of {settings.machine} has left")
@@ -206,6 +215,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--heartbeat_s", type=float, default=0.0, help="0: none")
     parser.add_argument("--keep_work_s", type=float, default=7 * 86400.0)
+    parser.add_argument("--git_key_file", default="", help="private key for git over ssh")
+    parser.add_argument("--git_known_hosts", default="", help="known_hosts file for git over ssh")
     return parser
 
 

@@ -1,7 +1,7 @@
 """
 What a job keeps between its attempts: BASTION_OUTPUT_DIR, the same wherever the next one runs.
 
-    output/<project>/<job>/content/<sha256>                      a file's bytes
+    output/<project>/<job>/content/<sha256>                      16 MiB of a file, or its rest
     output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json         one host's directory, the n-th time
 
 Both are create-only. Saving sends what is not there yet, then the list of files; so a list that
@@ -24,6 +24,12 @@ from bastion.records.facts import HostFact
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
+PART_BYTES = 16 << 20
+"""The most that is in memory at once, and what a change in a large file sends again."""
+
+_SMALL_BYTES = 64 << 10
+"""Below it, sending is as cheap as asking whether it is there."""
+
 
 @value
 class SavedFile:
@@ -31,8 +37,8 @@ class SavedFile:
 
     path: str
     """Relative, `/`-separated."""
-    sha256: str
-    size_bytes: int
+    parts: tuple[str, ...] = ()
+    """Digests of its bytes, in order."""
     executable: bool = False
 
 
@@ -70,10 +76,24 @@ def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
     Fill `directory` with what the job's earlier attempts kept; how many files that were.
 
     Raises:
-        RecordError: What stands there is no such list, or names a file outside the directory.
+        RecordError: What stands there is no such list, names a file outside the directory, or
+            misses its bytes.
         StoreError: Out of reach; try again.
         OSError: A file cannot be written.
     """
+    wanted: dict[str, SavedFile] = {}
+    for key in _newest(store, of):
+        for file in _read(store, key).files:
+            if not _is_inside(file.path):
+                raise RecordError(f"{key}: {file.path!r} is not a path inside the directory")
+            wanted[file.path] = file
+    for file in wanted.values():
+        _restore_file(store, of, directory, file)
+    return len(wanted)
+
+
+def _newest(store: ObjectStore, of: HostFact) -> tuple[str, ...]:
+    """The newest list of every host of earlier attempts, in the order they lie over each other."""
     newest: dict[tuple[int, int], tuple[int, int, str]] = {}
     last, prefix = "", layout.saved_outputs(of.project, of.job)
     while entries := store.list(prefix, start_after=last):
@@ -82,22 +102,16 @@ def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
             named = layout.parse_saved_output(entry.key)
             if named is not None and named.attempt < of.attempt:
                 host = named.replica, named.host
-                newest[host] = max(
-                    newest.get(host, (0, 0, "")), (named.attempt, named.number, entry.key)
-                )
-    wanted: dict[str, SavedFile] = {}
-    for _, (_, _, key) in sorted(
-        newest.items(), key=lambda one: (one[1][0], (-one[0][0], -one[0][1]))
-    ):
-        found = store.read(key)
-        assert found is not None
-        for file in decode(Saved, found.data, key=key).files:
-            if not _is_inside(file.path):
-                raise RecordError(f"{key}: {file.path!r} is not a path inside the directory")
-            wanted[file.path] = file
-    for file in wanted.values():
-        _restore_file(store, of, directory, file)
-    return len(wanted)
+                found = named.attempt, named.number, entry.key
+                newest[host] = max(newest.get(host, found), found)
+    order = sorted((attempt, -r, -h, key) for (r, h), (attempt, _, key) in newest.items())
+    return tuple(key for *_, key in order)
+
+
+def _read(store: ObjectStore, key: str) -> Saved:
+    found = store.read(key)
+    assert found is not None
+    return decode(Saved, found.data, key=key)
 
 
 def _files(directory: Path) -> list[Path]:
@@ -117,28 +131,40 @@ def _is_inside(path: str) -> bool:
 
 
 def _save_file(store: ObjectStore, of: HostFact, directory: Path, path: Path) -> SavedFile:
-    data = path.read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
-    with contextlib.suppress(ConflictError):
-        store.create(layout.output_content(of.project, of.job, digest), data)
+    parts = []
+    with path.open("rb") as file:
+        while data := file.read(PART_BYTES):
+            parts.append(hashlib.sha256(data).hexdigest())
+            key = layout.output_content(of.project, of.job, parts[-1])
+            if len(data) < _SMALL_BYTES or not _stands(store, key):
+                with contextlib.suppress(ConflictError):
+                    store.create(key, data)
     return SavedFile(
         path=path.relative_to(directory).as_posix(),
-        sha256=digest,
-        size_bytes=len(data),
+        parts=tuple(parts),
         executable=os.access(path, os.X_OK),
     )
 
 
+def _stands(store: ObjectStore, key: str) -> bool:
+    return any(entry.key == key for entry in store.list(key, limit=1))
+
+
 def _restore_file(store: ObjectStore, of: HostFact, directory: Path, file: SavedFile) -> None:
-    key = layout.output_content(of.project, of.job, file.sha256)
+    path = directory / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as out:
+        for digest in file.parts:
+            out.write(_content(store, layout.output_content(of.project, of.job, digest), digest))
+    path.chmod(0o755 if file.executable else 0o644)
+
+
+def _content(store: ObjectStore, key: str, digest: str) -> bytes:
     try:
         found = store.read(key)
     except NotFoundError:
-        raise RecordError(f"{key} is missing, which {file.path!r} needs") from None
+        raise RecordError(f"{key} is missing, which the job had kept") from None
     assert found is not None
-    if hashlib.sha256(found.data).hexdigest() != file.sha256:
+    if hashlib.sha256(found.data).hexdigest() != digest:
         raise RecordError(f"{key} does not hold what its name says")
-    path = directory / file.path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(found.data)
-    path.chmod(0o755 if file.executable else 0o644)
+    return found.data

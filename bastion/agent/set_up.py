@@ -6,11 +6,13 @@ The bundler brings the code, and is imported only where there is code to bring.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import assert_never
 
 from bastion.agent.home import Folders, Home
 from bastion.agent.output import restore
+from bastion.agent.settings import AgentSettings
 from bastion.errors import BastionError, ConflictError, NotFoundError
 from bastion.records import layout
 from bastion.records.facts import HostFact
@@ -22,9 +24,16 @@ class SetUpError(BastionError):
     """A job cannot be set up on this machine; the message is what its users read."""
 
 
-def set_up(home: Home, store: ObjectStore, key: str, of: HostFact, code: Code | None) -> Folders:
+def set_up(
+    home: Home,
+    store: ObjectStore,
+    key: str,
+    of: HostFact,
+    code: Code | None,
+    settings: AgentSettings,
+) -> Folders:
     """
-    The folders of a host, filled.
+    The folders of a host that was never started, filled.
 
     Raises:
         SetUpError: It cannot be done, and trying again would not help.
@@ -33,7 +42,9 @@ def set_up(home: Home, store: ObjectStore, key: str, of: HostFact, code: Code | 
     try:
         folders = home.folders(key)
         if code is not None:
-            bring(code, store, cache=home.cache, directory=Path(folders.code))
+            # An agent that died before the start may have filled it already.
+            shutil.rmtree(folders.code)
+            bring(code, store, settings, cache=home.cache, directory=Path(folders.code))
         if of.attempt > 1:
             restore(store, of, Path(folders.output))
     except OSError as error:
@@ -70,22 +81,26 @@ class BundleBlobs:
         return any(entry.key == key for entry in self._store.list(key, limit=1))
 
 
-def bring(code: Code, store: ObjectStore, *, cache: Path, directory: Path) -> None:
+def bring(
+    code: Code, store: ObjectStore, settings: AgentSettings, *, cache: Path, directory: Path
+) -> None:
     """
-    Fill `directory`, an empty folder, with `code`.
+    Make `directory`, which must not exist, a copy of `code`.
 
     Raises:
         SetUpError: It cannot be had, and trying again would not help.
         StoreError: The store is out of reach.
     """
+    from bundler.checkout import checkout
     from bundler.errors import BundleError
+    from bundler.fetch import fetch
 
     try:
         match code:
             case BundleRef():
-                _bring_bundle(code, store, cache, directory)
+                checkout(fetch(code.digest, BundleBlobs(store), cache), directory)
             case GitRef():
-                raise SetUpError(f"{code.url} cannot be fetched yet")
+                checkout(_clone(code, settings, cache), directory)
             case ImageRef():
                 raise SetUpError(
                     f"image {code.ref} cannot be run: this machine's agent runs no containers",
@@ -94,11 +109,23 @@ def bring(code: Code, store: ObjectStore, *, cache: Path, directory: Path) -> No
             case _:
                 assert_never(code)
     except BundleError as error:
-        raise SetUpError(str(error)) from error
+        raise SetUpError(str(error), hint=error.hint) from error
 
 
-def _bring_bundle(code: BundleRef, store: ObjectStore, cache: Path, directory: Path) -> None:
-    from bundler.checkout import checkout
-    from bundler.fetch import fetch
+def _clone(code: GitRef, settings: AgentSettings, cache: Path) -> Path:
+    from bundler.access import Access
+    from bundler.clone import fetch_commit
+    from bundler.code import GitRef as Commit
 
-    checkout(fetch(code.digest, BundleBlobs(store), cache), directory)
+    commit = Commit(
+        url=code.url,
+        commit=code.commit,
+        branch=code.branch,
+        submodules=code.submodules,
+        lfs=code.lfs,
+    )
+    access = Access(
+        key_file=Path(settings.git_key_file) if settings.git_key_file else None,
+        known_hosts_file=Path(settings.git_known_hosts) if settings.git_known_hosts else None,
+    )
+    return fetch_commit(commit, cache, access=access)

@@ -27,7 +27,7 @@ class Tempo:
     logs: Pace
 
 
-FOLDER = Tempo(busy_s=0.015, idle_s=0.04, retry_s=1.0, logs=LOCAL)
+FOLDER = Tempo(busy_s=0.015, idle_s=0.05, retry_s=1.0, logs=LOCAL)
 """A look at a folder is one system call."""
 
 GCS = Tempo(busy_s=1.0, idle_s=2.0, retry_s=30.0, logs=CLOUD)
@@ -67,3 +67,7 @@ class AgentSettings:
     """Between bells that say no more than that the machine lives; 0: none."""
     keep_work_s: float = 7 * 86400.0
     """How long work directories stay after their job."""
+    git_key_file: str = ""
+    """Private key for repositories reached by ssh; empty: what ssh finds itself."""
+    git_known_hosts: str = ""
+    """Hosts that are trusted, in ssh's format; empty: what ssh finds itself."""
