@@ -155,7 +155,7 @@ class RootWriter:
             FencedError: Somebody else committed: stop at once.
             StoreRefusedError: The store will never take it.
         """
-        data = self._bytes(root)
+        data = self.encoded(root)
         while True:
             try:
                 if over is None:
@@ -192,7 +192,8 @@ class RootWriter:
                 return None
             raise FencedError(ours=root.epoch, theirs=int(standing["epoch"]))
 
-    def _bytes(self, root: Root) -> bytes:
+    def encoded(self, root: Root) -> bytes:
+        """The bytes that stand for `root`; for the one thread that commits."""
         fields = plain(_without_maps(root))
         jobs = self._map("j", root.jobs)
         machines = self._map("m", root.machines)

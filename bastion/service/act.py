@@ -112,7 +112,7 @@ def delete_work(store: ObjectStore, key: str) -> Work:
 
     def work() -> Lesson:
         store.delete(key)
-        return _nothing
+        return nothing
 
     return work
 
@@ -125,14 +125,14 @@ def aside_work(store: ObjectStore, entry: Entry) -> Work:
             try:
                 found = store.read(entry.key)
             except NotFoundError:
-                return _nothing
+                return nothing
             assert found is not None
             data = found.data
         else:
             data = f"{entry.key}: {entry.size} bytes, too many to be kept\n".encode()
         _create_once(store, layout.aside(entry.key), data)
         store.delete(entry.key)
-        return _nothing
+        return nothing
 
     return work
 
@@ -144,13 +144,13 @@ def register_work(store: ObjectStore, of: HostFact, *, is_claimed: bool) -> Work
         if is_claimed:
             ended = look(store, _end_key(of), EndRegister)
             if ended is None:
-                return _nothing
+                return nothing
             end = ended.end
             event = HostEnded(replica=of.replica, host=of.host, end=end)
             return lambda draft: happen(draft, of, event)
         found = look(store, _claim_key(of), ClaimRegister)
         if found is None:
-            return _nothing
+            return nothing
         return _claim_lesson(of, found)
 
     return work
@@ -179,7 +179,7 @@ def result_of(job: JobRecord) -> Result:
     )
 
 
-def _nothing(draft: Draft) -> None:
+def nothing(draft: Draft) -> None:
     """Nothing was learned."""
 
 

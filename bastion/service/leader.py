@@ -22,6 +22,7 @@ from bastion.scheduler.plan import Plan
 from bastion.service import act
 from bastion.service.absorb import answer_key
 from bastion.service.account import accrued
+from bastion.service.copies import Copies
 from bastion.service.draft import Draft
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet
@@ -91,6 +92,7 @@ class Leader:
         self._gatherer = Gatherer(store)
         self._intake = Intake(store, journal)
         self._sweep = Sweep(store)
+        self._copies = Copies(store, writer)
         self._sweep_at = 0.0
         self._synced_at = clock.monotonic()
         self._absorbed: dict[str, Absorbed] = {}
@@ -276,6 +278,9 @@ class Leader:
         )
         if views is not None:
             self._lane.submit("views", views)
+        copy = self._copies.work(self.held.root)
+        if copy is not None:
+            self._lane.submit("copy", copy)
         lines = self._journal.flush(self._store)
         if lines is not None:
             self._lane.submit("log", lines)

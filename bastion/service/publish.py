@@ -40,7 +40,7 @@ class Publisher:
         self._clock = clock
         self._every_s = every_s
         self._next_at = 0.0
-        self._published_seq = -1
+        self._published: tuple[int, Plan | None] = (-1, None)
         self._versions: dict[str, Version] = {}
 
     def works(
@@ -48,9 +48,10 @@ class Publisher:
     ) -> Callable[[], None] | None:
         """The work that publishes everything, or None when it is not time or nothing is new."""
         now = self._clock.monotonic()
-        if now < self._next_at or root.seq == self._published_seq:
+        seq, published = self._published
+        if now < self._next_at or (root.seq == seq and plan is published):
             return None
-        self._published_seq = root.seq
+        self._published = (root.seq, plan)
         bodies = {
             "queue": queue_view(root, plan),
             "pool": pool_view(root, files.config.pools),
@@ -59,13 +60,14 @@ class Publisher:
         data = {name: _dump(body) for name, body in bodies.items()}
         cost_s = self._clock.monotonic() - now
         self._next_at = now + max(self._every_s, COST_SHARE * cost_s)
-        return lambda: self._write(data)
+        return lambda: self._write(data, root.seq)
 
-    def _write(self, data: Mapping[str, bytes]) -> None:
+    def _write(self, data: Mapping[str, bytes], seq: int) -> None:
         for name, body in data.items():
-            self._put(layout.view(name), body)
+            self._put(layout.view(name), body, seq)
 
-    def _put(self, key: str, body: bytes) -> None:
+    def _put(self, key: str, body: bytes, seq: int) -> None:
+        """Publish `body`, unless a view of a later commit than `seq` stands."""
         version = self._versions.get(key)
         for _ in range(2):
             try:
@@ -74,18 +76,23 @@ class Publisher:
                 else:
                     written = self._store.swap(key, body, if_version=version)
             except ConflictError:
-                version = self._version(key)
+                version, standing_seq = self._standing(key)
+                if standing_seq > seq:
+                    return
             else:
                 self._versions[key] = written.version
                 return
 
-    def _version(self, key: str) -> Version | None:
+    def _standing(self, key: str) -> tuple[Version | None, int]:
         try:
             found = self._store.read(key)
         except NotFoundError:
-            return None
+            return None, -1
         assert found is not None
-        return found.version
+        try:
+            return found.version, int(json.loads(found.data)["seq"])
+        except (ValueError, KeyError, TypeError):
+            return found.version, -1
 
 
 def queue_view(root: Root, plan: Plan | None) -> dict[str, Any]:

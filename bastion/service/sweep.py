@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from bastion.job import JobRecord
@@ -19,37 +20,37 @@ class Sweep:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._at = ""
+        self._at: tuple[str, int, int] = ("", 0, 0)
 
     def works(self, root: Root) -> Iterator[tuple[str, Work]]:
         """(key, work) for the registers that were unread the longest."""
-        admitted = sorted(job.id for job in root.jobs.values() if job.is_admitted)
-        after = [job_id for job_id in admitted if job_id > self._at]
-        left = AT_ONCE
-        for job_id in (after + [each for each in admitted if each <= self._at])[:AT_ONCE]:
-            for key, work in _unended(self._store, root.jobs[job_id]):
-                yield key, work
-                left -= 1
-                if left == 0:
-                    break
-            self._at = job_id
-            if left == 0:
-                return
+        every = sorted(_unended(root))
+        begin = bisect_right(every, self._at)
+        for at in (every[begin:] + every[:begin])[:AT_ONCE]:
+            self._at = at
+            yield self._work(root.jobs[at[0]], *at[1:])
+
+    def _work(self, job: JobRecord, replica: int, host: int) -> tuple[str, Work]:
+        attempt = job.attempt
+        assert attempt is not None
+        of = HostFact(
+            project=job.project,
+            job=job.id,
+            attempt=attempt.number,
+            nonce=attempt.nonce,
+            replica=replica,
+            host=host,
+        )
+        is_claimed = attempt.hosts[replica][host].claim is not None
+        work = register_work(self._store, of, is_claimed=is_claimed)
+        return f"sweep/{job.id}/{replica}/{host}", work
 
 
-def _unended(store: ObjectStore, job: JobRecord) -> Iterator[tuple[str, Work]]:
-    attempt = job.attempt
-    if attempt is None:
-        return
-    for r, h, _, state in attempt.each_host():
-        if state.end is None and state.instructed:
-            of = HostFact(
-                project=job.project,
-                job=job.id,
-                attempt=attempt.number,
-                nonce=attempt.nonce,
-                replica=r,
-                host=h,
-            )
-            is_claimed = state.claim is not None
-            yield f"sweep/{job.id}/{r}/{h}", register_work(store, of, is_claimed=is_claimed)
+def _unended(root: Root) -> Iterator[tuple[str, int, int]]:
+    """(job, replica, host) of every host that was told to start and has not ended."""
+    for job in root.jobs.values():
+        if job.attempt is None or not job.is_admitted:
+            continue
+        for r, h, _, state in job.attempt.each_host():
+            if state.end is None and state.instructed:
+                yield job.id, r, h

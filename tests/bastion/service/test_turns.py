@@ -1,0 +1,606 @@
+"""What a leader's turns promise beside the life of a job: fences, crashes, poison, broken files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
+from bastion.records import layout
+from bastion.records.root import Root, RootWriter, decode_root
+from bastion.service.lead import Candidate, Election
+from bastion.spec import Job, Process, Resources
+from bastion.store.memory import Fault, FaultyStore
+from tests.bastion.service.rig import CONFIG, PACE, QUOTA, Rig
+
+
+def jobs(*h100: int) -> tuple[Job, ...]:
+    """Jobs that ask for so many devices each."""
+    return tuple(
+        Job(name=f"j{i}", processes=(Process(["true"], resources=Resources(h100=n)),))
+        for i, n in enumerate(h100)
+    )
+
+
+# Crashes
+
+
+class Crashed(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+class Breaker:
+    """Lets the `n`-th write, and nothing after it, fail: before it is done or after."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.before = False
+        self.writes = 0
+
+    def wrap(self, store: object) -> object:
+        """`store`, breaking when told to."""
+        return _Breaking(store, self)
+
+    def hit(self, work: object) -> object:
+        """Do a write, unless the process is dead by then."""
+        assert callable(work)
+        self.writes += 1
+        if self.left is None:
+            return work()
+        self.left -= 1
+        if self.left > 0:
+            return work()
+        if self.left == 0 and not self.before:
+            work()
+        raise Crashed
+
+
+class _Breaking:
+    def __init__(self, store: object, breaker: Breaker) -> None:
+        self._store = store
+        self._breaker = breaker
+
+    def __getattr__(self, name: str) -> object:
+        call = getattr(self._store, name)
+        if name not in ("create", "swap", "delete"):
+            return call
+        return lambda *given, **named: self._breaker.hit(lambda: call(*given, **named))
+
+
+def life_with_crash(at: int | None, *, before: bool) -> tuple[Rig, Breaker]:
+    """A gang's whole life, with a bastion that dies at its `at`-th write and one that follows."""
+    breaker = Breaker()
+    rig = Rig(spoil=breaker.wrap)  # type: ignore[arg-type]
+    rig.turn(2)
+    breaker.writes, breaker.left, breaker.before = 0, at, before
+    asked = rig.launch("gang", h100=8, replicas=2)
+    cancelled = rig.launch("other", h100=1)
+    ended = False
+    for turn in range(60):
+        try:
+            rig.turn()
+        except Crashed:
+            breaker.left = None
+            rig.leader = rig.take()
+            rig.turn()
+        if turn == 1:
+            for record in rig.root.jobs.values():
+                if record.launch.startswith("other"):
+                    rig.verb("cancel", record.launch)
+        gang = [j for j in rig.root.jobs.values() if j.launch.startswith("gang")]
+        if gang and gang[0].phase.value == "running" and not ended:
+            ended = True
+            for agent in rig.agents.values():
+                agent.end(gang[0].id)
+        if ended and not rig.root.jobs and not rig.keys(layout.INBOX):
+            break
+    assert rig.answer(asked).accepted
+    assert rig.answer(cancelled).accepted
+    return rig, breaker
+
+
+def test_a_crash_at_any_write_loses_nothing_and_repeats_nothing() -> None:
+    """Whichever write a leader dies at, every request is applied once and every job ends once."""
+    _, breaker = life_with_crash(None, before=False)
+    assert breaker.writes > 20
+    for at in range(1, breaker.writes + 1):
+        for before in (True, False):
+            rig, _ = life_with_crash(at, before=before)
+            results = sorted(rig.keys("jobs/"))
+            assert len(results) == 2, (at, before, results)
+            outcomes = [json.loads(rig.bucket.read(key).data)["outcome"] for key in results]  # type: ignore[union-attr]
+            assert outcomes == ["succeeded", "cancelled"], (at, before)
+            assert not rig.keys(layout.INBOX), (at, before)
+            ran = [run for agent in rig.agents.values() for run in agent.ran if "gang" in run]
+            assert len(ran) == len(set(rig.agents)), (at, before, ran)
+            submitted = [event for event in rig.history() if event.what == "submitted"]
+            assert len(submitted) == 2, (at, before)
+
+
+# Leads and fences
+
+
+def test_a_second_leader_fences_the_first() -> None:
+    """A leader whose root was taken learns it at its next commit, and changes nothing."""
+    rig = Rig()
+    rig.turn(2)
+    old = rig.leader
+    rig.leader = rig.take("other")
+    assert rig.root.epoch == 2
+    job = rig.submit()
+    before = rig.bucket.read(layout.ROOT)
+    with pytest.raises(FencedError, match="epoch"):
+        for _ in range(3):
+            rig.clock.advance(20.0)
+            old.turn()
+    assert rig.bucket.read(layout.ROOT) == before
+    rig.until(lambda: rig.phase(job) == "running")
+
+
+def test_commits_chain_and_time_never_goes_back() -> None:
+    """Each commit is one after the last and names it; epochs and time only grow."""
+    rig = Rig()
+    seen: list[Root] = []
+    for n in range(30):
+        if n == 5:
+            rig.launch()
+        if n == 12:
+            rig.leader = rig.take("next")
+        if n == 20:
+            rig.clock._wall -= 3600.0
+        rig.turn()
+        found = rig.bucket.read(layout.ROOT)
+        assert found is not None
+        root = decode_root(found.data)
+        if not seen or root.seq != seen[-1].seq:
+            seen.append(root)
+    assert len(seen) > 5
+    for last, this in pairwise(seen):
+        assert this.now >= last.now
+        assert this.epoch >= last.epoch
+        if this.seq == last.seq + 1:
+            assert this.prev_write_id == last.write_id
+
+
+def test_a_graceful_stop_lets_another_lead_at_once() -> None:
+    """After `give_up` nobody leads, and the next bastion waits for nothing."""
+    rig = Rig()
+    rig.leader.give_up()
+    assert rig.root.leader is None
+    rig.leader = rig.take("other")
+    assert rig.root.leader is not None
+    assert rig.root.leader.holder == "other"
+
+
+def test_an_idle_leader_renews_its_lease() -> None:
+    """Nothing to do is no reason to fall silent: root moves every third of the lease."""
+    rig = Rig(pace=replace(PACE, ttl_s=30.0))
+    rig.turn(90)
+    seq = rig.root.seq
+    rig.turn(33)
+    assert 2 <= rig.root.seq - seq <= 4
+
+
+def test_time_stands_on_the_store() -> None:
+    """The time of a turn is the store's at our last write, carried forward, retries not counted."""
+    fails = {"left": 0}
+
+    def faults(operation: str, key: str) -> Fault | None:
+        if operation == "swap" and key == layout.ROOT and fails["left"]:
+            fails["left"] -= 1
+            return Fault.BEFORE
+        return None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    rig.turn(3)
+    fails["left"] = 100
+    rig.launch()
+    rig.turn()
+    assert fails["left"] == 0
+    assert rig.leader.now == pytest.approx(rig.clock.wall(), abs=1.0)
+
+
+# Refusals and the scheduler
+
+
+def test_a_refused_launch_costs_nobody_anything() -> None:
+    """A launch that can never run is refused whole: nothing of it starts, nobody is stopped."""
+    rig = Rig()
+    borrower = rig.start("borrower", user="cat", project="red", h100=8, replicas=2)
+    asked = rig.launch("both", jobs=jobs(4, 9), together=False)
+    rig.turn(2)
+    answer = rig.answer(asked)
+    assert not answer.accepted
+    assert len(answer.problems) == 1
+    assert "j1" in answer.problems[0]
+    assert set(rig.root.jobs) == {borrower}
+    assert rig.phase(borrower) == "running"
+    assert not any(event.what == "submitted" and "both" in event.job for event in rig.history())
+
+
+def test_fail_when_busy_is_answered_in_the_same_turn() -> None:
+    """`when_busy="fail"` is refused where it cannot start at once, and taken where it can."""
+    rig = Rig()
+    rig.turn(2)
+    fits = rig.launch("fits", h100=8, when_busy="fail")
+    rig.turn()
+    busy = rig.launch("busy", h100=8, replicas=2, when_busy="fail")
+    rig.turn()
+    assert rig.answer(fits).accepted
+    assert not rig.answer(busy).accepted
+    assert len(rig.root.jobs) == 1
+
+
+def test_an_accepted_launch_is_never_taken_back() -> None:
+    """A launch committed before a crash stays accepted, though the next leader could not run it."""
+    rig = Rig()
+    rig.turn(2)
+    job = rig.submit("mine", h100=8, replicas=2)
+    assert rig.root.answers
+    rig.put(layout.CONFIG, CONFIG.replace("count = 2", "count = 1"))
+    rig.agents.clear()
+    rig.providers["gpu"].states.clear()
+    rig.leader = rig.take()
+    rig.turn(20)
+    assert job in rig.root.jobs
+    assert rig.keys("results/")
+
+
+def test_a_promise_is_committed_in_the_turn_that_makes_it() -> None:
+    """A promise that only a new quota file made stands in root at once."""
+    rig = Rig(quota=QUOTA.replace("min_runtime_s = 0", "min_runtime_s = 500"))
+    rig.turn(2)
+    everything = QUOTA.replace("min_runtime_s = 0", "min_runtime_s = 500")
+    rig.put(layout.QUOTA, everything.replace("[project_resources.red]\nh100 = 0.5", ""))
+    rig.start("borrower", h100=8, replicas=2)
+    waits = rig.submit("owner", user="cat", project="red", h100=8)
+    rig.turn(3)
+    assert not rig.root.promises
+    rig.put(layout.QUOTA, everything)
+    rig.turn()
+    (promise,) = rig.root.promises
+    assert promise.gang == (waits,)
+    deadline = promise.deadline
+    rig.turn(5)
+    assert [each.deadline for each in rig.root.promises] == [deadline]
+
+
+def test_usage_is_charged_for_the_time_it_was_held() -> None:
+    """A job is charged from its start to its end, and not for the time before."""
+    rig = Rig()
+    rig.turn(100)
+    job = rig.start("half", h100=8)
+    started = rig.leader.now
+    assert rig.root.decayed_by_user.get("blue/ann", 0.0) <= 0.5 * 5
+    rig.turn(100)
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    held_s = rig.leader.now - started
+    assert rig.root.decayed_by_user["blue/ann"] == pytest.approx(0.5 * held_s, rel=0.1)
+    assert "blue" not in rig.root.decayed, "its own share is not borrowed"
+
+
+def test_a_bug_in_the_scheduler_stops_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When `decide` raises, what runs is looked after all the same, and the log says it."""
+    rig = Rig()
+    job = rig.start()
+
+    def decide(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("bastion.service.leader.decide", decide)
+    rig.verb("cancel", job)
+    assert rig.ended(job).outcome == "cancelled"
+    assert any("a bug" in problem for problem in rig.journal.problems)
+
+
+# Broken files
+
+
+def test_a_broken_quota_file_changes_nothing() -> None:
+    """A bad quota file is said and not used; the last good one holds, restarts included."""
+    rig = Rig()
+    rig.turn(2)
+    rig.put(layout.QUOTA, "this is no TOML")
+    job = rig.start()
+    assert rig.phase(job) == "running"
+    rig.leader = rig.take("other")
+    rig.submit("second")
+    status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
+    assert status["quota"]["in_force"]
+    assert status["quota"]["problem"]
+    rig.put(layout.QUOTA, QUOTA)
+    rig.turn(2)
+    status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
+    assert status["quota"]["problem"] == ""
+
+
+def test_a_broken_config_keeps_the_pools() -> None:
+    """A bad `config/bastion.toml` is said and not used; machines stay as they are."""
+    rig = Rig()
+    rig.turn(2)
+    rig.put(layout.CONFIG, CONFIG + "\nnonsense = 1\n[pools.x]\nprovider = 1\n")
+    rig.start()
+    rig.turn(3)
+    assert len(rig.root.machines) == 2
+    status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
+    assert "nonsense" in status["config"]["problem"]
+    assert status["config"]["pools"] == ["gpu"]
+
+
+def test_an_unreadable_quota_bucket_stops_nothing() -> None:
+    """A quota file that is out of reach is a problem to tell, not the end of the turn."""
+    down = {"is": False}
+
+    def faults(operation: str, key: str) -> Fault | None:
+        return Fault.BEFORE if down["is"] and key == layout.QUOTA else None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    rig.turn(2)
+    down["is"] = True
+    rig.start()
+    rig.turn()
+    status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
+    assert "cannot be read" in status["quota"]["problem"]
+
+
+def test_without_a_quota_file_requests_are_refused() -> None:
+    """Before the first good quota file a request is answered with what is missing."""
+    rig = Rig(quota=None)
+    asked = rig.launch()
+    rig.turn(2)
+    assert rig.answer(asked).problems == (
+        "no quota file is in force: there is none at project-quotas/project-quotas.config",
+    )
+
+
+# Poison
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "inbox/nonsense",
+        "inbox/blue/ann/short.launch.json",
+        "inbox/_bell/gpu-2-0/x-y.json",
+        "inbox/" + "/".join(["d" * 200] * 4),
+    ],
+)
+def test_a_misplaced_object_is_set_aside(key: str) -> None:
+    """An object in the inbox that is no request and no bell is kept aside and hinders nobody."""
+    rig = Rig()
+    rig.bucket.create(key, b"\xffnonsense")
+    rig.start()
+    rig.turn(2)
+    assert not rig.keys(layout.INBOX)
+    (aside,) = rig.keys("state/aside/")
+    found = rig.bucket.read(aside)
+    assert found is not None
+    assert found.data == b"\xffnonsense"
+
+
+def test_poison_that_cannot_be_set_aside_yet_is_not_thrown_away() -> None:
+    """A poison object is deleted only when its copy stands, though the store fails at first."""
+    fails = {"left": 3}
+
+    def faults(operation: str, key: str) -> Fault | None:
+        if operation == "create" and key.startswith("state/aside/") and fails["left"]:
+            fails["left"] -= 1
+            return Fault.BEFORE
+        return None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    rig.bucket.create("inbox/nonsense", b"poison")
+    rig.turn(10)
+    assert fails["left"] == 0
+    assert not rig.keys("inbox/nonsense")
+    assert len(rig.keys("state/aside/")) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b'{"schema": 2, "launch": {}}',
+        b'{"schema": 1, "launch": {"name": "x", "jobs": []}}',
+        b'{"schema": 1, "launch": {"name": "x", "jobs": [{"processes": [], "colour": 1}]}}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_malformed_launch_is_answered_and_set_aside(body: bytes) -> None:
+    """A launch that cannot be read is answered with its problems, and kept aside."""
+    rig = Rig()
+    asked = rig.ask("ann", "blue", "launch", body)
+    rig.turn(3)
+    answer = rig.answer(asked)
+    assert not answer.accepted
+    assert answer.problems
+    assert not rig.keys(layout.INBOX)
+    assert len(rig.keys("state/aside/")) == 1
+
+
+def test_a_request_too_large_is_answered_unread() -> None:
+    """A request above the size limit is refused by its size, and never read."""
+    reads: list[str] = []
+
+    def faults(operation: str, key: str) -> Fault | None:
+        if operation == "read":
+            reads.append(key)
+        return None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    asked = rig.ask("ann", "blue", "launch", b" " * (4 * 1024 * 1024 + 1))
+    rig.turn(3)
+    assert "is too large" in rig.answer(asked).problems[0]
+    assert not [key for key in reads if key.startswith(layout.user_inbox("blue", "ann"))]
+    assert not rig.keys(layout.INBOX)
+
+
+def test_a_poisoned_bell_is_set_aside_and_the_next_is_heard() -> None:
+    """A bell that cannot be read is kept aside; later bells of its machine count."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    rig.bucket.create(layout.bell(agent.name, agent.life, agent._bell), b"{}{")
+    agent._bell += 1
+    agent.end(job)
+    assert rig.ended(job).outcome == "succeeded"
+    assert len(rig.keys("state/aside/")) == 1
+
+
+def test_an_asked_number_no_computer_can_count_harms_nobody() -> None:
+    """A request for an absurd amount is refused, and everyone else goes on."""
+    rig = Rig()
+    absurd = b'{"name":"x","jobs":[{"processes":[{"command":["x"],"resources":{"h100":1%s}}]}]}'
+    body = b'{"schema":1,"launch":%s}' % (absurd % (b"0" * 400))
+    asked = rig.ask("ann", "blue", "launch", body)
+    job = rig.start("mine")
+    assert not rig.answer(asked).accepted
+    assert rig.phase(job) == "running"
+
+
+# The record
+
+
+def test_history_has_neither_gap_nor_repeat() -> None:
+    """Sealed segments and root together hold every event once, in order, across leaders."""
+    rig = Rig()
+    for n in range(4):
+        job = rig.start(f"job-{n}")
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+        rig.turn(30)
+        if n == 2:
+            rig.leader = rig.take("next")
+    events = rig.history()
+    assert len(rig.keys(layout.EVENTS)) >= 2
+    assert [event.n for event in events] == list(range(len(events)))
+    assert len(events) == rig.root.next_event
+    told = [event.what for event in events if "job-0" in event.job]
+    assert told == ["submitted", "starting", "running", "draining", "succeeded"]
+
+
+def test_views_tell_what_runs_where() -> None:
+    """The views name every job and where it is, every machine and its use, and the leader."""
+    rig = Rig()
+    job = rig.start("mine", h100=3)
+    rig.start("full", user="cat", project="red", h100=8)
+    waits = rig.submit("waits", user="ben", h100=8)
+    rig.turn(2)
+    queue, pool, status = (
+        json.loads(rig.bucket.read(layout.view(name)).data)  # type: ignore[union-attr]
+        for name in ("queue", "pool", "status")
+    )
+    rows = {row["id"]: row for row in queue["jobs"]}
+    assert rows[job]["state"] == "running"
+    assert rows[job]["machines"] == [rig.agent_of(job).name]
+    assert rows[job]["class"] == "guaranteed"
+    assert rows[waits]["state"] == "queued"
+    assert rows[waits]["text"]
+    used = {machine["name"]: machine["used"].get("h100", 0) for machine in pool["machines"]}
+    assert used[rig.agent_of(job).name] == 3
+    assert sorted(used.values()) == [3, 8]
+    assert status["leader"] == "bastion"
+    assert status["counts"] == {"running": 2, "queued": 1}
+    assert status["projects"]["blue"]["usage"] == {"h100": 3}
+    assert queue["seq"] == pool["seq"] == status["seq"]
+
+
+def test_a_fenced_leaders_view_never_replaces_a_newer_one() -> None:
+    """A view of an older commit that comes late is not published over a newer one."""
+    rig = Rig()
+    rig.turn(2)
+    old = rig.leader
+    work = old._publisher.works
+    rig.leader = rig.take("other")
+    rig.submit()
+    rig.turn(2)
+    newer = json.loads(rig.bucket.read(layout.view("queue")).data)["seq"]  # type: ignore[union-attr]
+    old._publisher._published = (-1, None)
+    late = work(old.held.root, None, old._files, ())
+    assert late is not None
+    late()
+    stands = json.loads(rig.bucket.read(layout.view("queue")).data)["seq"]  # type: ignore[union-attr]
+    assert stands == newer
+
+
+def test_root_is_copied_once_an_hour() -> None:
+    """A copy of root is written once an hour, under its date and number, and never changed."""
+    rig = Rig()
+    rig.turn(3)
+    first = rig.keys(layout.SNAPSHOTS)
+    assert len(first) == 1
+    rig.turn(3, seconds=1000.0)
+    assert rig.keys(layout.SNAPSHOTS) == first
+    rig.turn(2, seconds=1000.0)
+    both = rig.keys(layout.SNAPSHOTS)
+    assert len(both) == 2
+    found = rig.bucket.read(both[1])
+    assert found is not None
+    assert layout.snapshot("2023-11-14", decode_root(found.data).seq) in both
+
+
+# Waiting for the lead
+
+
+def test_a_live_leader_is_not_replaced() -> None:
+    """A leader whose process lives on this host keeps the lead while it commits."""
+    rig = Rig()
+    mine = Candidate(holder="b", host="vm", boot="b", pid=2, pid_started=0.0, ttl_s=30.0)
+    election = Election(
+        RootWriter(rig.bucket, rig.clock),
+        rig.clock,
+        mine,
+        is_alive=lambda pid, started: True,
+        nonce=rig.nonce,
+    )
+    for _ in range(60):
+        rig.turn()
+        with pytest.raises(LeaseHeldError, match="bastion on vm"):
+            election.try_once()
+    rig.launch()
+    rig.turn()
+    with pytest.raises(LeaseHeldError):
+        election.try_once()
+    taken = None
+    waited = 0
+    while taken is None:
+        rig.clock.advance(1.0)
+        waited += 1
+        try:
+            taken = election.try_once()
+        except LeaseHeldError:
+            assert waited < 60
+    assert waited >= 37, "a lease of 30 s is over after 37.5 s of silence"
+    assert taken.root.epoch == 2
+
+
+def test_a_store_that_refuses_the_commit_changes_no_mind() -> None:
+    """A turn whose commit was refused is made again: what it decided is decided anew."""
+    refuse = {"is": False}
+    rig = Rig()
+    rig.turn(2)
+    real = rig.leader._writer._store
+
+    class Refusing:
+        def __getattr__(self, name: str) -> object:
+            if name == "swap" and refuse["is"]:
+                return self._no
+            return getattr(real, name)
+
+        def _no(self, *_: object, **__: object) -> None:
+            raise StoreRefusedError("the disk is full")
+
+    rig.leader._writer._store = Refusing()  # type: ignore[assignment]
+    job_asked = rig.launch()
+    refuse["is"] = True
+    with pytest.raises(StoreError, match="the disk is full"):
+        rig.turn()
+    refuse["is"] = False
+    rig.turn(4)
+    (job,) = rig.answer(job_asked).jobs
+    assert rig.phase(job) == "running"
