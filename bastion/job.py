@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Literal
 
+from bastion.errors import SpecError
 from bastion.spec.request import Request
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
@@ -50,6 +51,9 @@ class StopReason(StrEnum):
     """Its keeper's permit ran out, or its keeper was told to go."""
 
 
+_LOSSES = (StopReason.HOST_LOST, StopReason.LOST_CONTACT)
+
+
 class OutcomeKind(StrEnum):
     """How a job, or one attempt of it, ended."""
 
@@ -60,7 +64,13 @@ class OutcomeKind(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     SETUP_FAILED = "setup_failed"
     PREEMPTED = "preempted"
+    STOPPED = "stopped"
+    """Only of an attempt: another job of its launch failed."""
     LOST = "lost"
+
+
+FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED})
+"""The outcomes that `retries` counts."""
 
 
 @value
@@ -104,6 +114,10 @@ class Claim:
     port: int = 0
 
 
+MAX_DETAIL_CHARACTERS = 4096
+"""Of the last lines in an end: it lies in root while its job is active."""
+
+
 @value
 class End:
     """
@@ -129,6 +143,12 @@ class End:
     ran_s: float = 0.0
     detail: str = ""
     """Last lines of the process that failed first, or the output of the set-up that failed."""
+
+    def __post_init__(self) -> None:
+        if self.first_failed is not None and not 0 <= self.first_failed < len(self.codes):
+            n = len(self.codes)
+            raise SpecError(f"first_failed: {self.first_failed} is no process; there are {n} codes")
+        object.__setattr__(self, "detail", self.detail[-MAX_DETAIL_CHARACTERS:])
 
 
 @value
@@ -250,6 +270,25 @@ class JobRecord:
     def is_admitted(self) -> bool:
         """Whether it holds devices."""
         return self.phase in ADMITTED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it failed for good: no retry is left."""
+        if self.phase is Phase.DRAINING:
+            return self.last is not None and self._is_final(self.last)
+        return self.outcome is not None and self.outcome.kind in FAILURES
+
+    def _is_final(self, last: Outcome) -> bool:
+        return last.kind in FAILURES and self.failures >= self.retries and not self.cancelled_by
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether something of its attempt failed or was lost, whatever becomes of it."""
+        attempt = self.attempt
+        if attempt is None:
+            return False
+        lost = attempt.stop is not None and attempt.stop.reason in _LOSSES
+        return lost or attempt.first_failure is not None
 
     @property
     def usage(self) -> Amounts:

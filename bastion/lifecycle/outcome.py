@@ -9,7 +9,8 @@ How an attempt ended: one table from what the hosts report and what was asked be
 | one exited non-zero or by a signal, before notice | anything     | failed; stays so              |
 | exited after the time limit's notice              | time limit   | timed_out                     |
 | exited after a cancel notice, or never started    | cancel       | cancelled                     |
-| exited after a preemption notice, not *finished*  | preempt      | preempted                     |
+| exited after a preemption notice, not *finished*  | preempt      | preempted, queued again       |
+| exited after another job of the launch failed     | -            | stopped, queued again         |
 | all exited 0 before any notice, or *finished*     | anything     | succeeded                     |
 
 Siblings that were stopped because of another replica are never the reason. A lost machine comes
@@ -109,6 +110,8 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
     if reason is StopReason.PREEMPT:
         text = f"preempted for {by}" if by else "preempted"
         return Outcome(kind=OutcomeKind.PREEMPTED, text=text)
+    if reason is StopReason.SIBLING:
+        return Outcome(kind=OutcomeKind.STOPPED, text=f"stopped because {by} failed")
     text = f"stopped: {reason.value if reason else 'for an unknown reason'}" + (
         f" ({by})" if by else ""
     )

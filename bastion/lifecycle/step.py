@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from bastion.errors import BastionError
 from bastion.job import (
+    FAILURES,
     MAX_PAST,
     Attempt,
     HostState,
@@ -43,6 +44,8 @@ DRAIN_S = 120.0
 """How long logs are waited for when their agent has fallen silent."""
 LOSS_BACKOFF_S = 10.0
 MAX_BACKOFF_S = 3600.0
+MAX_DOUBLINGS = 20
+"""Of the backoff: far beyond `MAX_BACKOFF_S`, and far below what a float can hold."""
 
 _E = TypeVar("_E", bound=ev.Event)
 
@@ -192,10 +195,12 @@ def _drain_ended(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
     job = replace(job, past=(*job.past, _past(attempt, last, now))[-MAX_PAST:], attempt=None)
     if last.kind is OutcomeKind.PREEMPTED:
         return _requeue(replace(job, preemptions=job.preemptions + 1, preempted_at=now), 0.0, now)
+    if last.kind is OutcomeKind.STOPPED:
+        return _requeue(job, 0.0, now)
     if last.kind is OutcomeKind.LOST:
         return _after_loss(job, attempt, last, now)
-    if last.kind in _RETRIED and job.failures < job.retries:
-        backoff_s = min(MAX_BACKOFF_S, job.retry_backoff_s * 2**job.failures)
+    if last.kind in FAILURES and job.failures < job.retries:
+        backoff_s = min(MAX_BACKOFF_S, job.retry_backoff_s * 2 ** min(job.failures, MAX_DOUBLINGS))
         return _requeue(replace(job, failures=job.failures + 1), backoff_s, now)
     return _done(job, last, now)
 
@@ -246,8 +251,6 @@ def _with_host(job: JobRecord, r: int, h: int, **changes: Any) -> JobRecord:
     hosts = (*attempt.hosts[:r], tuple(replica), *attempt.hosts[r + 1 :])
     return replace(job, attempt=replace(attempt, hosts=hosts))
 
-
-_RETRIED = (OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED)
 
 _Q, _S, _R = Phase.QUEUED, Phase.STARTING, Phase.RUNNING
 _T, _D, _X = Phase.STOPPING, Phase.DRAINING, Phase.DONE

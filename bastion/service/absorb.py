@@ -190,7 +190,7 @@ def _record(waiting: Waiting, launch: Launch, job: Job, index: int, rules: Rules
         request=request_of(launch, job, per_replica=per_replica, hosts=hosts),
         name=job.name,
         stops_others=job.stops_others,
-        launch_scope=job.scope == "launch" and not single,
+        launch_scope=job.scope == "launch" and job.on_failure != "continue" and not single,
         retries=job.retries,
         retry_backoff_s=job.retry_backoff_s,
         fail_when_busy=launch.when_busy == "fail",

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from typing import TypeAlias
 
-from bastion.errors import ConflictError, NotFoundError
+from bastion.errors import ConflictError, NotFoundError, RecordError
 from bastion.job import End, JobRecord
 from bastion.lifecycle import GoGiven, GoRevoked, HostClaimed, HostEnded
 from bastion.machine import Batch, Machine
@@ -142,10 +142,9 @@ def register_work(store: ObjectStore, of: HostFact, *, is_claimed: bool) -> Work
 
     def work() -> Lesson:
         if is_claimed:
-            ended = look(store, _end_key(of), EndRegister)
-            if ended is None:
+            end = _standing_end(store, of)
+            if end is None:
                 return nothing
-            end = ended.end
             event = HostEnded(replica=of.replica, host=of.host, end=end)
             return lambda draft: happen(draft, of, event)
         found = look(store, _claim_key(of), ClaimRegister)
@@ -154,6 +153,20 @@ def register_work(store: ObjectStore, of: HostFact, *, is_claimed: bool) -> Work
         return _claim_lesson(of, found)
 
     return work
+
+
+def _standing_end(store: ObjectStore, of: HostFact) -> End | None:
+    """
+    How a host ended, or None while nobody has written it.
+
+    What cannot be read was written once and for all, when nothing of the host lived any more: how
+    it ended is lost, its devices are not.
+    """
+    try:
+        found = look(store, _end_key(of), EndRegister)
+    except RecordError as error:
+        return End(kind="lost", detail=error.message)
+    return None if found is None else found.end
 
 
 def result_of(job: JobRecord) -> Result:
@@ -244,8 +257,11 @@ def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
 
 def _write_end(store: ObjectStore, root: Root, of: HostFact, end: End) -> Lesson:
     register = EndRegister(write_id=f"gone-{root.epoch}-{root.write_id}", end=end)
-    standing = win(store, _end_key(of), register).record
-    event = HostEnded(replica=of.replica, host=of.host, end=standing.end)
+    try:
+        end = win(store, _end_key(of), register).record.end
+    except RecordError as error:
+        end = End(kind="lost", detail=error.message)
+    event = HostEnded(replica=of.replica, host=of.host, end=end)
     return lambda draft: happen(draft, of, event)
 
 

@@ -8,14 +8,13 @@ root. A lost swap means that somebody else leads, and the loop is left at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, StoreError
-from bastion.job import JobRecord, OutcomeKind, Phase
+from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
-from bastion.monitor import due, watch
+from bastion.monitor import Options, due, watch
 from bastion.records.root import Held, RootWriter
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
@@ -29,6 +28,7 @@ from bastion.service.fleet import Fleet
 from bastion.service.gather import Arrived, Gathered, Gatherer
 from bastion.service.intake import Intake
 from bastion.service.journal import Journal
+from bastion.service.launches import end_failed_launches, failing_launches
 from bastion.service.publish import Publisher
 from bastion.service.schedule import apply_plan, snapshot_of
 from bastion.service.settings import Pace
@@ -40,7 +40,6 @@ SEAL_AT = 500
 """Events in one sealed segment: about 100 kB."""
 SEAL_AFTER_S = 60.0
 """Events wait at most this long in root before they are sealed."""
-_FAILED = (OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED)
 
 
 @value
@@ -183,14 +182,23 @@ class Leader:
     def _watch(self, draft: Draft) -> None:
         """Ask the monitor of every admitted job what follows, until nothing follows any more."""
         options = self._files.rules.options
-        failed = _failed_launches(draft)
+        self._guarded("failed launches", end_failed_launches, draft, options)
+        failing = failing_launches(draft)
         for job_id in [j.id for j in draft.jobs.values() if j.phase is not Phase.QUEUED]:
-            self._guarded(f"monitor of {job_id}", self._watch_one, draft, job_id, options, failed)
+            self._guarded(f"monitor of {job_id}", self._watch_one, draft, job_id, options, failing)
 
-    def _watch_one(self, draft: Draft, job_id: str, options: Any, failed: dict[str, str]) -> None:
+    def _watch_one(
+        self, draft: Draft, job_id: str, options: Options, failing: Mapping[str, str]
+    ) -> None:
         while (job := draft.jobs[job_id]).phase not in (Phase.QUEUED, Phase.DONE):
-            sibling = failed.get(job.launch, "") if job.launch_scope else ""
-            watched = watch(job, draft.machines, draft.now, options=options, failed_sibling=sibling)
+            sibling = failing.get(job.launch, "")
+            watched = watch(
+                job,
+                draft.machines,
+                draft.now,
+                options=options,
+                failed_sibling=sibling if sibling != job_id else "",
+            )
             if not watched.events:
                 return
             for event in watched.events:
@@ -327,13 +335,4 @@ def _in_use(draft: Draft) -> set[str]:
         for job in draft.jobs.values()
         if job.attempt is not None
         for _, _, place, _ in job.attempt.each_host()
-    }
-
-
-def _failed_launches(draft: Draft) -> dict[str, str]:
-    """Launch -> the job of it that failed for good, or is failing."""
-    return {
-        job.launch: job.id
-        for job in draft.jobs.values()
-        if job.launch_scope and job.outcome is not None and job.outcome.kind in _FAILED
     }

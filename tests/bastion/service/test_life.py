@@ -384,3 +384,26 @@ def test_jobs_of_a_launch_share_a_machine_and_know_it() -> None:
     assert len({start.devices["h100"] for start in starts}) == 3
     assert len(rig.keys(f"machines/{agent.name}/")) == 1
     assert rig.phase(job) == "running"
+
+
+def test_an_end_that_nobody_can_read_frees_its_devices() -> None:
+    """A malformed `end` means that the attempt is lost, not that its job hangs for ever."""
+    rig = Rig(pace=replace(PACE, sweep_s=2.0))
+    job = rig.start()
+    agent = rig.agent_of(job)
+    of = agent.of(job)
+    key = layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+    rig.bucket.create(key, b'{"schema":1,"write_id":"x","end":{"kind":"exited","first_failed":7}}')
+    rig.until_attempt(job, 2)
+    assert rig.job(job).past[0].kind.value == "lost"
+
+
+def test_every_host_of_a_wide_job_is_swept() -> None:
+    """The sweep finds the lost bell of every replica, however many one job has."""
+    rig = Rig(pace=replace(PACE, sweep_s=1.0))
+    job = rig.start(replicas=12, on_failure="continue")
+    for agent in rig.agents.values():
+        for start in agent.starts.values():
+            of = agent.of(job, replica=start.replica)
+            agent.end_as(of, End(kind="exited", codes=(0,)), rings=False)
+    rig.until(lambda: rig.phase(job) in ("draining", "done", "gone"), turns=10)

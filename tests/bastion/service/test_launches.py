@@ -1,0 +1,78 @@
+"""`on_failure` with `scope="launch"`: one job's failure is the whole launch's."""
+
+from __future__ import annotations
+
+from bastion.spec import Job, Process, Resources
+from tests.bastion.service.rig import Rig
+
+
+def _jobs(*names: str, h100: int = 2, **more: object) -> tuple[Job, ...]:
+    process = Process(["true"], resources=Resources(h100=h100))
+    return tuple(
+        Job(name=name, processes=(process,), scope="launch", **more)  # type: ignore[arg-type]
+        for name in names
+    )
+
+
+def _run(rig: Rig, asked: str) -> dict[str, str]:
+    """Job ids by name, once the first job runs."""
+    rig.turn()
+    ids = {rig.job(job).name: job for job in rig.answer(asked).jobs}
+    rig.until(lambda: rig.phase(ids["a"]) == "running")
+    return ids
+
+
+def test_a_failure_ends_the_launch() -> None:
+    """When a job fails for good, its running siblings are stopped and end cancelled by it."""
+    rig = Rig()
+    rig.turn(2)
+    ids = _run(rig, rig.launch("both", jobs=_jobs("a", "b")))
+    rig.agent_of(ids["a"]).end(ids["a"], 1)
+    rig.turn()
+    assert rig.phase(ids["b"]) == "stopping", "it is seen at once, not when the failed job is done"
+    assert rig.ended(ids["a"]).outcome == "failed"
+    result = rig.ended(ids["b"])
+    assert result.outcome == "cancelled"
+    assert result.text == f"cancelled by the failure of {ids['a']}"
+
+
+def test_a_failure_keeps_waiting_siblings_from_starting() -> None:
+    """A sibling that still waits when a job of its launch fails never starts."""
+    rig = Rig()
+    rig.turn(2)
+    ids = _run(rig, rig.launch("some", jobs=_jobs("a", "b", "c", h100=8), together=False))
+    assert rig.phase(ids["c"]) == "queued"
+    rig.agent_of(ids["a"]).end(ids["a"], 1)
+    assert rig.ended(ids["c"]).attempts == 0
+    assert rig.result(ids["c"]).outcome == "cancelled"  # type: ignore[union-attr]
+    assert rig.ended(ids["b"]).outcome == "cancelled"
+
+
+def test_a_retry_takes_the_launch_along() -> None:
+    """While retries are left, siblings are stopped, uncounted, and start again together."""
+    rig = Rig()
+    rig.turn(2)
+    jobs = _jobs("a", "b", retries=1, retry_backoff=5.0)
+    ids = _run(rig, rig.launch("both", jobs=jobs))
+    rig.agent_of(ids["a"]).end(ids["a"], 1)
+    rig.until_attempt(ids["a"], 2)
+    rig.until_attempt(ids["b"], 2)
+    sibling = rig.job(ids["b"])
+    assert (sibling.failures, sibling.preemptions, sibling.losses_in_row) == (0, 0, 0)
+    assert [past.kind.value for past in sibling.past] == ["stopped"]
+    for job in ids.values():
+        rig.agent_of(job).end(job)
+    assert rig.ended(ids["b"]).outcome == "succeeded"
+
+
+def test_a_failure_of_job_scope_is_its_own() -> None:
+    """Without `scope="launch"` a failed job leaves the other jobs of its launch alone."""
+    rig = Rig()
+    rig.turn(2)
+    process = Process(["true"], resources=Resources(h100=1))
+    jobs = tuple(Job(name=name, processes=(process,)) for name in ("a", "b"))
+    ids = _run(rig, rig.launch("both", jobs=jobs))
+    rig.agent_of(ids["a"]).end(ids["a"], 1)
+    assert rig.ended(ids["a"]).outcome == "failed"
+    rig.turn(5)
+    assert rig.phase(ids["b"]) == "running"
