@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
@@ -58,14 +58,11 @@ class _Answer:
     headers: Mapping[str, str]
     body: bytes
 
-    def error(self) -> dict[str, Any]:
-        """What the answer says is wrong, as far as it is Google who says it."""
-        with suppress(ValueError, KeyError, TypeError):
-            return dict(json.loads(self.body)["error"])
-        return {"message": self.body[:300].decode(errors="replace").strip()}
-
     def text(self) -> str:
-        return str(self.error().get("message", ""))
+        """What the answer says is wrong; Google says it in JSON, but for downloads."""
+        with suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(self.body)["error"]["message"])
+        return self.body[:300].decode(errors="replace").strip()
 
 
 class GcsStore:
@@ -327,9 +324,9 @@ def _is_bucket_missing(answer: _Answer) -> bool:
 
 
 def _is_pacing(answer: _Answer) -> bool:
-    """Whether a 403 only asks to slow down: limits of use share the status with refusals."""
-    reasons = [str(one.get("reason")) for one in answer.error().get("errors", ())]
-    return any(reason.lower().endswith("ratelimitexceeded") for reason in reasons)
+    """Whether a 403 only asks to slow down; for a download, only the text tells."""
+    body = answer.body.lower()
+    return b"ratelimitexceeded" in body or b"rate limit" in body
 
 
 def _asked_s(answer: _Answer) -> float:

@@ -1,0 +1,221 @@
+"""What Google answers, and what the store makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import google.auth.credentials
+import google.auth.exceptions
+import google.oauth2.credentials
+import pytest
+
+from bastion.errors import NotFoundError, StoreError, StoreRefusedError
+from bastion.store.gcs import GcsStore, default_credentials
+from bastion.store.port import Object, ObjectStore, Version
+from tests.servers.canned import canned
+from tests.servers.gcs import Caller, GcsServer
+from tests.servers.gcs.answers import ApiError
+
+DELETE: Callable[[ObjectStore], object] = lambda store: store.delete("a")  # noqa: E731
+OPERATIONS: tuple[Callable[[ObjectStore], object], ...] = (
+    lambda store: store.create("a", b"1"),
+    lambda store: store.swap("a", b"1", if_version=Version("1")),
+    lambda store: store.read("a"),
+    DELETE,
+    lambda store: store.list(""),
+)
+
+
+def failures(store: ObjectStore) -> list[StoreError]:
+    """What each operation raises."""
+    found = []
+    for operation in OPERATIONS:
+        with pytest.raises(StoreError) as caught:
+            operation(store)
+        found.append(caught.value)
+    return found
+
+
+def anonymous(server: GcsServer, bucket: str = "b", prefix: str = "") -> GcsStore:
+    """A store that asks as nobody."""
+    return GcsStore(bucket, prefix, credentials=None, endpoint=server.url)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "refused", "retry_after_s"),
+    [
+        (400, "invalid", True, 0.0),
+        (403, "forbidden", True, 0.0),
+        (403, "userRateLimitExceeded", False, 1.1),
+        (408, "requestTimeout", False, 0.0),
+        (409, "conflict", False, 0.0),
+        (429, "rateLimitExceeded", False, 1.1),
+        (500, "backendError", False, 0.0),
+        (503, "backendError", False, 0.0),
+    ],
+)
+def test_errors_are_told_apart(
+    status: int, reason: str, refused: bool, retry_after_s: float
+) -> None:
+    """What will never work is refused; what may work later is not, and tells how long to wait."""
+    why = "why: the rate limit" if "RateLimit" in reason else "why"
+    with GcsServer("b", fault=lambda request: ApiError(status, reason, why)) as server:
+        for failure in failures(anonymous(server)):
+            assert isinstance(failure, StoreRefusedError) is refused
+            assert failure.retry_after_s == retry_after_s
+            assert "why" in str(failure)
+
+
+def test_google_may_ask_for_a_longer_pause() -> None:
+    """A Retry-After longer than our own pause is what the caller is told."""
+    slow = ApiError(429, "rateLimitExceeded", "why", headers={"Retry-After": "7"})
+    with GcsServer("b", fault=lambda request: slow) as server:
+        assert {failure.retry_after_s for failure in failures(anonymous(server))} == {7.0}
+
+
+def test_a_second_write_within_a_second_is_slowed_not_lost() -> None:
+    """429 for a fast second write is no conflict, and the object stays as it was."""
+    with GcsServer("b", mutation_pause_s=60) as server:
+        store = anonymous(server)
+        version = store.create("a", b"1").version
+        with pytest.raises(StoreError) as caught:
+            store.swap("a", b"2", if_version=version)
+        assert caught.value.retry_after_s >= 1.1
+        assert store.read("a", unless=version) is None
+
+
+def test_a_missing_bucket_is_refused_with_the_way_out() -> None:
+    """Every operation tells that the bucket is missing, and how to make it."""
+    with GcsServer() as server:
+        for failure in failures(anonymous(server, "nowhere")):
+            assert isinstance(failure, StoreRefusedError)
+            assert "no bucket gs://nowhere" in str(failure)
+            assert "gcloud storage buckets create gs://nowhere" in failure.hint
+
+
+def test_an_object_named_as_the_error_is_only_absent() -> None:
+    """An absent object is absent, whatever words its name holds."""
+    with GcsServer("b") as server, pytest.raises(NotFoundError):
+        anonymous(server).read("The specified bucket does not exist.")
+
+
+def test_callers_are_refused_by_name() -> None:
+    """A caller without the right is refused with his identity and the command that grants it."""
+    reader = Caller(email="ada@example.com", permissions=frozenset({"storage.objects.get"}))
+    with GcsServer("b", callers={"good": reader}) as server:
+
+        def store(token: str) -> GcsStore:
+            credentials = google.oauth2.credentials.Credentials(
+                token=token, account="ada@example.com"
+            )
+            return GcsStore("b", credentials=credentials, endpoint=server.url)
+
+        with pytest.raises(NotFoundError):
+            store("good").read("a")
+        with pytest.raises(StoreRefusedError, match=r"refuses ada@example.com") as caught:
+            store("good").create("a", b"1")
+        assert "add-iam-policy-binding gs://b" in caught.value.hint
+        for failure in failures(store("bad")):
+            assert isinstance(failure, StoreRefusedError)
+            assert "ada@example.com" in str(failure)
+            assert "application-default login" in failure.hint
+
+
+class Tokenless(google.auth.credentials.Credentials):
+    """Credentials that fail to get a token."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def refresh(self, request: Any) -> None:
+        """Fail."""
+        raise self._error
+
+
+def test_no_token_is_a_fault_or_a_refusal() -> None:
+    """A token server out of reach may be asked again; one that says no may not."""
+    with GcsServer("b") as server:
+        for error, refused in (
+            (google.auth.exceptions.TransportError("away"), False),
+            (google.auth.exceptions.RefreshError("revoked"), True),
+        ):
+            store = GcsStore("b", credentials=Tokenless(error), endpoint=server.url)
+            for failure in failures(store):
+                assert isinstance(failure, StoreRefusedError) is refused
+
+
+def test_no_credentials_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no credentials can be found, the user is told how to get some."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent.json")
+    with pytest.raises(StoreRefusedError) as caught:
+        default_credentials()
+    assert "gcloud auth application-default login" in caught.value.hint
+
+
+def test_a_prefix_is_a_world_of_its_own() -> None:
+    """Stores with different prefixes in one bucket do not see each other."""
+    with GcsServer("b") as server:
+        one, two = anonymous(server, prefix="one"), anonymous(server, prefix="one/two")
+        one.create("a", b"1")
+        two.create("a", b"2")
+        assert [entry.key for entry in two.list("")] == ["a"]
+        assert [entry.key for entry in one.list("")] == ["a", "two/a"]
+        assert [entry.key for entry in one.list("", start_after="a")] == ["two/a"]
+
+
+def test_what_is_no_key_is_left_out_of_lists() -> None:
+    """Folder markers and names that no key may have are skipped, and cut no page short."""
+    with GcsServer("b") as server:
+        api = server.api
+        store = anonymous(server)
+        for name in ("a", "b", "c"):
+            store.create(name, b"")
+        blob = api.buckets["b"].blobs["a"]
+        for name in ("a/", "a//b", "../x", "b\t", "bb/"):
+            api.buckets["b"].put(type(blob)(**{**vars(blob), "name": name}))
+        assert [entry.key for entry in store.list("")] == ["a", "b", "c"]
+        assert [entry.key for entry in store.list("", limit=2)] == ["a", "b"]
+        assert [entry.key for entry in store.list("", start_after="a", limit=2)] == ["b", "c"]
+
+
+def test_times_agree_to_the_millisecond() -> None:
+    """Write, read and list tell one time, though a download's date has only seconds."""
+    with GcsServer("b") as server:
+        store = anonymous(server)
+        written = store.create("a", b"1")
+        found = store.read("a")
+        assert isinstance(found, Object)
+        assert store.list("")[0].modified_at == written.modified_at
+        assert found.modified_at == pytest.approx(written.modified_at, abs=0.001)
+
+
+CANNED = {
+    "no length": b"HTTP/1.1 200 OK\r\nX-Goog-Generation: 5\r\n\r\nhalf of",
+    "no version": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+    "not http": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "a portal": b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>",
+    "a redirect": b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", CANNED.values(), ids=CANNED)
+def test_nonsense_is_no_answer(answer: bytes) -> None:
+    """What no Google would say is taken for no answer, whatever was asked."""
+    with canned(answer) as url:
+        store = GcsStore("b", credentials=None, endpoint=url)
+        for operation in OPERATIONS:
+            try:
+                operation(store)
+            except StoreError as failure:
+                assert not isinstance(failure, StoreRefusedError)
+            else:
+                assert operation is DELETE, "only a deletion needs no more than 200"
+
+
+def test_a_server_that_drips_is_left() -> None:
+    """An answer that comes drop by drop ends with the deadline, not with the answer."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+    with canned(head, drip=b"x") as url, pytest.raises(StoreError):
+        GcsStore("b", credentials=None, endpoint=url, deadline_s=0.2).read("a")

@@ -1,0 +1,100 @@
+"""One URL, one store."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bastion.errors import SpecError
+from bastion.store import open_store
+from bastion.store.gcs import GcsStore
+from bastion.store.local import LocalStore
+from bastion.store.memory import MemoryStore
+from bastion.store.s3 import S3Store
+from tests.servers.gcs import GcsServer
+from tests.servers.s3 import credentials, make_bucket, moto_server
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    """`file://` and an absolute path is a folder, quoted as URLs are."""
+    store = open_store(f"file://{tmp_path}/with%20space")
+    assert isinstance(store, LocalStore)
+    store.create("a", b"1")
+    assert (tmp_path / "with space" / "a").read_bytes() == b"1"
+
+
+def test_memory_is_new_each_time() -> None:
+    """`memory:` is an empty store of its own."""
+    store = open_store("memory:")
+    assert isinstance(store, MemoryStore)
+    store.create("a", b"1")
+    assert open_store("memory:").list("") == ()
+
+
+def test_a_bucket_of_google(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gs://` is a bucket and a folder in it; STORAGE_EMULATOR_HOST may say where."""
+    with GcsServer("b") as server:
+        for host in (server.url, server.url.removeprefix("http://")):
+            monkeypatch.setenv("STORAGE_EMULATOR_HOST", host)
+            store = open_store("gs://b/some/root/")
+            assert isinstance(store, GcsStore)
+            store.delete("a")
+            store.create("a", b"1")
+            assert list(server.api.buckets["b"].blobs) == ["some/root/a"]
+        open_store("gs://b").create("b", b"2")
+        assert sorted(server.api.buckets["b"].blobs) == ["b", "some/root/a"]
+
+
+def test_a_bucket_of_amazon() -> None:
+    """`s3://` is a bucket and a folder in it, on any server that `endpoint_url` names."""
+    with moto_server() as url, credentials():
+        make_bucket("bucket")
+        store = open_store(f"s3://bucket/root?endpoint_url={url}&region_name=eu-west-1")
+        assert isinstance(store, S3Store)
+        store.create("a", b"1")
+        whole = open_store(f"s3://bucket?endpoint_url={url}")
+        assert [entry.key for entry in whole.list("")] == ["root/a"]
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("ftp://x", "must be one of file:///folder, gs://"),
+        ("", "unknown"),
+        ("/srv/bastion", "unknown"),
+        ("file:relative", "absolute path"),
+        ("file://host/path", "absolute path"),
+        ("gs://", "must name a bucket"),
+        ("gs://b/a//b", "plain folder"),
+        ("gs://b/a?x=1", "no settings"),
+        ("gs://b/" + "/".join(["p" * 60] * 3), "at most 123 bytes"),
+        ("s3://b?color=red", "unknown setting 'color'"),
+    ],
+)
+def test_what_is_no_store_is_told(url: str, said: str) -> None:
+    """A malformed URL is a SpecError that shows it and says what is allowed."""
+    with pytest.raises(SpecError, match=said.replace("?", r"\?")) as caught:
+        open_store(url)
+    assert repr(url) in str(caught.value)
+
+
+def test_a_bare_path_is_helped() -> None:
+    """A path without scheme is met with the URL that was meant."""
+    with pytest.raises(SpecError) as caught:
+        open_store("/srv/bastion")
+    assert caught.value.hint == "write file:///srv/bastion"
+
+
+def test_nobody_pays_for_a_cloud_he_does_not_use() -> None:
+    """Opening a folder imports no cloud library, and Google's bucket none of Amazon's."""
+    script = (
+        "import sys, bastion.store.gcs, bastion.store.s3\n"
+        "from bastion.store import open_store\n"
+        "open_store('file:///tmp/no-such-folder')\n"
+        "print([m for m in ('boto3', 'google.auth', 'urllib3', 'requests') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr

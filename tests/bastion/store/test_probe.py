@@ -1,0 +1,74 @@
+"""The start-up probe finds each precondition that a store ignores."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import Version, Written
+from bastion.store.probe import probe
+
+
+class Overwriting(MemoryStore):
+    """Takes `create` for `put`."""
+
+    def create(self, key: str, data: bytes) -> Written:
+        """Write, whatever is there."""
+        self.delete(key)
+        return super().create(key, data)
+
+
+class Careless(MemoryStore):
+    """Does not look at the version of a swap."""
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """Write over whatever is there."""
+        found = self.read(key)
+        assert found is not None
+        return super().swap(key, data, if_version=found.version)
+
+
+class Reviving(MemoryStore):
+    """Takes a swap of what is gone for a create."""
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """Write, also where nothing is."""
+        try:
+            self.read(key)
+        except NotFoundError:
+            return self.create(key, data)
+        return super().swap(key, data, if_version=if_version)
+
+
+class Unmatched(MemoryStore):
+    """Never finds that a version matches, as Ceph 16 with quoted ETags."""
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """Refuse."""
+        raise ConflictError("no match")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Overwriting, "a second create of one name succeeded"),
+        (Careless, "a swap from a stale version succeeded"),
+        (Reviving, "a swap of a deleted object succeeded"),
+        (Unmatched, "a swap from the current version failed"),
+    ],
+)
+def test_an_ignored_precondition_is_named(kind: type[MemoryStore], said: str) -> None:
+    """A store that ignores a precondition is refused, with what was seen; nothing is left."""
+    store = kind(lambda: 1.0)
+    with pytest.raises(StoreRefusedError, match=said):
+        probe(store)
+    assert store.list("") == ()
+
+
+def test_a_store_out_of_reach_is_not_refused() -> None:
+    """A fault is told as one: the store may be right and will be asked again."""
+    store = FaultyStore(MemoryStore(lambda: 1.0), lambda operation, key: Fault.BEFORE)
+    with pytest.raises(StoreError) as caught:
+        probe(store)
+    assert not isinstance(caught.value, StoreRefusedError)

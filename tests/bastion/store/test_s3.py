@@ -1,0 +1,111 @@
+"""What Amazon answers, and what the store makes of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
+from bastion.store.port import Version
+from bastion.store.s3 import S3Store
+from tests.bastion.store.test_gcs import OPERATIONS, failures
+from tests.servers.canned import canned
+from tests.servers.s3 import credentials, moto_server
+
+
+@contextmanager
+def saying(answer: bytes) -> Iterator[S3Store]:
+    """A store whose server always says the same."""
+    with canned(answer) as url, credentials():
+        yield S3Store("b", endpoint_url=url)
+
+
+def error(status: int, code: str) -> bytes:
+    """An error as S3 writes it."""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>why</Message></Error>"
+    head = f"HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    return (head + body).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "refused", "retry_after_s"),
+    [
+        (400, "InvalidBucketName", True, 0.0),
+        (403, "AccessDenied", True, 0.0),
+        (403, "InvalidAccessKeyId", True, 0.0),
+        (409, "ConditionalRequestConflict", False, 0.0),
+        (500, "InternalError", False, 0.0),
+        (503, "SlowDown", False, 1.1),
+        (429, "TooManyRequests", False, 1.1),
+    ],
+)
+def test_errors_are_told_apart(status: int, code: str, refused: bool, retry_after_s: float) -> None:
+    """What will never work is refused; what may work later is not, and tells how long to wait."""
+    with saying(error(status, code)) as store:
+        for failure in failures(store):
+            assert isinstance(failure, StoreRefusedError) is refused
+            assert failure.retry_after_s == retry_after_s
+            assert code in str(failure)
+
+
+def test_a_refusal_names_the_caller_and_not_his_secret() -> None:
+    """The access key stands in the message, with the command that says whose it is."""
+    with saying(error(403, "AccessDenied")) as store:
+        with pytest.raises(StoreRefusedError, match="access key AKIATEST") as caught:
+            store.read("a")
+        assert "aws sts get-caller-identity" in caught.value.hint
+        assert "secret" not in str(caught.value) + caught.value.hint
+
+
+def test_conditions_that_fail_are_conflicts() -> None:
+    """412 is a conflict for both writes, and 404 for a swap: the object is gone."""
+    with saying(error(412, "PreconditionFailed")) as store:
+        with pytest.raises(ConflictError):
+            store.create("a", b"1")
+        with pytest.raises(ConflictError):
+            store.swap("a", b"1", if_version=Version('"1"'))
+    with saying(error(404, "NoSuchKey")) as store:
+        with pytest.raises(ConflictError):
+            store.swap("a", b"1", if_version=Version('"1"'))
+        with pytest.raises(NotFoundError):
+            store.read("a")
+
+
+def test_a_missing_bucket_is_refused_with_the_way_out() -> None:
+    """Every operation tells that the bucket is missing, and how to make it."""
+    with moto_server() as url, credentials():
+        for failure in failures(S3Store("nowhere", endpoint_url=url)):
+            assert isinstance(failure, StoreRefusedError)
+            assert "no bucket s3://nowhere" in str(failure)
+            assert failure.hint == "run: aws s3 mb s3://nowhere"
+
+
+def test_no_credentials_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no credentials can be found, the user is told where to look."""
+    with credentials():
+        for name in [name for name in os.environ if "AWS_ACCESS" in name or "AWS_SECRET" in name]:
+            monkeypatch.delenv(name)
+        for failure in failures(S3Store("b", endpoint_url="http://127.0.0.1:9")):
+            assert isinstance(failure, StoreRefusedError)
+            assert "aws configure" in failure.hint
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: "9dd4e4612',
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+    ],
+)
+def test_half_an_answer_to_a_write_is_no_answer(answer: bytes) -> None:
+    """A put whose ETag is missing or cut short is in doubt, not done."""
+    with saying(answer) as store:
+        for operation in OPERATIONS[:2]:
+            with pytest.raises(StoreError) as caught:
+                operation(store)
+            assert not isinstance(caught.value, StoreRefusedError)

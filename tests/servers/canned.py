@@ -1,0 +1,42 @@
+"""A server that says the same to everybody, whatever it is asked."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def canned(answer: bytes, *, drip: bytes = b"") -> Iterator[str]:
+    """
+    The URL of a server that answers each connection once with `answer`.
+
+    Args:
+        answer: All of it, status line included.
+        drip: What it goes on to send every 20 ms after it, for ever.
+    """
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+
+        def talk() -> None:
+            while not ended.is_set():
+                try:
+                    client, _ = listener.accept()
+                except OSError:
+                    return
+                with client:
+                    client.recv(65536)
+                    client.sendall(answer)
+                    while drip and not ended.wait(0.02):
+                        client.sendall(drip)
+
+        thread = threading.Thread(target=talk, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            ended.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(5)
