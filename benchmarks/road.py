@@ -55,6 +55,8 @@ SHORT_JOBS_BEHIND_MANY = 500
 MANY = 10_000
 IDLE_S = 10.0
 
+BASTION = str(Path(sys.executable).with_name("bastion"))
+
 Row = dict[str, object]
 
 
@@ -73,7 +75,7 @@ class Road:
     def start(self) -> psutil.Process:
         """Start a bastion; its process."""
         log = (self.folder / "serve.log").open("ab")
-        argv = [sys.executable, "-m", "launch", "serve", f"--root={self.root}",
+        argv = [BASTION, "serve", f"--root={self.root}",
                 f"--machines_dir={self.folder}/machines"]  # fmt: skip
         self._serve = subprocess.Popen(argv, stdout=log, stderr=log)
         return psutil.Process(self._serve.pid)
@@ -111,7 +113,7 @@ class Road:
         found = []
         for process in psutil.process_iter(["cmdline"]):
             line = " ".join(process.info["cmdline"] or [])
-            if str(self.folder) in line and "launch serve" not in line:
+            if str(self.folder) in line and "bastion serve" not in line:
                 found.append(process)
         return found
 
@@ -156,7 +158,7 @@ def first_lines(made: Road) -> list[float]:
         began = time.perf_counter()
         job = Job(processes=[Process(["echo", "hello"], resources=Resources(cpu=1))])
         handle = made.client.launch(Launch(name="line", jobs=(job,)))
-        for _chunk in handle.logs(follow=True):
+        for _chunk in made.client.logs(handle.jobs[0], follow=True):
             break
         took.append(time.perf_counter() - began)
         time.sleep(0.3)
@@ -175,26 +177,23 @@ def short_jobs(made: Road, number: int) -> float:
 def cancels(made: Road) -> list[float]:
     """Seconds from before the cancel until the process is gone."""
     took = []
-    for _ in range(SAMPLES):
-        job = Job(processes=[Process(["sleep", "1000"], resources=Resources(cpu=1))])
+    for sample in range(SAMPLES):
+        argv = ["sleep", f"{98765 + sample}.{os.getpid()}"]
+        job = Job(processes=[Process(argv, resources=Resources(cpu=1))])
         handle = made.client.launch(Launch(name="cancel", jobs=(job,)))
-        sleeper: list[psutil.Process] = []
-
-        def is_up(sleeper: list[psutil.Process] = sleeper) -> bool:
-            sleeper[:] = [
-                process
-                for process in psutil.process_iter(["cmdline"])
-                if process.info["cmdline"] == ["sleep", "1000"]
-            ]
-            return bool(sleeper)
-
-        _until(is_up)
+        _until(lambda argv=argv: _running(argv))
+        (sleeper,) = _running(argv)
         began = time.perf_counter()
         handle.cancel()
-        _until(lambda sleeper=sleeper: not sleeper[0].is_running())
+        _until(lambda sleeper=sleeper: not sleeper.is_running())
         took.append(time.perf_counter() - began)
         time.sleep(0.2)
     return took
+
+
+def _running(argv: list[str]) -> list[psutil.Process]:
+    found = psutil.process_iter(["cmdline"])
+    return [process for process in found if process.info["cmdline"] == argv]
 
 
 def idle(made: Road) -> list[Row]:
@@ -222,7 +221,7 @@ def commands(made: Road, argv: list[str]) -> float:
     for _ in range(7):
         began = time.perf_counter()
         subprocess.run(
-            [str(Path(sys.executable).with_name("bastion")), *argv, f"--root={made.root}"],
+            [BASTION, *argv, f"--root={made.root}"],
             check=True,
             stdout=subprocess.DEVNULL,
         )
@@ -266,6 +265,7 @@ def main() -> None:
 
 
 def _row(what: str, measured: float, wanted: str) -> Row:
+    print(f"{what}: {measured:.3f}", file=sys.stderr)
     return {"what": what, "measured": round(measured, 3), "wanted": wanted}
 
 
