@@ -126,7 +126,9 @@ class Errands:
         self._failed[key] = now + pause_s, pause_s
 
     def _reached(self, now: float) -> None:
-        if self._out_since is not None and not self._failed:
+        # What failed and was not asked for again says nothing of the store.
+        is_away = any(again_at > now for again_at, _ in self._failed.values())
+        if self._out_since is not None and not is_away:
             self._say(f"the store answers again after {now - self._out_since:.1f} s")
             self._out_since = None
 

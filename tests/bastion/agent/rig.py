@@ -164,9 +164,10 @@ class Rig:
         self.settings = settings or AgentSettings(machine=MACHINE, resources=Amounts({"h100": 8}))
         self.keeper_home = FakeHome()
         self.folder = tempfile.TemporaryDirectory()
-        self.home = FolderHome(Path(self.folder.name))
+        self.home_folder = Path(self.folder.name)
+        self.home = FolderHome(self.home_folder)
         self.said: list[str] = []
-        self.keeper: FakeKeeper | None = None
+        self.keeper: FakeKeeper = None
         self._nonces = (f"w{n}" for n in itertools.count())
         self.agent = self.restart()
 

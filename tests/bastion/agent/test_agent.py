@@ -2,35 +2,516 @@
 
 from __future__ import annotations
 
-from bastion.agent.keeper_fake import Script
-from bastion.job import Claim
-from tests.bastion.agent.rig import MACHINE, Rig, job, start
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.keeper_fake import Reaction, Script
+from bastion.agent.keeper_port import ProcessStart
+from bastion.agent.settings import AgentSettings, Tempo
+from bastion.job import Claim, End
+from bastion.logs.pace import CLOUD
+from bastion.machine import Follow, Leave
+from bastion.records import layout
+from bastion.records.facts import Heartbeat
+from bastion.store.memory import Fault
+from quota.amounts import Amounts
+from tests.bastion.agent.rig import MACHINE, OF, Rig, job, start, stop
 
 FOREVER = Script(runs_s=float("inf"))
+SHORT = Script(output=((0.01, b"hello\n"),), runs_s=0.02)
+SLOW = Tempo(busy_s=1.0, idle_s=2.0, retry_s=5.0, logs=CLOUD)
+ALL = ("claimed", "started", "ended", "drained")
 
 
 def test_a_short_job_leaves_claim_end_and_facts_in_order() -> None:
     """A job that prints and exits is claimed, started, ended and drained, each told once."""
-    rig = Rig(lambda _: Script(output=((0.01, b"hello\n"),), runs_s=0.02, code=0))
-    rig.bucket.spec(job("true"))
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
     rig.bucket.instruct(start())
     rig.pass_s(1)
-    assert rig.bucket.told() == ("claimed", "started", "ended", "drained")
+    assert rig.bucket.told() == ALL
     assert rig.bucket.claim() == Claim(machine=MACHINE, life=1, address="127.0.0.1", port=29500)
     end = rig.bucket.end()
     assert end is not None
     assert (end.kind, end.codes, end.sizes, end.notice) == ("exited", (0,), (6,), "")
     assert rig.bucket.log() == b"hello\n"
-    assert rig.keeper is not None
     assert rig.keeper.attempts() == ()
 
 
-def test_a_revoked_claim_runs_nothing() -> None:
-    """What the bastion has revoked is never started."""
+def test_the_first_bell_says_hello() -> None:
+    """A new life presents itself with its resources before anything else."""
+    rig = Rig()
+    rig.pass_s(0.1)
+    hello = rig.bucket.facts()[0]
+    assert hello.kind == "hello"
+    assert hello.resources == Amounts({"h100": 8})
+    assert [entry.key for entry in rig.memory.list(layout.BELLS)] == [layout.bell(MACHINE, 1, 0)]
+
+
+@pytest.mark.parametrize("claim", [None, Claim(machine="other", life=3)])
+def test_what_another_holds_is_not_started(claim: Claim | None) -> None:
+    """A host whose claim is revoked, or another machine's, never runs and gets no end from here."""
     rig = Rig()
     rig.bucket.spec(job())
-    rig.bucket.put_claim(None)
+    rig.bucket.put_claim(claim)
     rig.bucket.instruct(start())
     rig.pass_s(1)
     assert rig.executions() == 0
     assert rig.bucket.end() is None
+    assert rig.bucket.told() == ()
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_stop_before_the_start_wins(together: bool) -> None:
+    """A stop that comes before the keeper was told: nothing runs, and the end says why."""
+    rig = Rig(lambda _: FOREVER)
+    rig.bucket.spec(job())
+    if together:
+        rig.bucket.instruct(start(barrier=True), stop())
+    else:
+        rig.bucket.instruct(start(barrier=True))
+        rig.pass_s(1)
+        rig.bucket.instruct(stop())
+    rig.pass_s(1)
+    assert rig.executions() == 0
+    assert rig.bucket.end() == End(kind="exited", notice="cancel")
+    assert rig.bucket.told() == ("claimed", "ended", "drained")
+
+
+def test_nothing_runs_before_the_barrier_opens() -> None:
+    """A host of a gang runs only after go, and is told the addresses that go carries."""
+    seen: list[ProcessStart] = []
+    rig = Rig(lambda process: seen.append(process) or FOREVER)
+    rig.bucket.spec(job(replicas=2))
+    rig.bucket.instruct(start(barrier=True, replicas=2))
+    rig.pass_s(2)
+    assert rig.executions() == 0
+    assert rig.bucket.told() == ("claimed",)
+    rig.bucket.go("10.0.0.1", "10.0.0.2", port=1234)
+    rig.pass_s(1)
+    assert rig.bucket.told() == ("claimed", "started")
+    assert seen[0].env["MASTER_ADDR"] == "10.0.0.1"
+    assert seen[0].env["MASTER_PORT"] == "1234"
+    assert seen[0].env["BASTION_HOSTS"] == "10.0.0.1,10.0.0.2"
+
+
+def test_a_revoked_barrier_ends_without_running() -> None:
+    """A gang whose go is revoked ends everywhere as revoked."""
+    rig = Rig()
+    rig.bucket.spec(job(replicas=2))
+    rig.bucket.instruct(start(barrier=True, replicas=2))
+    rig.pass_s(1)
+    rig.bucket.go()
+    rig.pass_s(1)
+    assert rig.executions() == 0
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.kind == "revoked"
+    assert rig.bucket.told() == ("claimed", "ended", "drained")
+
+
+def test_a_running_job_is_stopped_with_notice() -> None:
+    """A stop reaches the processes, and the end says which notice they had."""
+    reaction = Reaction(after_s=1.0, code=3, signal=None)
+    rig = Rig(lambda _: replace(FOREVER, on_notice=reaction))
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    rig.bucket.instruct(stop(reason="preempt"))
+    rig.pass_s(3)
+    end = rig.bucket.end()
+    assert end is not None
+    assert (end.kind, end.codes, end.notice, end.first_failed) == ("exited", (3,), "preempt", None)
+
+
+def test_who_ignores_the_notice_is_killed() -> None:
+    """After the grace nothing of it is left."""
+    rig = Rig(lambda _: replace(FOREVER, on_notice=None))
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    rig.bucket.instruct(stop(grace_s=2.0))
+    rig.pass_s(1.5)
+    assert rig.bucket.end() is None
+    rig.pass_s(1.5)
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.codes == (-9,)
+
+
+def test_instructions_are_obeyed_once_however_often_they_come() -> None:
+    """The same start or stop in several batches changes nothing."""
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start(), start())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    rig.bucket.instruct(start(), stop(), stop())
+    rig.pass_s(1)
+    assert rig.executions() == 1
+    assert rig.bucket.told()[:4] == ALL
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.notice == ""
+
+
+def test_an_agent_may_die_at_any_turn() -> None:
+    """Wherever the agent is killed, its successor on the same keeper completes the job, once."""
+    for turns in range(25):
+        rig = Rig(lambda _: replace(SHORT, runs_s=0.3))
+        rig.bucket.spec(job())
+        rig.bucket.instruct(start(barrier=True))
+        rig.bucket.go("10.0.0.1")
+        for _ in range(turns):
+            rig.agent.turn()
+            rig.clock.advance(0.03)
+        rig.restart()
+        rig.pass_s(2)
+        assert rig.executions() == 1, turns
+        assert rig.bucket.log() == b"hello\n", turns
+        end = rig.bucket.end()
+        assert end is not None
+        assert (end.kind, end.codes, end.sizes) == ("exited", (0,), (6,)), turns
+        assert {"claimed", "ended", "drained"} <= set(rig.bucket.told()), turns
+        assert rig.keeper.attempts() == (), turns
+
+
+def test_a_stopped_job_stays_stopped_when_the_agent_dies() -> None:
+    """Wherever the agent dies between a start and a stop, the job ends with the notice."""
+    for turns in range(20):
+        rig = Rig(lambda _: FOREVER)
+        rig.bucket.spec(job())
+        rig.bucket.instruct(start())
+        for _ in range(turns):
+            rig.agent.turn()
+            rig.clock.advance(0.03)
+        rig.bucket.instruct(stop())
+        rig.restart()
+        rig.pass_s(8)
+        end = rig.bucket.end()
+        assert end is not None, turns
+        assert end.notice == "cancel", turns
+        assert rig.executions() <= 1, turns
+
+
+@pytest.mark.parametrize("leaves_strays", [True, False])
+def test_a_keeper_may_die_at_any_turn(leaves_strays: bool) -> None:
+    """Wherever the keeper dies, no second start follows and the claimed host ends."""
+    for turns in range(20):
+        rig = Rig(lambda _: replace(SHORT, runs_s=0.3))
+        rig.bucket.spec(job())
+        rig.bucket.instruct(start())
+        for _ in range(turns):
+            rig.agent.turn()
+            rig.clock.advance(0.03)
+        rig.keeper.crash(leaves_strays=leaves_strays)
+        rig.keeper = None
+        rig.restart()
+        assert rig.keeper.life == 2
+        rig.bucket.instruct(start(), life=2, number=1)
+        rig.pass_s(2)
+        assert rig.executions() <= 1, turns
+        end = rig.bucket.end()
+        assert end is not None, turns
+        assert end.kind == ("lost" if not end.codes else "exited"), turns
+        assert {"ended", "drained"} <= set(rig.bucket.told()), turns
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_lost_answer_changes_nothing(fault: Fault) -> None:
+    """Whichever answer of the store is lost, done or not: one start, one end, every byte."""
+    for spoilt in range(60):
+        asked = iter(range(10_000))
+        rig = Rig(
+            lambda _: SHORT,
+            faults=lambda *_, asked=asked, spoilt=spoilt: (
+                fault if next(asked) in (spoilt, spoilt + 1) and spoilt > 3 else None
+            ),
+        )
+        rig.bucket.spec(job())
+        rig.bucket.instruct(start(barrier=True))
+        rig.bucket.go("10.0.0.1")
+        rig.pass_s(3)
+        assert rig.executions() == 1, spoilt
+        assert rig.bucket.log() == b"hello\n", spoilt
+        assert [fact for fact in ALL if fact in rig.bucket.told()] == list(ALL), spoilt
+        end = rig.bucket.end()
+        assert end is not None
+        assert end.codes == (0,), spoilt
+
+
+def test_the_store_may_be_away_for_long() -> None:
+    """Jobs go on while the store is away, nothing is lost, and the log says so in two lines."""
+    away = [False]
+    rig = Rig(
+        lambda _: Script(output=((1.0, b"a\n"), (30.0, b"b\n")), runs_s=40.0),
+        faults=lambda *_: Fault.BEFORE if away[0] else None,
+    )
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(0.5)
+    away[0] = True
+    rig.pass_s(60, step_s=0.5)
+    assert rig.bucket.end() is None
+    away[0] = False
+    rig.pass_s(5)
+    assert rig.bucket.told() == ALL
+    assert rig.bucket.log() == b"a\nb\n"
+    assert [line.split(":")[0].split(" after")[0] for line in rig.said] == [
+        "the store is out of reach, trying again",
+        "the store answers again",
+    ]
+
+
+def test_an_end_of_the_bastion_is_accepted() -> None:
+    """When the bastion wrote the end first, that is the end that is told."""
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
+    rig.bucket.put_end(End(kind="revoked"))
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    ended = next(fact for fact in rig.bucket.facts() if fact.kind == "ended")
+    assert ended.end == End(kind="revoked")
+    assert rig.bucket.told() == ALL
+
+
+def test_a_claim_of_an_older_life_is_never_started() -> None:
+    """An older life's claim without a record in the keeper ends as lost."""
+    rig = Rig()
+    rig.bucket.spec(job())
+    rig.bucket.put_claim(Claim(machine=MACHINE, life=0))
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    assert rig.executions() == 0
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.kind == "lost"
+    assert rig.bucket.told() == ("ended", "drained")
+
+
+def test_a_stop_for_an_unknown_host_ends_what_this_machine_claimed() -> None:
+    """A stop finds the claim of an older life and ends it; without a claim there is nothing."""
+    rig = Rig()
+    other = replace(OF, nonce="n9")
+    rig.bucket.put_claim(Claim(machine=MACHINE, life=0))
+    rig.bucket.instruct(stop(), stop(other))
+    rig.pass_s(1)
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.kind == "lost"
+    assert rig.bucket.end(other) is None
+    assert rig.bucket.claim(other) is None
+
+
+def test_an_older_life_gives_way() -> None:
+    """An agent that sees a newer life of its machine stops what runs, tells how, and is done."""
+    rig = Rig(lambda _: FOREVER)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    rig.memory.create(layout.life(MACHINE, 2), b"{}")
+    rig.pass_s(70, step_s=0.5)
+    assert rig.agent.is_finished
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.notice == "host lost"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[1]", b'{"number":1,"life":7}', b'{"number":1,"life":1,"new":2}']
+)
+def test_a_bad_batch_is_stepped_over(data: bytes) -> None:
+    """A batch that cannot be read, or is another life's, is logged; the next one is obeyed."""
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
+    rig.memory.create(layout.instructions(MACHINE, 1, 1), data)
+    rig.bucket.instruct(start(), number=2)
+    rig.pass_s(1)
+    assert rig.bucket.told() == ALL
+    assert [line for line in rig.said if line.startswith("instructions 1 are stepped over: ")]
+
+
+def test_old_instructions_are_refused() -> None:
+    """Instructions that the store has held for more than seven days are not obeyed."""
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.clock.advance(8 * 86400.0)
+    rig.pass_s(1)
+    assert rig.executions() == 0
+    assert "8.0 days old" in rig.said[0]
+
+
+def test_a_missing_spec_is_a_failed_set_up() -> None:
+    """A start without a spec ends as set-up failed, and says which object is missing."""
+    rig = Rig()
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.kind == "setup_failed"
+    assert layout.spec("vision", "launch-abc") in end.detail
+
+
+def test_a_program_that_does_not_exist_is_a_failed_set_up() -> None:
+    """What the keeper says about a program it cannot start reaches the end."""
+    rig = Rig(lambda _: Script(setup_failure="no program 'trian'"))
+    rig.bucket.spec(job("trian"))
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    end = rig.bucket.end()
+    assert end is not None
+    assert (end.kind, end.detail) == ("setup_failed", "no program 'trian'")
+
+
+def test_a_permit_runs_out_with_the_store() -> None:
+    """Without round trips to the store everything is stopped after the permit, not before."""
+    away = [False]
+    settings = AgentSettings(machine=MACHINE, permit_s=30.0)
+    rig = Rig(
+        lambda _: FOREVER, settings=settings, faults=lambda *_: Fault.BEFORE if away[0] else None
+    )
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(100, step_s=0.5)
+    assert rig.bucket.told() == ("claimed", "started")
+    away[0] = True
+    rig.pass_s(20, step_s=0.5)
+    assert rig.keeper_home.living(rig.clock.monotonic())
+    rig.pass_s(15, step_s=0.5)
+    assert not rig.keeper_home.living(rig.clock.monotonic())
+    away[0] = False
+    rig.pass_s(5)
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.notice == "host lost"
+
+
+def test_silence_is_broken_by_a_heartbeat() -> None:
+    """Where nobody vouches for the machine it says that it lives, no more often than asked."""
+    rig = Rig(settings=AgentSettings(machine=MACHINE, heartbeat_s=30.0))
+    rig.pass_s(100, step_s=0.5)
+    assert sum(isinstance(fact, Heartbeat) for fact in rig.bucket.facts()) == 3
+
+
+def test_bell_numbers_only_grow() -> None:
+    """A new agent on the same keeper rings above all earlier bells, even those absorbed."""
+    rig = Rig(lambda _: SHORT)
+    rig.pass_s(1)
+    before = [entry.key for entry in rig.memory.list(layout.BELLS)]
+    for key in before:
+        rig.memory.delete(key)
+    rig.restart()
+    rig.pass_s(1)
+    after = [entry.key for entry in rig.memory.list(layout.BELLS)]
+    assert after
+    assert min(after) > max(before)
+
+
+def test_a_new_agent_does_not_read_all_instructions_again() -> None:
+    """What is done with is remembered in the home."""
+    rig = Rig(lambda _: SHORT)
+    for number in range(20):
+        rig.bucket.instruct(stop(replace(OF, nonce=f"n{number}")))
+    rig.pass_s(3)
+    before = rig.store.counts["read"]
+    rig.restart()
+    rig.agent.turn()
+    rig.agent.turn()
+    assert rig.store.counts["read"] - before < 5
+
+
+def test_who_follows_sees_lines_soon() -> None:
+    """On a cloud store an old, calm log is flushed rarely, and at once while somebody follows."""
+    lines = tuple((600.0 + 10 * n, b"x\n") for n in range(60))
+    settings = AgentSettings(machine=MACHINE, tempo=SLOW)
+    rig = Rig(lambda _: Script(output=((0.0, b"x\n"), *lines), runs_s=2000), settings=settings)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(655, step_s=0.5)
+    assert len(rig.bucket.log()) == 2
+    rig.pass_s(20, step_s=0.5)
+    assert len(rig.bucket.log()) > 2
+    rig.bucket.instruct(Follow(project=OF.project, job=OF.job, for_s=60.0))
+    rig.pass_s(15, step_s=0.5)
+    shown = len(rig.bucket.log())
+    rig.pass_s(20, step_s=0.5)
+    assert len(rig.bucket.log()) >= shown + 4
+
+
+def test_a_traceback_is_flushed_at_once() -> None:
+    """Somebody will want to read it now, however old and calm the log is."""
+    output = ((0.0, b"x\n"), (600.0, b"Traceback (most recent call last):\n"))
+    settings = AgentSettings(machine=MACHINE, tempo=SLOW)
+    rig = Rig(lambda _: Script(output=output, runs_s=2000), settings=settings)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(606, step_s=0.5)
+    assert b"Traceback" in rig.bucket.log()
+
+
+def test_who_is_told_to_leave_finishes_what_runs() -> None:
+    """After leave nothing new begins; what runs goes on, and then the agent is done."""
+    rig = Rig(lambda _: replace(SHORT, runs_s=5.0))
+    other = replace(OF, nonce="n2")
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start(), Leave(), start(other))
+    rig.pass_s(1)
+    assert not rig.agent.is_finished
+    rig.pass_s(6)
+    assert rig.agent.is_finished
+    assert rig.bucket.told() == ALL
+    assert rig.executions(other) == 0
+
+
+def test_marks_are_told() -> None:
+    """A checkpoint mark is told while the job runs; both marks are in the end."""
+    rig = Rig(lambda _: Script(runs_s=5.0, on_notice=Reaction(code=1, signal=None)))
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    (marks,) = (rig.home_folder / "work").iterdir()
+    (marks / "checkpointed").touch()
+    rig.pass_s(1)
+    assert rig.bucket.told() == ("claimed", "started", "checkpointed")
+    (marks / "finished").touch()
+    rig.bucket.instruct(stop(reason="preempt"))
+    rig.pass_s(2)
+    end = rig.bucket.end()
+    assert end is not None
+    assert (end.finished, end.checkpointed, end.notice) == (True, True, "preempt")
+
+
+def test_output_goes_on_to_the_next_attempt() -> None:
+    """What one attempt left in its output folder is there before the next one starts."""
+    seen: list[str] = []
+
+    def script(process: ProcessStart) -> Script:
+        folder = Path(process.env["BASTION_OUTPUT_DIR"])
+        seen.append(",".join(sorted(path.name for path in folder.iterdir())))
+        (folder / f"step{len(seen)}").write_text("x")
+        return SHORT
+
+    rig = Rig(script)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    rig.bucket.instruct(start(replace(OF, attempt=2, nonce="n2")))
+    rig.pass_s(1)
+    assert seen == ["", "step1"]
+
+
+def test_one_bad_host_harms_itself_alone() -> None:
+    """A host that meets an error nobody expected ends as failed; the others go on."""
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
+    broken = replace(OF, nonce="n2")
+    rig.bucket.instruct(start(broken, hosts=0, devices={"h100": (0,)}), start())
+    rig.pass_s(1)
+    end = rig.bucket.end(broken)
+    assert end is not None
+    assert end.kind == "setup_failed"
+    assert "internal error" in end.detail
+    assert rig.bucket.told() == ALL

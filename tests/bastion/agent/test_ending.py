@@ -1,0 +1,120 @@
+"""From the keeper's record to the end that the bucket keeps, case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bastion.agent.ending import end_of
+from bastion.agent.keeper_port import ExitRecord, Notice, ProcessExit
+from bastion.job import End
+
+
+def exit_of(
+    code: int | None = 0, *, signal: int | None = None, setup: str = "", size: int = 3
+) -> ProcessExit:
+    """How one process ended."""
+    return ProcessExit(
+        code=code,
+        signal=signal,
+        setup_failure=setup,
+        ended_at=20.0,
+        log_size_bytes=size,
+        dropped_bytes=0,
+    )
+
+
+RECORD = ExitRecord(
+    key="k",
+    life=1,
+    started_at=10.0,
+    ended_at=20.5,
+    processes=(exit_of(),),
+    notices=(),
+    first_failed=None,
+    failed_by_itself=False,
+    last_lines="",
+    timed_out=False,
+    out_of_memory=False,
+    lost=False,
+)
+EXITED = End(kind="exited", codes=(0,), sizes=(3,), ran_s=10.5)
+
+
+def notice(reason: str) -> Notice:
+    """A notice."""
+    return Notice(reason=reason, by="x", at=15.0)
+
+
+FAILED = replace(
+    RECORD,
+    processes=(exit_of(), exit_of(7)),
+    first_failed=1,
+    failed_by_itself=True,
+    notices=(notice("sibling failed"),),
+    last_lines="boom\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "end"),
+    [
+        (RECORD, EXITED),
+        (
+            FAILED,
+            replace(EXITED, codes=(0, 7), first_failed=1, sizes=(3, 3), detail="boom\n"),
+        ),
+        (
+            replace(FAILED, notices=(*FAILED.notices, notice("preempt"))),
+            replace(EXITED, codes=(0, 7), first_failed=1, sizes=(3, 3), detail="boom\n"),
+        ),
+        (
+            replace(
+                RECORD,
+                processes=(exit_of(None, signal=15),),
+                notices=(notice("preempt"), notice("cancel")),
+                first_failed=0,
+                last_lines="x",
+            ),
+            replace(EXITED, codes=(-15,), notice="preempt", detail="x"),
+        ),
+        (replace(RECORD, notices=(notice("cancel"),)), replace(EXITED, notice="cancel")),
+        (
+            replace(RECORD, notices=(notice("time limit"),), timed_out=True),
+            replace(EXITED, notice="time limit"),
+        ),
+        (
+            replace(RECORD, notices=(notice("lost contact"),)),
+            replace(EXITED, notice="host lost"),
+        ),
+        (
+            replace(RECORD, notices=(notice("keeper stopped"),)),
+            replace(EXITED, notice="host lost"),
+        ),
+        (
+            replace(RECORD, processes=(exit_of(None, signal=9),), out_of_memory=True),
+            replace(EXITED, codes=(-9,), out_of_memory=True),
+        ),
+        (
+            replace(RECORD, processes=(exit_of(), exit_of(None, setup="no program 'x'", size=0))),
+            End(kind="setup_failed", sizes=(3, 0), detail="no program 'x'"),
+        ),
+        (
+            replace(RECORD, processes=(exit_of(None),), lost=True),
+            End(kind="lost", sizes=(3,), detail="its keeper died while it ran"),
+        ),
+    ],
+)
+def test_records_become_ends(record: ExitRecord, end: End) -> None:
+    """Each kind of record gives the end that the table of outcomes needs."""
+    assert end_of(record, finished=False, checkpointed=False) == end
+
+
+def test_marks_are_kept() -> None:
+    """Both marks go into the end; a lost host's checkpoint counts too."""
+    assert end_of(RECORD, finished=True, checkpointed=True) == replace(
+        EXITED, finished=True, checkpointed=True
+    )
+    lost = end_of(replace(RECORD, lost=True), finished=True, checkpointed=True)
+    assert (lost.kind, lost.checkpointed) == ("lost", True)
