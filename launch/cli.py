@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from launch import exits
 from launch.errors import report
 from launch.parser import (
-    Parser,
     normal,
     refuse_unknown,
     refuse_unknown_verb,
     split_command,
     with_flagfiles,
 )
-from launch.verbs import SEVERAL_VERBS, build
+from launch.verbs import ALIASES, SEVERAL_VERBS, build
 
 FOLLOWING = ("run", "wait", "logs")
 """The verbs that may answer with their job's own code."""
@@ -52,13 +51,16 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
         return exits.USAGE
     if words[0] == "--version":
         return _print_version()
-    if not words[0].startswith("-"):
-        refuse_unknown_verb(words[0], SEVERAL_VERBS)
-    args, unknown = parser.parse_known_args(words)
-    if args.verb is None:
+    if words[0] in ("-h", "--help"):
+        parser.print_help()
+        return exits.OK
+    if words[0].startswith("-"):
         refuse_unknown(parser, words)
-    chosen: Parser = verbs.parsers[args.verb_name]
-    refuse_unknown(chosen, unknown)
+    refuse_unknown_verb(words[0], SEVERAL_VERBS)
+    verb = verbs.parsers[ALIASES.get(words[0], words[0])]
+    # Intermixed: `cancel one --json two` means two jobs, which argparse alone does not see.
+    args, unknown = verb.parse_known_intermixed_args(words[1:])
+    refuse_unknown(verb, unknown)
     args.command = command
     done: int = args.run(args)
     return done

@@ -62,6 +62,11 @@ def name_from(command: list[str]) -> str:
     return cleaned[:40].strip("-._") or "job"
 
 
+def quoted_twice(command: list[str]) -> list[str]:
+    """Words with quotes inside their quotes, as other launchers want them for their shell."""
+    return [word for word in command if len(word) > 2 and word[0] == word[-1] and word[0] in "'\""]
+
+
 def _resources(text: str) -> dict[str, int | str]:
     written: dict[str, int | str] = {}
     for part in filter(None, text.split(",")):

@@ -148,12 +148,32 @@ def add_general_flags(parser: argparse.ArgumentParser, *, connects: bool, prints
 
 
 def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """What stands before the first `--`, and the user's command after it, or None without one."""
+    """
+    Our own words, and the user's that pass untouched, or None where there are none.
+
+    The user's are those after the first `--`, or after the script that `launch` is given.
+    """
     words = list(words)
+    script = _script_at(words)
+    if script:
+        return words[: script + 1], words[script + 1 :]
     if "--" not in words:
         return words, None
     at = words.index("--")
     return words[:at], words[at + 1 :]
+
+
+def _script_at(words: list[str]) -> int:
+    """Where the script in `launch [flags] script.py ...` stands, or 0."""
+    if words[:1] != ["launch"]:
+        return 0
+    for at, word in enumerate(words[1:], start=1):
+        if word == "--":
+            return 0
+        is_value = words[at - 1].startswith("-") and "=" not in words[at - 1]
+        if word.endswith(".py") and not word.startswith("-") and not is_value:
+            return at
+    return 0
 
 
 def normal(words: Sequence[str]) -> list[str]:

@@ -20,13 +20,13 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.codec import problems
-from bastion.spec import BundleRef, Job, Launch, Process, Where
+from bastion.spec import BundleRef, Job, Launch, Process, Where, check_name
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import InvalidCodeError
 
@@ -75,17 +75,61 @@ def parse_launch(text: str, *, source: str) -> Launch:
     except SpecError as error:
         found.extend(error.problems)
     try:
-        launch: Launch = _adapter().validate_python(table)
-    except ValidationError as error:
-        found.extend(map(_with_nearest, problems(error)))
+        launch: Launch = _adapter(Launch).validate_python(table)
+    except ValidationError:
+        found.extend(map(_with_nearest, _problems(table)))
     if found:
         raise SpecError(*(f"{source}: {problem}" for problem in found))
     return dataclasses.replace(launch, code=code)  # type: ignore[arg-type]  # settled when sent
 
 
 @cache
-def _adapter() -> TypeAdapter[Any]:
-    return TypeAdapter(Launch)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _problems(table: Mapping[str, Any]) -> list[str]:
+    """
+    Every problem, outer and inner.
+
+    A value is checked as a whole only once its parts are good, so each is looked at with good parts
+    in place of its own, which are looked at by themselves.
+    """
+    jobs = table.get("jobs")
+    if not _are_tables(jobs):
+        return _problems_of(Launch, table, "")
+    stand_ins = [_stand_in(at, job) for at, job in enumerate(jobs)]
+    found = _problems_of(Launch, {**table, "jobs": stand_ins}, "")
+    for at, job in enumerate(jobs):
+        processes = job.get("processes")
+        if _are_tables(processes):
+            found += _problems_of(Job, {**job, "processes": [_PROCESS]}, f"jobs.{at}.")
+            for process_at, process in enumerate(processes):
+                found += _problems_of(Process, process, f"jobs.{at}.processes.{process_at}.")
+        else:
+            found += _problems_of(Job, job, f"jobs.{at}.")
+    return found
+
+
+_PROCESS = {"command": ["true"]}
+
+
+def _are_tables(part: object) -> TypeGuard[list[dict[str, Any]]]:
+    return isinstance(part, list) and bool(part) and all(isinstance(one, dict) for one in part)
+
+
+def _stand_in(at: int, job: Mapping[str, Any]) -> dict[str, Any]:
+    name = job.get("name", "main")
+    is_good = isinstance(name, str) and not check_name("name", name)
+    return {"name": name if is_good else f"job{at}", "processes": [_PROCESS]}
+
+
+def _problems_of(kind: Any, table: Mapping[str, Any], path: str) -> list[str]:
+    try:
+        _adapter(kind).validate_python(table)
+    except ValidationError as error:
+        return [f"{path}{problem}" for problem in problems(error)]
+    return []
 
 
 def _code(table: object) -> object:

@@ -12,7 +12,7 @@ from launch.commands.logs import write
 from launch.errors import UsageError, note
 from launch.parser import Parser, Verbs, choice, many, number, switch, text
 from launch.progress import bar
-from launch.render import plain, span
+from launch.render import span
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bastion.spec import Launch
 
 _SOURCES = "a command after --, a launch in a .toml file, or a .py script that submits one itself"
+_SHAPING = ("the job", "where", "code")
+"""Groups of flags that say what a file says."""
 _LOOK_S = {True: 0.5, False: 4.0}
 """How long to look for the first reason after a submit, on a folder and on a cloud store."""
 
@@ -56,7 +58,7 @@ def _flags(parser: Parser) -> None:
     parser.add_argument(
         "source", nargs="*", metavar="FILE", help="a .toml file, or a .py script and its arguments"
     )
-    group = parser.add_argument_group("the job")
+    group = parser.add_argument_group(_SHAPING[0])
     text(group, "--name", "by default the program's")
     text(group, "--instance_type", "as tpu-v4-32, a3-highgpu-8g", metavar="TYPE")
     text(group, "--resources", "of one replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")
@@ -69,13 +71,21 @@ def _flags(parser: Parser) -> None:
     number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
     choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
     switch(group, "--hold", "do not start until released")
-    text(group, "--idempotency_key", "submitting again with the same key gives the same jobs")
     _where_flags(parser)
     _code_flags(parser)
+    own = [each for title in _SHAPING for each in _group(parser, title)]
+    parser.set_defaults(shaping={action.dest: action.default for action in own})
+    group = parser.add_argument_group("submission")
+    text(group, "--idempotency_key", "submitting again with the same key gives the same jobs")
+
+
+def _group(parser: Parser, title: str) -> list[argparse.Action]:
+    (group,) = (each for each in parser._action_groups if each.title == title)
+    return group._group_actions
 
 
 def _where_flags(parser: Parser) -> None:
-    group = parser.add_argument_group("where")
+    group = parser.add_argument_group(_SHAPING[1])
     text(group, "--pool", "only in this pool", metavar="NAME")
     text(group, "--cluster", "only in this cluster", metavar="NAME")
     text(group, "--shard", "only in this shard", metavar="NAME")
@@ -84,7 +94,7 @@ def _where_flags(parser: Parser) -> None:
 
 
 def _code_flags(parser: Parser) -> None:
-    group = parser.add_argument_group("code")
+    group = parser.add_argument_group(_SHAPING[2])
     none = "bundle and send it; by default none: the machine must have what the command runs"
     text(group, "--code", none, metavar="FOLDER")
     text(group, "--bundler_type", "local, git, docker or artifactregistry", metavar="TYPE")
@@ -97,8 +107,9 @@ def submit(args: argparse.Namespace) -> int:
     if _is_script(args):
         return _run_script(session)
     if args.dry_run:
-        launch = session.client.checked(_launch_of(args))
-        session.out.json({"launch": _stored(launch)})
+        from bastion.records.codec import plain
+
+        session.out.json({"launch": plain(session.client.checked(_launch_of(args)))})
         return exits.OK
     handle = _submitted(session)
     if args.watch:
@@ -111,7 +122,7 @@ def submit_and_follow(args: argparse.Namespace) -> int:
     """`bastion run`."""
     session = Session(args)
     if _is_script(args):
-        raise UsageError("run: a script submits for itself; use bastion launch", hint="")
+        raise UsageError("run: a script submits for itself", hint="bastion launch SCRIPT")
     return _follow(session, _submitted(session))
 
 
@@ -150,11 +161,13 @@ def _tell_next(session: Session, handle: LaunchHandle) -> None:
 
 def _follow(session: Session, handle: LaunchHandle) -> int:
     """Follow the first job's log, then wait for all; Ctrl-C detaches."""
-    client = session.client
+    client, args = session.client, session.args
     first = handle.jobs[0]
     note(f"following {first}; Ctrl-C detaches and does not stop it")
     try:
-        write(client.follow_new(first, handle.project, tell=_teller(session)), prefix=False)
+        prefix = args.replicas > 1 and sys.stdout.isatty()
+        tell = Teller(quiet=session.out.format == "name")
+        write(client.follow_new(first, handle.project, tell=tell), prefix=prefix)
         jobs = handle.wait().jobs
     except KeyboardInterrupt:
         note(f"detached; {first} goes on, bastion logs {first} -f comes back to it")
@@ -163,10 +176,6 @@ def _follow(session: Session, handle: LaunchHandle) -> int:
         took = span((job.ended_at or 0.0) - job.submitted_at)
         note(f"{job.id} {session.out.state(job.state)} after {took}: {job.text}")
     return exits.of_jobs(jobs)
-
-
-def _teller(session: Session) -> Teller:
-    return Teller(quiet=session.out.format == "name")
 
 
 class Teller:
@@ -190,8 +199,10 @@ def _launch_of(args: argparse.Namespace) -> Launch:
         return _launch_of_file(args)
     if not args.command:
         raise UsageError(f"nothing to run: give {_SOURCES}", hint="bastion launch --help")
-    from launch.flags import launch_of
+    from launch.flags import launch_of, quoted_twice
 
+    for word in quoted_twice(args.command):
+        note(f"warning: {word} keeps its inner quotes; no shell comes between, one pair is enough")
     return launch_of(args)
 
 
@@ -207,20 +218,12 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
             f"{words!r} is no .toml file and no .py script",
             hint=f"a command stands after --: bastion {args.verb_name} -- {words}",
         )
+    given = [
+        f"--{name}" for name, default in args.shaping.items() if getattr(args, name) != default
+    ]
+    if given:
+        raise UsageError(f"{', '.join(given)}: {source} says that", hint="change the file")
     return read_launch(Path(source))
-
-
-def _stored(launch: Launch) -> object:
-    from bastion.records.codec import plain as stored
-
-    code = getattr(launch, "code", None)
-    return {**stored(_without_code(launch)), **({"code": plain(code)} if code else {})}
-
-
-def _without_code(launch: Launch) -> Launch:
-    import dataclasses
-
-    return dataclasses.replace(launch, code=None)
 
 
 def _is_script(args: argparse.Namespace) -> bool:

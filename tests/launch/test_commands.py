@@ -1,0 +1,330 @@
+"""What the verbs print, and how they exit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
+from tests.bastion.client.scripted import NOW, QUOTA, end, print_log, publish, row
+from tests.launch.bucket import JOB, Bucket
+from tests.launch.conftest import Run
+
+
+def test_list_prints_a_table_and_when_it_was_true(run: Run) -> None:
+    """Data on stdout, the age of it on stderr."""
+    ran = run("list")
+    head, line = ran.out.splitlines()
+    assert head.split() == ["JOB", "STATE", "PROJECT", "USER", "ASKS", "AGE", "WHY"]
+    assert line.split()[:6] == [JOB, "running", "blue", "ada", "2", "h100"]
+    assert ran.err == "1 jobs as of 2023-11-14T22:13:30.000Z\n"
+
+
+def test_every_form_of_output_is_the_same_jobs(run: Run) -> None:
+    """Names for pipes, JSON for programs, wide for more."""
+    assert run("list", "-q").out == run("list", "-o", "name").out == f"{JOB}\n"
+    shown = json.loads(run("ls", "--json").out)
+    assert shown["schema"] == 1
+    assert shown["as_of"] == "2023-11-14T22:13:30.000Z"
+    (job,) = shown["jobs"]
+    assert job["submitted_at"] == "2023-11-14T22:13:20.000Z"
+    assert job["units"] == {"h100": 2}
+    assert "PRIORITY" in run("queue", "-o", "wide").out
+
+
+def test_ten_thousand_jobs_are_plain_lines(run: Run, bucket: Bucket) -> None:
+    """Every job is a line, however many there are."""
+    rows = [row(f"train-{number:010d}") for number in range(10_000)]
+    publish(bucket.store, "queue", {"jobs": rows})
+    ran = run("list", "-q")
+    assert len(ran.out.splitlines()) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("flags", "colored"), [([], False), (["--color=always"], True), (["--color=never"], False)]
+)
+def test_colours_only_where_wanted(flags: list[str], colored: bool, run: Run) -> None:
+    """Off a terminal there are none unless asked for; the words are the same."""
+    ran = run("list", *flags)
+    assert ("\x1b[34mrunning" in ran.out) is colored
+    assert "running" in ran.out
+
+
+def test_show_tells_all_that_is_known(run: Run, bucket: Bucket) -> None:
+    """One line a field, empty ones left out; JSON has them all."""
+    out = run("show", "train").out
+    assert "submitted  2023-11-14T22:13:20.000Z" in out
+    assert "exit code" not in out
+    end(bucket.store, "old-0123456789", outcome="failed", code=7)
+    assert "exit code  7" in run("show", "old").out
+    assert json.loads(run("show", "old", "--json").out)["jobs"][0]["code"] == 7
+
+
+def test_why_is_the_bastions_own_sentence(run: Run) -> None:
+    """The job, its state, the reason; when it was true on stderr."""
+    ran = run("why", "train")
+    assert ran.out == f"{JOB} is running: behind two jobs\n"
+    assert ran.err == "as of 2023-11-14T22:13:30.000Z\n"
+    assert json.loads(run("why", "train", "--json").out)["why"][0]["reason"] == {"kind": "behind"}
+
+
+def test_no_such_job(run: Run) -> None:
+    """Exit 1, or 103 for the verbs that answer with their job's code."""
+    for verb, code in (("show", 1), ("why", 1), ("cancel", 1), ("wait", 103), ("logs", 103)):
+        ran = run(verb, "nothing")
+        assert ran.code == code
+        assert ran.err.splitlines()[0] == "error: no job 'nothing'"
+
+
+def test_launch_prints_the_job_and_what_to_type_next(run: Run, bucket: Bucket) -> None:
+    """Stdout has the id; stderr the state and the three next commands."""
+    with bucket.bastion() as bastion:
+        flags = "--instance-type=tpu-v4-32 --env=A=1 --max_runtime=8h --replicas=2 --hostname=a"
+        ran = run("launch", *flags.split(), "--", "python3", "train.py", "--", "-x")
+    assert ran.code == 0, ran.err
+    job = ran.out.strip()
+    assert job.startswith("train-")
+    assert ran.err.splitlines()[0] == f"{job} is queued: taken; the next cycle of the scheduler " \
+        "will say more"  # fmt: skip
+    assert [line.split()[1] for line in ran.err.splitlines()[1:]] == ["why", "logs", "cancel"]
+    body = bastion.taken[0][1]
+    assert isinstance(body, LaunchRequest)
+    (made,) = body.launch.jobs
+    assert made.processes[0].command == ("python3", "train.py", "--", "-x")
+    assert (made.replicas, made.max_runtime_s, made.env) == (2, 28800.0, {"A": "1"})
+    assert body.launch.where.hostnames == ("a",)
+    assert body.launch.code is None
+
+
+def test_launch_as_json_and_quietly(run: Run, bucket: Bucket) -> None:
+    """Programs get the launch, pipes the ids, and neither gets advice."""
+    with bucket.bastion():
+        ran = run("launch", "--json", "--idempotency_key=k", "--", "true")
+        again = run("launch", "-q", "--idempotency_key=k", "--", "true")
+    made = json.loads(ran.out)
+    assert made["project"] == "blue"
+    assert again.out.split() == made["jobs"]
+    assert ran.err == again.err == ""
+
+
+def test_a_refusal_exits_1_or_104(run: Run, bucket: Bucket) -> None:
+    """`launch` could not; for `run` the job's code says refused."""
+    for verb, code in (("launch", 1), ("run", 104)):
+        with bucket.bastion() as bastion:
+            bastion.refusals.append("asks for too much")
+            ran = run(verb, "--", "true")
+        assert (ran.code, ran.out, ran.err) == (code, "", "error: asks for too much\n")
+
+
+def test_dry_run_submits_nothing(run: Run, bucket: Bucket) -> None:
+    """The checked spec is printed: project and instance type resolved."""
+    ran = run("launch", "--dry_run", "--instance_type=tpu-v4-8", "--code=.", "--", "true")
+    launch = json.loads(ran.out)["launch"]
+    assert launch["project"] == "blue"
+    assert launch["code"] == {"root": "."}
+    assert launch["jobs"][0]["processes"][0]["resources"] == {"v4": 8}
+    assert not bucket.store.list("inbox/")
+
+
+def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """A spec file is read; a script runs as python runs it and knows the bastion."""
+    spec = tmp_path / "spec.toml"
+    spec.write_text('name = "t"\n[[jobs]]\n[[jobs.processes]]\ncommand = ["true"]\n')
+    with bucket.bastion():
+        assert run("launch", str(spec), "-q").out.startswith("t-")
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import os, sys\nprint(os.environ['BASTION_ROOT'], sys.argv[1:])\nsys.exit(9)\n"
+    )
+    ran = run("launch", str(script), "--size=large")
+    assert (ran.code, ran.out) == (9, f"{bucket.url} ['--size=large']\n")
+
+
+def test_a_wrong_file_has_all_its_problems_told(run: Run, tmp_path: Path) -> None:
+    """Each problem is an error line of its own; exit 2."""
+    spec = tmp_path / "spec.toml"
+    spec.write_text('name = "a b"\n[[jobs]]\nreplicas = 0\n')
+    ran = run("launch", str(spec))
+    assert ran.code == 2
+    assert [line.partition("spec.toml: ")[2] for line in ran.err.splitlines()] == [
+        "name: 'a b' is not a name; allowed: 1 to 63 of A-Z a-z 0-9 . _ @ + -, beginning and ending"
+        " with a letter or digit",
+        "jobs.0.processes: missing",
+    ]
+
+
+def test_run_follows_and_ends_as_the_job(run: Run, bucket: Bucket) -> None:
+    """The log on stdout, how it ended on stderr, the job's own exit code."""
+    with bucket.bastion() as bastion:
+        job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
+        print_log(bucket.store, job, b"one\n", b"two")
+        end(bucket.store, job, outcome="failed", code=7, text="exited with code 7")
+        ran = run("run", "--idempotency_key=k", "--", "true")
+    assert (ran.code, ran.out) == (7, "one\ntwo")
+    assert ran.err.splitlines() == [
+        f"following {job}; Ctrl-C detaches and does not stop it",
+        f"{job} failed after 1m: exited with code 7",
+    ]
+    assert len(bastion.taken) == 1
+
+
+def test_wait_exits_as_the_job_did(run: Run, bucket: Bucket) -> None:
+    """Each outcome has its code; several jobs, the first that did not succeed."""
+    expected = {
+        "succeeded": (0, 0),
+        "failed": (7, 7),
+        "cancelled": (None, 101),
+        "timed_out": (None, 102),
+        "lost": (None, 100),
+        "out_of_memory": (-9, 137),
+    }
+    for number, (outcome, (code, exit_code)) in enumerate(expected.items()):
+        job = f"j{number}-0123456789"
+        end(bucket.store, job, outcome=outcome, code=code)
+        assert run("wait", job).code == exit_code
+    assert run("wait", "j0", "j2", "j1").code == 101
+
+
+def test_wait_gives_up_when_told_to(run: Run) -> None:
+    """Exit 124, as timeout(1); nothing is stopped."""
+    ran = run("wait", "train", "--timeout=0.1s")
+    assert ran.code == 124
+    assert ran.err.splitlines() == [
+        f"error: 1 of 1 jobs still go on after 0.1s: {JOB}",
+        "hint: nothing was stopped; wait again, or bastion why JOB",
+    ]
+
+
+def test_logs_are_printed_as_they_are(run: Run, bucket: Bucket) -> None:
+    """Whole, tail, grep, and named line by line when asked."""
+    print_log(bucket.store, JOB, b"loss 1\n", b"step 2\nloss 3\n")
+    assert run("logs", "train").out == "loss 1\nstep 2\nloss 3\n"
+    assert run("logs", "train", "-n", "1").out == "loss 3\n"
+    assert run("logs", "train", "--grep=^loss").out == "loss 1\nloss 3\n"
+    assert run("logs", "train", "--prefix=always", "-n1").out == "r0/p0 | loss 3\n"
+    end(bucket.store, JOB, outcome="failed", code=3)
+    publish(bucket.store, "queue", {"jobs": []})
+    assert run("logs", "train", "-f", "--exit").code == 3
+
+
+def test_logs_can_be_downloaded(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """One file a process, byte for byte."""
+    print_log(bucket.store, JOB, b"a\xff", b"b")
+    print_log(bucket.store, JOB, b"c", replica=1)
+    ran = run("logs", "train", f"--download={tmp_path}/logs")
+    files = ran.out.splitlines()
+    assert [Path(file).read_bytes() for file in files] == [b"a\xffb", b"c"]
+    assert Path(files[0]).name == "a1-r0-h0-p0.log"
+
+
+def test_changes_say_what_was_done(run: Run, bucket: Bucket) -> None:
+    """Each prints the jobs it changed; the requests are those of the API."""
+    with bucket.bastion() as bastion:
+        assert "cancelled" in run("cancel", "train").out
+        assert run("hold", "train", "-q").out == f"{JOB}\n"
+        assert json.loads(run("release", "train", "--json").out)["jobs"] == [JOB]
+        assert "given priority 1" in run("prioritize", "train", "--priority=1").out
+    bodies = [body for _, body in bastion.taken]
+    assert bodies[:3] == [JobsRequest(targets=(JOB,))] * 3
+    assert bodies[3] == UpdateRequest(targets=(JOB,), priority=1)
+
+
+def test_machines_and_pools(run: Run, bucket: Bucket) -> None:
+    """What there is, what is free, and who is on it."""
+    machine = {
+        "name": "own-1-0",
+        "pool": "own",
+        "phase": "ready",
+        "resources": {"h100": 8, "memory": 2**36},
+        "free": {"h100": 6},
+        "jobs": [JOB],
+        "cordoned": "XID 79",
+    }
+    publish(bucket.store, "pool", {"machines": [machine], "pools": [{"name": "spare"}]})
+    out = run("machines").out.splitlines()[1]
+    assert "ready, cordoned: XID 79" in out
+    assert "8 h100 + 64 GiB memory" in out
+    assert JOB in out
+    assert run("pool", "-q").out == "own\nspare\n"
+    assert json.loads(run("pool", "--json").out)["pools"] == [{"name": "spare"}]
+
+
+def test_status_says_who_leads_and_what_is_wrong(run: Run, bucket: Bucket) -> None:
+    """Problems, and that nothing was published for long, are on stderr."""
+    view = {
+        "leader": "main",
+        "host": "vm",
+        "epoch": 3,
+        "seq": 9,
+        "since": NOW,
+        "counts": {"running": 1},
+        "quota": {"problem": "line 3: bad"},
+        "projects": {"blue": {"nominal": {"v4": 512}, "usage": {}, "queued": 2}},
+        "problems": ["own: no machines"],
+    }
+    publish(bucket.store, "status", view)
+    ran = run("status")
+    assert "main on vm" in ran.out
+    assert "512 v4" in ran.out
+    told = ran.err.splitlines()
+    assert told[:2] == ["problem: line 3: bad", "problem: own: no machines"]
+    assert told[2].startswith("nothing was published for ")
+    assert json.loads(run("status", "--json").out)["status"]["epoch"] == 3
+
+
+def test_the_quota_file_is_shown_checked_compared_and_changed(
+    run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In whole units; a bad file is told with its lines and changes nothing."""
+    assert "512 v4" in run("quota", "show").out
+    assert run("quota", "show", "-o", "wide").out == QUOTA
+    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
+    good.write_text(QUOTA.replace("v4 = 1024", "v4 = 2048"))
+    bad.write_text(QUOTA.replace("v4 = 0.5", "v4 = 5"))
+    assert run("quota", "check", str(bad)).code == 2
+    assert run("quota", "apply", str(bad)).code == 2
+    assert run("quota", "check", str(good)).code == 0
+    assert "blue: 512 v4 -> 1024 v4" in run("quota", "diff", str(good)).out
+    assert run("quota", "apply", str(good)).code == 0
+    assert run("quota", "diff", str(good)).err == "nothing would change\n"
+    monkeypatch.setenv("EDITOR", "sed -i s/2048/4096/")
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert run("quota", "edit").code == 0
+    assert "2048 v4" in run("quota", "show").out
+    assert run("quota", "check", "/no/such").err == "error: /no/such: No such file or directory\n"
+
+
+def test_bundle_prints_the_digest(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """Stdout has the digest alone; the second time nothing is sent."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("print(1)\n")
+    first = run("bundle", str(tmp_path / "code"))
+    assert len(first.out.strip()) == 64
+    again = run("bundle", str(tmp_path / "code"))
+    assert again.out == first.out
+    assert again.err == "9 B of code, 0 B sent\n"
+
+
+def test_events_are_listed(run: Run) -> None:
+    """None yet is an empty table, not an error."""
+    assert run("events", "train").out.split() == ["AT", "JOB", "WHAT", "TEXT"]
+
+
+def test_a_mistake_of_ours_is_no_traceback(run: Run, bucket: Bucket) -> None:
+    """Whatever comes up is one line; --debug shows more."""
+    publish(bucket.store, "queue", {"jobs": [{"id": "a", "name": "a"}]})
+    ran = run("list")
+    assert ran.code == 1
+    assert ran.err.startswith("error: this is a mistake in bastion: KeyError: ")
+    assert "Traceback" not in ran.err
+    assert "Traceback" in run("list", "--debug").err
+
+
+def test_serving_a_place_that_cannot_be_is_told(run: Run, tmp_path: Path) -> None:
+    """The bastion's own errors are one line too."""
+    (tmp_path / "file").write_text("")
+    ran = run("serve", f"--root={tmp_path}/file")
+    assert ran.code == 1
+    assert ran.err.startswith("error: ")

@@ -1,0 +1,173 @@
+"""The command as a process: what it costs to start, pipes, Ctrl-C, bytes, completion."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import launch
+from launch.reference import PLACE, reference
+from launch.shells import script
+from tests.bastion.client.scripted import print_log, publish, row
+from tests.launch.bucket import JOB, Bucket
+
+ROOT = Path(launch.__file__).parents[1]
+COMMAND = (sys.executable, "-m", "launch.cli")
+
+
+def environment(bucket: Bucket, tmp_path: Path) -> dict[str, str]:
+    """What the command needs, and nothing of the person who runs the test."""
+    return {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+        "BASTION_ROOT": bucket.url,
+        "BASTION_USER": "ada",
+    }
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Bucket:
+    """A bucket with one running job."""
+    return Bucket(tmp_path / "bucket")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["launch", "--help"], ["lst"]])
+def test_help_and_mistakes_load_next_to_nothing(words: list[str]) -> None:
+    """No client, no validator, no rich, no absl: that is why help comes at once."""
+    code = (
+        "import sys\nfrom launch.cli import main\n"
+        "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "heavy = ('bastion.client', 'quota', 'bundler', 'pydantic', 'rich', 'absl', 'tomlkit')\n"
+        "print([m for m in heavy if m in sys.modules], file=sys.stderr)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stderr.splitlines()[-1] == "[]"
+
+
+def test_listing_loads_neither_a_validator_nor_rich(bucket: Bucket, tmp_path: Path) -> None:
+    """A list off a terminal needs only the standard library and ourselves."""
+    code = (
+        "import sys\nfrom launch.cli import main\nmain(['list'])\n"
+        "print([m for m in ('pydantic', 'rich', 'absl') if m in sys.modules])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(bucket, tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_broken_pipe_is_quiet(bucket: Bucket, tmp_path: Path) -> None:
+    """`bastion list | head -1` ends like any other tool: nothing on stderr."""
+    publish(bucket.store, "queue", {"jobs": [row(f"a-{n:010d}") for n in range(5000)]})
+    with subprocess.Popen(
+        [*COMMAND, "list"],
+        env=environment(bucket, tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+def test_ctrl_c_detaches_and_says_so(bucket: Bucket, tmp_path: Path) -> None:
+    """Following ends with 130, every byte so far is there, and the job goes on."""
+    print_log(bucket.store, JOB, b"\x00\xffbytes")
+    with subprocess.Popen(
+        [*COMMAND, "logs", "train", "-f"],
+        env=environment(bucket, tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(7) == b"\x00\xffbytes"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        told = process.stderr.read().decode()
+    assert told == f"detached; {JOB} goes on, bastion logs {JOB} -f comes back to it\n"
+    assert not bucket.store.list("inbox/")
+
+
+def test_an_argument_that_is_not_utf8_reaches_the_spec(bucket: Bucket, tmp_path: Path) -> None:
+    """A user's command may hold any byte but NUL; what cannot be stored is told, not mangled."""
+    ran = subprocess.run(
+        [*map(os.fsencode, COMMAND), b"launch", b"--dry_run", b"--", b"cat", b"\xff"],
+        env=environment(bucket, tmp_path),
+        capture_output=True,
+        check=False,
+    )
+    assert b"Traceback" not in ran.stderr
+
+
+def completed(shell_words: str, tmp_path: Path) -> list[str]:
+    """What bash offers for a line, with a `bastion` in the path that knows one job."""
+    fake = tmp_path / "bastion"
+    fake.write_text('#!/bin/sh\n[ "$*" = "list -q" ] && echo train-0123456789\n')
+    fake.chmod(0o755)
+    (tmp_path / "completion").write_text(script("bash"))
+    words = shell_words.split(" ")
+    line = f"COMP_WORDS=({shell_words}); COMP_CWORD={len(words) - 1}; _bastion"
+    if not words[-1]:
+        line = f"COMP_WORDS=({shell_words} ''); COMP_CWORD={len(words) - 1}; _bastion"
+    ran = subprocess.run(
+        ["bash", "-c", f'. {tmp_path}/completion; {line}; echo "${{COMPREPLY[@]}}"'],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not ran.stderr
+    return ran.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("bastion ca", ["cancel"]),
+        ("bastion launch --inst", ["--instance_type"]),
+        ("bastion why tr", ["train-0123456789"]),
+        ("bastion quota ", ["show", "check", "diff", "apply", "edit"]),
+        ("bastion completion f", ["fish"]),
+    ],
+)
+def test_bash_completes_verbs_flags_and_jobs(line: str, offered: list[str], tmp_path: Path) -> None:
+    """Verbs and flags come from the script itself, jobs from `bastion list -q`."""
+    assert completed(line, tmp_path) == offered
+
+
+@pytest.mark.parametrize(
+    ("shell", "check"),
+    [
+        ("zsh", lambda text: text.startswith("autoload")),
+        ("fish", lambda text: "-l when_busy" in text),
+    ],
+)
+def test_other_shells_have_scripts_too(shell: str, check: Callable[[str], bool]) -> None:
+    """Zsh runs bash's; fish has its own."""
+    assert check(script(shell))
+
+
+def test_the_reference_is_fresh() -> None:
+    """`docs/reference/cli.md` is what `python -m launch.reference` prints now."""
+    assert PLACE.read_text() == reference(), "run python -m launch.reference"

@@ -1,0 +1,124 @@
+"""Which bastion, user and project hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launch.errors import UsageError
+from launch.settings import Profile, as_url, chosen, config_path, read_settings, write_profile
+from tests.launch.conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def _own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration folder of the test's own, and no variables."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in ("BASTION_ROOT", "BASTION_USER", "BASTION_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def choose(*, root: str = "", bastion: str = "", user: str = "", project: str = "") -> Profile:
+    """What holds with these flags."""
+    return chosen(root=root, bastion=bastion, user=user, project=project)
+
+
+def test_flags_outrank_variables_and_those_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each setting is taken from the first place that has it."""
+    write_profile("work", {"root": "gs://a/b", "user": "ada", "project": "blue"}, activate=True)
+    assert choose() == Profile(root="gs://a/b", user="ada", project="blue")
+    monkeypatch.setenv("BASTION_ROOT", "gs://c/d")
+    monkeypatch.setenv("BASTION_PROJECT", "green")
+    assert choose() == Profile(root="gs://c/d", user="ada", project="green")
+    assert choose(root="s3://e", user="lin") == Profile(root="s3://e", user="lin", project="green")
+
+
+def test_a_bastion_is_a_profile_or_a_folder_beside_the_root() -> None:
+    """As users of shared buckets know it: one bucket, a folder for each bastion."""
+    write_profile("work", {"root": "gs://bucket/shared-bastion", "user": "ada"}, activate=True)
+    write_profile("home", {"root": "file:///srv/b"}, activate=False)
+    assert choose(bastion="home").root == "file:///srv/b"
+    assert choose(bastion="ada-bastion") == Profile(root="gs://bucket/ada-bastion", user="ada")
+
+
+def test_a_bastion_that_nothing_leads_to_is_told() -> None:
+    """Without any root there is nothing to look beside."""
+    write_profile("home", {"user": "ada"}, activate=False)
+    with pytest.raises(UsageError) as caught:
+        choose(bastion="other")
+    assert str(caught.value) == "--bastion: no profile is called 'other', profiles are home"
+    assert caught.value.hint == "bastion config set --profile=other root=URL"
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("gs://bucket/a", "gs://bucket/a"),
+        ("memory:", "memory:"),
+        ("/srv/a b", "file:///srv/a%20b"),
+        ("", ""),
+    ],
+)
+def test_a_plain_path_is_a_folder_here(written: str, url: str) -> None:
+    """Whoever names a folder means a folder."""
+    assert as_url(written) == url
+
+
+def test_comments_in_the_file_stay() -> None:
+    """The file is the user's; only what is set changes."""
+    config_path().parent.mkdir(parents=True)
+    config_path().write_text('# mine\nactive = "a"\n[profiles.a]\nroot = "gs://x/y"  # here\n')
+    write_profile("a", {"project": "blue"}, activate=False)
+    text = config_path().read_text()
+    assert "# mine" in text
+    assert "# here" in text
+    assert read_settings().profile == Profile(root="gs://x/y", project="blue")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[profiles.a]\nrot = 'x'", "profiles.a.rot: unknown, nearest is root"),
+        ("[profiles.a]\nroot = 1", "profiles.a.root: 1 is not text"),
+        ("profiles = 3", "profiles is not a table"),
+        ("[profiles]\na = 1", "profiles.a is not a table"),
+        ("= 3", "Invalid statement"),
+    ],
+)
+def test_a_wrong_file_is_told(text: str, message: str) -> None:
+    """The file, the key, the nearest word."""
+    config_path().parent.mkdir(parents=True)
+    config_path().write_text(text)
+    with pytest.raises(UsageError, match=message) as caught:
+        read_settings()
+    assert str(config_path()) in str(caught.value)
+
+
+def test_config_sets_lists_shows_and_activates(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verb does what an editor would."""
+    monkeypatch.delenv("BASTION_ROOT")
+    monkeypatch.delenv("BASTION_USER")
+    assert run("list").err.startswith("error: no bastion named: neither --root")
+    assert run("config", "set", "root=gs://a/b", "project=blue").code == 0
+    assert run("config", "set", "--profile=home", "root=file:///srv/b").code == 0
+    assert run("config", "list", "-q").out == "default\nhome\n"
+    assert run("config", "show").out.split() == ["root", "gs://a/b", "project", "blue"]
+    assert run("config", "activate", "home").code == 0
+    assert '"root": "file:///srv/b"' in run("config", "show", "--json").out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["set"], "config set: nothing to set"),
+        (["set", "root"], "config set: 'root' is not KEY=TEXT"),
+        (["set", "rot=x"], "config set: rot: unknown, nearest is root"),
+        (["activate", "x"], "config activate: no profile is called 'x', profiles are none"),
+    ],
+)
+def test_config_refuses_what_it_does_not_know(words: list[str], error: str, run: Run) -> None:
+    """Exit 2, one line."""
+    ran = run("config", *words)
+    assert ran.code == 2
+    assert ran.err.splitlines()[0] == f"error: {error}"
