@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bastion.errors import SpecError
 from bastion.job import PastAttempt
 from bastion.spec.launch import Launch
 from bastion.value import value
+
+MAX_TARGETS = 1000
+"""Of one request: each may cost a look into the bucket."""
 
 VERBS = ("launch", "cancel", "hold", "release", "update", "follow")
 
@@ -40,6 +44,9 @@ class JobsRequest:
     targets: tuple[str, ...]
     """Ids of jobs, or of launches for all of their jobs."""
 
+    def __post_init__(self) -> None:
+        _check(_target_problems(self.targets))
+
 
 @value
 class UpdateRequest:
@@ -50,6 +57,17 @@ class UpdateRequest:
     priority: int | None = None
     max_runtime_s: float | None = None
 
+    def __post_init__(self) -> None:
+        problems = _target_problems(self.targets)
+        if self.priority is None and self.max_runtime_s is None:
+            problems.append("nothing to change: give priority or max_runtime_s")
+        if self.priority is not None and not 1 <= self.priority <= 5:
+            problems.append(f"priority: {self.priority} is not allowed; 1 (highest) to 5")
+        if self.max_runtime_s is not None and not 0 <= self.max_runtime_s < float("inf"):
+            given = self.max_runtime_s
+            problems.append(f"max_runtime_s: {given} is not allowed; 0 or more seconds")
+        _check(problems)
+
 
 @value
 class FollowRequest:
@@ -57,6 +75,20 @@ class FollowRequest:
 
     schema: Literal[1] = 1
     targets: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check(_target_problems(self.targets))
+
+
+def _target_problems(targets: tuple[str, ...]) -> list[str]:
+    if 1 <= len(targets) <= MAX_TARGETS:
+        return []
+    return [f"targets: {len(targets)} is not allowed; 1 to {MAX_TARGETS} jobs or launches"]
+
+
+def _check(problems: list[str]) -> None:
+    if problems:
+        raise SpecError(*problems)
 
 
 Body = LaunchRequest | JobsRequest | UpdateRequest | FollowRequest

@@ -30,7 +30,7 @@ from bastion.records.request import (
 )
 from bastion.records.ulid import is_ulid, seconds_of
 from bastion.service.draft import Draft
-from bastion.spec import Job, Launch, job_id, request_of
+from bastion.spec import Job, Launch, job_id, job_ids, request_of
 from bastion.value import value
 from quota import Amounts, Quota
 
@@ -38,6 +38,10 @@ MAX_CLOCK_SKEW_S = 7 * 86400.0
 """A request whose ULID and store time differ by more is refused; registers are kept far longer."""
 UNKNOWN_JOB_WAIT_S = 600.0
 """A verb for an unknown job waits this long: its launch may arrive later."""
+
+
+MAX_ACTIVE_JOBS = 30_000
+"""In root, which is one object: more would make every commit slow for everybody."""
 
 
 @value
@@ -135,17 +139,17 @@ def _launch(draft: Draft, waiting: Waiting, body: LaunchRequest, rules: Rules) -
     launch, name = body.launch, waiting.name
     problems = _launch_problems(draft, waiting, launch, rules)
     jobs: list[JobRecord] = []
-    for index, job in enumerate(launch.jobs):
+    ids = job_ids(launch, name.ulid)
+    for index, (id_, job) in enumerate(zip(ids, launch.jobs)):
         try:
-            jobs.append(_record(waiting, launch, job, index, rules))
+            jobs.append(_record(waiting, launch, job, index, id_, rules))
         except SpecError as error:
             problems += [f"jobs.{index}.{problem}" for problem in error.problems]
-    ids = [job.id for job in jobs]
     problems += [f"there is a job {twice} already" for twice in ids if twice in draft.jobs]
     if problems:
         refuse(draft, waiting, problems)
         return
-    gang = tuple(ids) if launch.together and len(ids) > 1 else ()
+    gang = ids if launch.together and len(ids) > 1 else ()
     for record in jobs:
         draft.add(replace(record, gang=gang))
     accept(draft, waiting, launch=job_id(launch.name, name.ulid), jobs=ids)
@@ -157,6 +161,11 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
         return [
             f"project: the launch says {launch.project!r}, but was put in the inbox of"
             f" {name.project!r}"
+        ]
+    if len(draft.jobs) + len(launch.jobs) > MAX_ACTIVE_JOBS:
+        return [
+            f"there are {len(draft.jobs)} active jobs; with these {len(launch.jobs)} it would be"
+            f" more than the {MAX_ACTIVE_JOBS} that one bastion looks after"
         ]
     assert rules.quota is not None
     limit = rules.quota.scheduler.max_queued_per_user
@@ -171,15 +180,16 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
     return []
 
 
-def _record(waiting: Waiting, launch: Launch, job: Job, index: int, rules: Rules) -> JobRecord:
+def _record(
+    waiting: Waiting, launch: Launch, job: Job, index: int, id_: str, rules: Rules
+) -> JobRecord:
     per_replica, hosts = _per_replica(job)
     problems = _unknown_types(per_replica, rules)
     if problems:
         raise SpecError(*problems)
     name = waiting.name
-    single = len(launch.jobs) == 1
     return JobRecord(
-        id=job_id(launch.name if single else f"{launch.name}-{job.name}", name.ulid),
+        id=id_,
         project=name.project,
         user=name.user,
         launch=job_id(launch.name, name.ulid),
@@ -190,7 +200,7 @@ def _record(waiting: Waiting, launch: Launch, job: Job, index: int, rules: Rules
         request=request_of(launch, job, per_replica=per_replica, hosts=hosts),
         name=job.name,
         stops_others=job.stops_others,
-        launch_scope=job.scope == "launch" and job.on_failure != "continue" and not single,
+        launch_scope=job.scope == "launch" and job.on_failure != "continue",
         retries=job.retries,
         retry_backoff_s=job.retry_backoff_s,
         fail_when_busy=launch.when_busy == "fail",
@@ -303,6 +313,4 @@ def _obstacle(
         user, project = waiting.name.user, rules.quota.project(job.project)
         if job.user != user and not project.has_admin(user):
             return f"{job.id}: is {job.user}'s; he or an admin of {job.project} may change it"
-        if body.priority is not None and not 1 <= body.priority <= 5:
-            return f"priority: {body.priority} is not allowed; 1 (highest) to 5"
     return ""

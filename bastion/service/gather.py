@@ -15,7 +15,8 @@ from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.facts import Bell
 from bastion.records.inbox import Look, Misplaced, Ringing, Waiting
-from bastion.records.request import BODIES, Body, JobsRequest, UpdateRequest
+from bastion.records.request import BODIES, Body, JobsRequest, SpecRecord, UpdateRequest
+from bastion.spec import job_ids
 from bastion.store import ObjectStore, Version
 from bastion.value import value
 
@@ -128,8 +129,16 @@ class Gatherer:
         return frozenset(each for each in unknown if self._has_result(project, each))
 
     def _has_result(self, project: str, target: str) -> bool:
+        """Whether the job, or every job of the launch, called `target` has a final record."""
         try:
-            return self._exists(layout.result(project, target))
+            if self._exists(layout.result(project, target)):
+                return True
+            key = layout.spec(project, target)
+            found = self._store.read(key)
+            assert found is not None
+            spec = decode(SpecRecord, found.data, key=key)
+            jobs = job_ids(spec.launch, spec.ulid)
+            return all(self._exists(layout.result(project, job)) for job in jobs)
         except StoreError:
             raise
         except BastionError:

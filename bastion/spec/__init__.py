@@ -6,7 +6,7 @@ machines exist, what a project may hold, or where anything is stored.
 """
 
 from bastion.spec.code import BundleRef, Code, GitRef, ImageRef
-from bastion.spec.launch import Job, Launch, Process
+from bastion.spec.launch import Job, Launch, Process, job_ids
 from bastion.spec.names import check_name, job_id
 from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
 from bastion.spec.request import Request, request_of
@@ -27,6 +27,7 @@ __all__ = [
     "bytes_of",
     "check_name",
     "job_id",
+    "job_ids",
     "request_of",
     "seconds_of",
     "text_of_bytes",

@@ -10,7 +10,7 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.spec.code import Code
-from bastion.spec.names import check_name
+from bastion.spec.names import check_name, job_id
 from bastion.spec.quantity import seconds_of
 from bastion.spec.resources import Resources
 from bastion.spec.where import ANYWHERE, Where
@@ -162,6 +162,13 @@ class Launch:
             problems.append("description: longer than 4096 bytes")
         if problems:
             raise SpecError(*problems)
+
+
+def job_ids(launch: Launch, ulid: str) -> tuple[str, ...]:
+    """The ids of the jobs of `launch`, as the request `ulid` asked for it; a lone job has its."""
+    if len(launch.jobs) == 1:
+        return (job_id(launch.name, ulid),)
+    return tuple(job_id(f"{launch.name}-{job.name}", ulid) for job in launch.jobs)
 
 
 def _command_problems(command: Sequence[str] | str, *, shell: bool) -> list[str]:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
+MAX_UNITS = 10**15
+"""Of one type and process: a petabyte of memory; sums of it are still exact as floats."""
+
+
 class Resources:
     """
     Whole units by resource type: `Resources(h100=2, cpu=8, memory="64GiB")`.
@@ -82,4 +86,6 @@ def _units(name: str, written: int | str) -> int:
         units = written
     if units < 1:
         raise SpecError(f"{field}: {units} is not above zero; leave the type out to ask for none")
+    if units > MAX_UNITS:
+        raise SpecError(f"{field}: more than there can be; at most {MAX_UNITS}")
     return units

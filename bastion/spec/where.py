@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from bastion.errors import SpecError
 from bastion.value import value
 
 
@@ -25,6 +26,9 @@ class Where:
     exclusive: bool = False
 
     def __post_init__(self) -> None:
+        hostnames: object = self.hostnames
+        if isinstance(hostnames, str):
+            raise SpecError(f"where.hostnames: {hostnames!r} is one string; give a list")
         object.__setattr__(self, "hostnames", tuple(self.hostnames))
         object.__setattr__(self, "labels", dict(self.labels))
 

@@ -463,6 +463,11 @@ class Rig:
         assert result is not None
         return result
 
+    def ended_later(self, job: str, project: str = "blue") -> Result:
+        """Turn until the final record of `job`, which may not even be known yet, stands."""
+        self.until(lambda: self.result(job, project) is not None)
+        return self.ended(job, project)
+
     def agent_of(self, job: str, *, replica: int = 0) -> Agent:
         """The agent of the machine that a replica lies on."""
         attempt = self.job(job).attempt

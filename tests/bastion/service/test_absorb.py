@@ -1,0 +1,310 @@
+"""Every answer that a request can get."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.records import layout, ulid
+from bastion.records.codec import encode
+from bastion.records.request import (
+    FollowRequest,
+    JobsRequest,
+    LaunchRequest,
+)
+from bastion.spec import Job, Launch, Process, Resources
+from tests.bastion.service.rig import QUOTA, Rig
+
+
+def _launch(**more: object) -> LaunchRequest:
+    job = Job(processes=(Process(["true"], resources=Resources(h100=1)),))
+    given = {"name": "train", "jobs": (job,), **more}
+    return LaunchRequest(launch=Launch(**given))  # type: ignore[arg-type]
+
+
+def refused(rig: Rig, asked: str, *, user: str = "ann", project: str = "blue") -> str:
+    """The one problem that a request was refused for."""
+    rig.turn()
+    answer = rig.answer(asked, user=user, project=project)
+    assert not answer.accepted
+    (problem,) = answer.problems
+    return problem
+
+
+def test_a_stranger_is_refused() -> None:
+    """Membership is checked by the path, whatever the body says."""
+    rig = Rig()
+    asked = rig.ask("cat", "blue", "launch", _launch())
+    problem = refused(rig, asked, user="cat")
+    assert problem == "cat is not a member of blue, yours are red"
+
+
+def test_an_unknown_project_is_refused() -> None:
+    """A project that the quota file does not name is told with the nearest."""
+    rig = Rig()
+    asked = rig.ask("ann", "bleu", "launch", _launch())
+    problem = refused(rig, asked, project="bleu")
+    assert problem == "project bleu is not in the quota file, nearest is blue, yours are blue"
+
+
+def test_a_body_cannot_name_another_project() -> None:
+    """A launch that says another project than its inbox's is refused."""
+    rig = Rig()
+    asked = rig.ask("ann", "blue", "launch", _launch(project="red"))
+    assert refused(rig, asked) == (
+        "project: the launch says 'red', but was put in the inbox of 'blue'"
+    )
+
+
+def test_an_unknown_verb_is_refused() -> None:
+    """A verb that nobody knows is answered with those that are known."""
+    rig = Rig()
+    asked = rig.ask("ann", "blue", "explode", b"{}")
+    assert refused(rig, asked) == (
+        "'explode' is no verb; the verbs are launch, cancel, hold, release, update, follow"
+    )
+
+
+def test_a_name_that_is_no_ulid_is_refused() -> None:
+    """A request whose name is 26 characters but no ULID is refused."""
+    rig = Rig()
+    name = "u" * 26
+    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(_launch()))
+    assert refused(rig, name) == f"request {name}: its name is not a ULID"
+
+
+@pytest.mark.parametrize("days", [-8.0, 8.0])
+def test_a_clock_that_is_a_week_wrong_is_refused(days: float) -> None:
+    """A launch whose ULID is more than 7 days from the store's time is refused."""
+    rig = Rig()
+    name = ulid.make(rig.clock.wall() + days * 86400, bytes(10))
+    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(_launch()))
+    assert refused(rig, name) == (
+        "the request was made more than 7 days from the bucket's time: check your clock"
+    )
+
+
+def test_a_week_less_a_day_is_taken() -> None:
+    """A launch that waited six days on its user's machine is taken."""
+    rig = Rig()
+    name = ulid.make(rig.clock.wall() - 6 * 86400, bytes(10))
+    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(_launch()))
+    rig.turn()
+    assert rig.answer(name).accepted
+
+
+def test_an_unknown_type_is_refused_with_the_nearest() -> None:
+    """A resource type that no pool, quota or catalog knows is told with the nearest."""
+    rig = Rig()
+    job = Job(processes=(Process(["true"], resources=Resources(h1000=1)),))
+    asked = rig.ask("ann", "blue", "launch", _launch(jobs=(job,)))
+    assert refused(rig, asked) == (
+        "jobs.0.resources.h1000: no pool and no quota knows this type; did you mean h100?"
+    )
+
+
+def test_every_problem_of_a_launch_is_told_at_once() -> None:
+    """Two jobs with problems are two lines of one answer."""
+    rig = Rig()
+    process = Process(["true"], resources=Resources(nothing=1))
+    jobs = (
+        Job(name="a", processes=(process,)),
+        Job(name="b", processes=(Process(["x"]),), instance_type="nonsense"),
+    )
+    asked = rig.ask("ann", "blue", "launch", _launch(jobs=jobs))
+    rig.turn()
+    first, second = rig.answer(asked).problems
+    assert first.startswith("jobs.0.resources.nothing: ")
+    assert second == "jobs.1.instance_type: 'nonsense' is not an instance type known here"
+
+
+def test_what_can_never_run_is_refused_at_once() -> None:
+    """A launch that asks for more than exists is refused in the turn that reads it."""
+    rig = Rig()
+    asked = rig.launch("huge", h100=8, replicas=3)
+    rig.turn()
+    answer = rig.answer(asked)
+    assert not answer.accepted
+    assert "h100" in answer.problems[0]
+    assert not rig.root.jobs
+
+
+def test_a_user_may_have_so_many_waiting() -> None:
+    """More waiting jobs than `max_queued_per_user` are refused, with the numbers."""
+    rig = Rig(quota=f"{QUOTA}max_queued_per_user = 3\n")
+    rig.submit("one", hold=True)
+    rig.submit("two", hold=True)
+    jobs = tuple(Job(name=name, processes=(Process(["true"]),), hold=True) for name in ("a", "b"))
+    asked = rig.ask("ann", "blue", "launch", _launch(jobs=jobs))
+    assert refused(rig, asked) == (
+        "ann has 2 jobs in the queue; with these 2 it would be more than the 3 that"
+        " max_queued_per_user allows"
+    )
+    other = rig.ask("ben", "blue", "launch", _launch())
+    rig.turn()
+    assert rig.answer(other, user="ben").accepted
+
+
+def test_a_request_is_applied_once() -> None:
+    """A request that is put into the inbox again is answered already, and changes nothing."""
+    rig = Rig()
+    asked = rig.launch()
+    rig.turn(4)
+    (job,) = rig.answer(asked).jobs
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    rig.turn(3)
+    rig.bucket.create(layout.request("blue", "ann", asked, "launch"), encode(_launch()))
+    rig.turn(3)
+    assert not rig.root.jobs
+    assert not rig.keys(layout.INBOX)
+    assert rig.answer(asked).accepted
+
+
+def test_a_verb_waits_for_a_launch_on_its_way() -> None:
+    """A cancel that arrives before its launch waits, and is applied when the launch has come."""
+    rig = Rig()
+    rig.turn(2)
+    name = ulid.make(rig.clock.wall(), bytes(10))
+    cancel = rig.verb("cancel", "train-0000000000")
+    rig.turn(30)
+    assert rig.keys(layout.user_inbox("blue", "ann"))
+    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(_launch()))
+    result = rig.ended_later("train-0000000000")
+    assert result.outcome == "cancelled"
+    assert rig.answer(cancel).accepted
+
+
+def test_a_verb_for_an_unknown_job_waits_ten_minutes() -> None:
+    """After 10 minutes of the store's time a verb for a job that never came is refused."""
+    rig = Rig()
+    asked = rig.verb("cancel", "nobody-0000000000")
+    rig.turn(60, seconds=9.9)
+    assert rig.keys(layout.user_inbox("blue", "ann"))
+    rig.turn(3, seconds=9.9)
+    answer = rig.answer(asked)
+    assert answer.problems == ("nobody-0000000000: no such active job in project blue",)
+    assert not rig.keys(layout.user_inbox("blue", "ann"))
+
+
+def test_a_verb_for_what_has_ended_is_a_yes() -> None:
+    """A cancel of a job, or of a launch all of whose jobs have ended, has nothing to do."""
+    rig = Rig()
+    process = Process(["true"], resources=Resources(h100=1))
+    jobs = tuple(Job(name=name, processes=(process,)) for name in ("a", "b"))
+    asked = rig.launch("two", jobs=jobs)
+    rig.turn(5)
+    answer = rig.answer(asked)
+    for job in answer.jobs:
+        rig.agent_of(job).end(job)
+    for job in answer.jobs:
+        rig.ended(job)
+    cancel = rig.verb("cancel", answer.launch, answer.jobs[0])
+    rig.turn()
+    assert rig.answer(cancel).accepted
+    assert rig.answer(cancel).jobs == ()
+
+
+def test_another_projects_jobs_are_unknown() -> None:
+    """Nobody can cancel a job of another project, by any name."""
+    rig = Rig()
+    job = rig.start("mine")
+    asked = rig.verb("cancel", job, user="cat", project="red")
+    rig.turn(62, seconds=10.0)
+    assert rig.phase(job) == "running"
+    answer = rig.answer(asked, user="cat", project="red")
+    assert answer.problems == (f"{job}: no such active job in project red",)
+
+
+def test_a_verb_does_all_or_nothing() -> None:
+    """A hold that one of its targets cannot obey holds none of them, and says which."""
+    rig = Rig()
+    runs = rig.start("runs")
+    waits = rig.submit("waits", hold=True)
+    asked = rig.verb("hold", runs, waits, user="ben")
+    rig.turn()
+    answer = rig.answer(asked, user="ben")
+    assert answer.problems == (f"{runs}: is running; hold is not possible any more",)
+    assert rig.job(waits).held == "ann"
+
+
+def test_a_launch_is_cancelled_by_its_id() -> None:
+    """A cancel of a launch cancels all of its jobs."""
+    rig = Rig()
+    process = Process(["true"], resources=Resources(h100=1))
+    jobs = tuple(Job(name=name, processes=(process,)) for name in ("a", "b"))
+    asked = rig.launch("two", jobs=jobs)
+    rig.turn(5)
+    answer = rig.answer(asked)
+    cancel = rig.verb("cancel", answer.launch)
+    rig.turn()
+    assert rig.answer(cancel).jobs == answer.jobs
+    assert [rig.ended(job).outcome for job in answer.jobs] == ["cancelled", "cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "problem"),
+    [
+        ("cancel", b'{"schema":1,"targets":[]}', "targets: 0 is not allowed; 1 to 1000"),
+        ("update", b'{"schema":1,"targets":["a"]}', "nothing to change"),
+        ("update", b'{"schema":1,"targets":["a"],"priority":9}', "priority: 9 is not allowed"),
+        (
+            "update",
+            b'{"schema":1,"targets":["a"],"max_runtime_s":-5}',
+            "max_runtime_s: -5.0 is not allowed",
+        ),
+        ("update", b'{"schema":1,"targets":["a"],"max_runtime_s":NaN}', "max_runtime_s: nan"),
+        ("cancel", b'{"schema":1,"targets":["a"],"colour":1}', "colour: unknown field"),
+        ("cancel", b'{"schema":9,"targets":["a"]}', "schema: "),
+    ],
+)
+def test_a_body_is_checked(verb: str, body: bytes, problem: str) -> None:
+    """What a verb cannot mean is refused, by field, value and what is allowed."""
+    rig = Rig()
+    assert problem in refused(rig, rig.ask("ann", "blue", verb, body))
+
+
+def test_too_many_targets_are_refused() -> None:
+    """One request names a thousand jobs at most: each may cost a look into the bucket."""
+    targets = ",".join(f'"j{n}"' for n in range(1001))
+    rig = Rig()
+    body = b'{"schema":1,"targets":[%s]}' % targets.encode()
+    assert "1001 is not allowed" in refused(rig, rig.ask("ann", "blue", "cancel", body))
+
+
+def test_following_flushes_the_machines_that_print() -> None:
+    """A follow becomes an instruction to the machines of the job, and leaves no answer."""
+    rig = Rig()
+    job = rig.start()
+    rig.ask("ben", "blue", "follow", FollowRequest(targets=(job,)))
+    rig.turn(3)
+    told = [each for each in rig.agent_of(job).told if each.kind == "follow"]
+    assert len(told) == 1
+    assert not rig.keys(layout.user_inbox("blue", "ben"))
+    assert not rig.keys("results/blue/ben/")
+
+
+def test_requests_are_applied_in_the_stores_order() -> None:
+    """Of two requests the one the store took first is applied first, whatever their ULIDs say."""
+    rig = Rig()
+    job = rig.submit("mine", hold=True)
+    late = ulid.make(rig.clock.wall() + 60, bytes(10))
+    early = ulid.make(rig.clock.wall() - 60, bytes(10))
+    body = encode(JobsRequest(targets=(job,)))
+    rig.bucket.create(layout.request("blue", "ann", late, "release"), body)
+    rig.clock.advance(1.0)
+    rig.bucket.create(layout.request("blue", "ann", early, "hold"), body)
+    rig.turn()
+    assert rig.answer(late).accepted
+    assert rig.answer(early).accepted
+    assert rig.job(job).held == "ann"
+
+
+def test_many_requests_are_one_commit() -> None:
+    """What arrived together is committed together."""
+    rig = Rig()
+    rig.turn(5)
+    seq = rig.root.seq
+    asked = [rig.launch(f"job-{n}", h100=0) for n in range(40)]
+    rig.turn()
+    assert rig.root.seq == seq + 1
+    assert all(rig.answer(each).accepted for each in asked)
