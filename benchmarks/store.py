@@ -1,5 +1,5 @@
 """
-How long the operations of a store take: a table of medians, with the machine they were taken on.
+How long the operations of a store take: medians, in microseconds.
 
     python -m benchmarks.store                                a folder here, and the memory
     python -m benchmarks.store gs://bucket/scratch s3://...   any stores; they are left as found
@@ -7,82 +7,66 @@ How long the operations of a store take: a table of medians, with the machine th
 
 from __future__ import annotations
 
-import platform
-import statistics
+import itertools
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bastion.store import ObjectStore, open_store
+from benchmarks.table import median_of, show
 
-ROUNDS = 200
+RUNS = 100
 CROWD = 10_000
-"""Entries in the crowded folder; a bucket gets a tenth of them."""
+"""Entries in a crowded folder; a bucket gets a tenth of them."""
 BODY = b"x" * 1000
 
 
-def median_us(operation: Callable[[int], object], rounds: int = ROUNDS) -> float:
-    """The median time of one call, in microseconds."""
-    times = []
-    for n in range(rounds):
-        begin = time.perf_counter()
-        operation(n)
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times) * 1e6
-
-
-def measure(store: ObjectStore, crowd: int) -> dict[str, float]:
-    """Medians of every operation, by name."""
+def operations(store: ObjectStore) -> Iterator[tuple[str, Callable[[], object]]]:
+    """The operations by name, each to be run again and again."""
     version = store.create("bench/root", BODY).version
+    made, deleted = itertools.count(), itertools.count()
 
-    def swap(n: int) -> None:
+    def swap() -> None:
         nonlocal version
         version = store.swap("bench/root", BODY, if_version=version).version
 
-    table = {
-        "create": median_us(lambda n: store.create(f"bench/c/{n}", BODY)),
-        "create in a new folder": median_us(lambda n: store.create(f"bench/n/{n}/x", BODY)),
-        "swap": median_us(swap),
-        "read": median_us(lambda n: store.read("bench/root")),
-        "read, unchanged": median_us(lambda n: store.read("bench/root", unless=version)),
-        "list an empty prefix": median_us(lambda n: store.list("bench/nothing/")),
-        f"list {ROUNDS}": median_us(lambda n: store.list("bench/c/"), 20),
-        "delete": median_us(lambda n: store.delete(f"bench/c/{n}")),
-    }
-    for n in range(crowd):
-        store.create(f"bench/crowd/{n:06}", b"")
-    table[f"list 20 of {crowd:,}"] = median_us(lambda n: store.list("bench/crowd/", limit=20), 20)
-    table[f"list 1,000 of {crowd:,}"] = median_us(lambda n: store.list("bench/crowd/"), 20)
-    return table
+    yield "create", lambda: store.create(f"bench/c/{next(made)}", BODY)
+    yield "create in a new folder", lambda: store.create(f"bench/n/{next(made)}/x", BODY)
+    yield "swap", swap
+    yield "read", lambda: store.read("bench/root")
+    yield "read, unchanged", lambda: store.read("bench/root", unless=version)
+    yield "list an empty prefix", lambda: store.list("bench/nothing/")
+    yield "list 100", lambda: store.list("bench/c/")
+    yield "delete", lambda: store.delete(f"bench/c/{next(deleted)}")
 
 
-def clear(store: ObjectStore) -> None:
-    """Delete what was written."""
-    while entries := store.list("bench/"):
-        for entry in entries:
-            store.delete(entry.key)
-
-
-def show(url: str) -> None:
-    """Measure the store at `url` and print its table."""
+def measure(url: str) -> dict[str, float]:
+    """Medians of every operation of the store at `url`, which is then cleared."""
     store = open_store(url)
+    crowd = CROWD if url.startswith(("file:", "memory:")) else CROWD // 10
     try:
-        table = measure(store, CROWD if url.startswith(("file:", "memory:")) else CROWD // 10)
+        table = {name: median_of(RUNS, run) * 1e6 for name, run in operations(store)}
+        for n in range(crowd):
+            store.create(f"bench/crowd/{n:06}", b"")
+        table["list 20 of a crowd"] = (
+            median_of(20, lambda: store.list("bench/crowd/", limit=20)) * 1e6
+        )
+        table["list 1,000 of it"] = median_of(20, lambda: store.list("bench/crowd/")) * 1e6
+        return table
     finally:
-        clear(store)
-    print(f"\n{url}")
-    for name, us in table.items():
-        print(f"  {name:<28}{us:>12,.0f} us")
+        while entries := store.list("bench/"):
+            for entry in entries:
+                store.delete(entry.key)
 
 
 def main() -> None:
-    """Measure the stores that the command line names."""
-    print(f"{platform.node()}, {platform.machine()}, Linux {platform.release()}, medians")
+    """Measure the stores that the command line names, one column each."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        for url in sys.argv[1:] or [f"file://{folder}", "memory:"]:
-            show(url)
+        urls = sys.argv[1:] or [f"file://{folder}", "memory:"]
+        tables = {url: measure(url) for url in urls}
+    names = next(iter(tables.values()))
+    show([{"median_us": name} | {url: t[name] for url, t in tables.items()} for name in names])
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ class GcsStore:
                         version=Version(answer.headers["x-goog-generation"]),
                         modified_at=self._modified_at(key, answer.headers),
                     )
-            case 304:
+            case 304 if unless is not None:
                 return None
             case 404 if not _is_bucket_missing(answer):
                 raise NotFoundError(f"no object at {key!r}")
@@ -132,9 +132,13 @@ class GcsStore:
     def delete(self, key: str) -> None:
         """See the port."""
         answer = self._ask("DELETE", self._path(key), {})
-        is_absent = answer.status == 404 and not _is_bucket_missing(answer)
-        if answer.status not in (200, 204) and not is_absent:
-            raise self._failure(answer, key, "deleted")
+        match answer.status:
+            case 200 | 204 if not answer.body:
+                return
+            case 404 if not _is_bucket_missing(answer):
+                return
+            case _:
+                raise self._failure(answer, key, "deleted")
 
     def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
         """See the port."""
@@ -315,7 +319,7 @@ def _tells_its_end(headers: Mapping[str, str]) -> bool:
     A connection that breaks among them looks like their end, and what follows like an empty body:
     an answer without a length would make nothing of something.
     """
-    return "content-length" in headers or headers.get("transfer-encoding") == "chunked"
+    return "content-length" in headers or "transfer-encoding" in headers
 
 
 def _is_bucket_missing(answer: _Answer) -> bool:

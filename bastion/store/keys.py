@@ -78,8 +78,10 @@ def file_name(part: str) -> str:
 
 
 def part_of(name: str) -> str | None:
-    """The part that `file_name` turns into `name`; None when there is no such part."""
+    """The part that `file_name` turns into `name`, a file's; None when there is no such part."""
     if "%" not in name:
-        return name if name != _RESERVED and is_part(name) else None
+        # Plain names first, and without a regular expression: a list asks this of every file.
+        plain = name.isascii() and name.isprintable() and len(name) <= PART_BYTES
+        return name if name != _RESERVED and (plain or is_part(name)) else None
     part = _RESERVED if name == "%2Etmp" else name.replace("%25", "%")
     return part if file_name(part) == name and is_part(part) else None

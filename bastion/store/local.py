@@ -94,8 +94,7 @@ class LocalStore:
         self._token = secrets.token_hex(4)
         self._numbers = itertools.count()
         _refuse_shared(root)
-        with self._explained("", "opened"):
-            self._sweep()
+        self._sweep()
 
     def read(self, key: str, *, unless: Version | None = None) -> Object | None:
         """See the port."""
@@ -246,10 +245,15 @@ class LocalStore:
                 raise _nested(key) from None
 
     def _make_folder(self, path: str) -> None:
-        """Make `path` and what is missing above it, each durable before it is used."""
+        """
+        Make `path` and what is missing above it.
+
+        They are not synced one by one: the journals of ext4, xfs and btrfs keep the order of
+        changes, so the sync that makes the object's own entry durable covers the folders made
+        before it. Five new folders would else cost as many syncs as five objects.
+        """
         try:
             os.mkdir(path)
-            self._settle(path)
         except FileExistsError:
             pass
         except FileNotFoundError:
@@ -278,11 +282,8 @@ class LocalStore:
             os.close(handle)
 
     def _sweep(self) -> None:
-        try:
-            children = os.scandir(self._temps)
-        except FileNotFoundError:
-            return
-        with children, contextlib.suppress(PermissionError):
+        """Remove what killed writers left, as far as this user may: it is in nobody's way."""
+        with contextlib.suppress(OSError), os.scandir(self._temps) as children:
             for child in children:
                 with contextlib.suppress(FileNotFoundError):
                     age_s = self._clock.wall() - child.stat(follow_symlinks=False).st_ctime
@@ -294,7 +295,7 @@ class LocalStore:
         try:
             yield
         except OSError as error:
-            place = f"{key!r} in {self._root!r}" if key else repr(self._root)
+            place = f"{key!r} in {self._root!r}"
             text, hint = _REFUSALS.get(error.errno or 0, ("", ""))
             if text:
                 raise StoreRefusedError(f"{place} cannot be {done}: {text}", hint=hint) from error

@@ -50,9 +50,8 @@ class FileLocks:
         handle = self._open(zlib.crc32(name.encode()) % _LOCKS)
         try:
             self._acquire(handle, name)
-            with contextlib.suppress(OSError):  # a full disk: who holds it is told by courtesy only
-                os.ftruncate(handle, os.pwrite(handle, b"%d" % os.getpid(), 0))
             try:
+                _sign(handle)
                 yield
             finally:
                 # Closing is not enough: a child forked meanwhile has the same file open.
@@ -84,3 +83,11 @@ class FileLocks:
             f"{name!r} has been locked by process {holder} for more than {self._timeout_s:g} s",
             hint=f"see what process {holder} is doing; its lock goes when it ends",
         )
+
+
+def _sign(handle: int) -> None:
+    """Say in the file who holds it, unless it says so already; a full disk is no hindrance."""
+    mine = b"%d" % os.getpid()
+    with contextlib.suppress(OSError):
+        if os.pread(handle, 32, 0) != mine:
+            os.ftruncate(handle, os.pwrite(handle, mine, 0))

@@ -11,7 +11,8 @@ Rules every adapter keeps, and `tests/contracts/` holds them to:
 * `ConflictError` says only that the precondition was seen to fail. It may have failed because an
   earlier try of the same write landed: only `bastion.records` may conclude anything from it, after
   reading back.
-* `StoreError` says nothing about what happened: the write may have landed, or may land later.
+* `StoreError` says nothing about what happened: the write may have landed, or may land later. Its
+  `retry_after_s` says how long the store wants to be left alone.
 * A list shows everything written before it began, and leaves out what has no key's name.
 * `modified_at` is the store's own clock; it is the only time that two machines may compare.
 """

@@ -17,12 +17,11 @@ from tests.servers.canned import canned
 from tests.servers.gcs import Caller, GcsServer
 from tests.servers.gcs.answers import ApiError
 
-DELETE: Callable[[ObjectStore], object] = lambda store: store.delete("a")  # noqa: E731
 OPERATIONS: tuple[Callable[[ObjectStore], object], ...] = (
     lambda store: store.create("a", b"1"),
     lambda store: store.swap("a", b"1", if_version=Version("1")),
     lambda store: store.read("a"),
-    DELETE,
+    lambda store: store.delete("a"),
     lambda store: store.list(""),
 )
 
@@ -206,12 +205,24 @@ def test_nonsense_is_no_answer(answer: bytes) -> None:
     with canned(answer) as url:
         store = GcsStore("b", credentials=None, endpoint=url)
         for operation in OPERATIONS:
-            try:
+            with pytest.raises(StoreError) as caught:
                 operation(store)
-            except StoreError as failure:
-                assert not isinstance(failure, StoreRefusedError)
-            else:
-                assert operation is DELETE, "only a deletion needs no more than 200"
+            assert not isinstance(caught.value, StoreRefusedError)
+
+
+def test_an_answer_may_come_in_chunks() -> None:
+    """A chunked answer is read to its last chunk, and one that breaks off before is none."""
+    head = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Goog-Generation: 1700000000000000\r\n"
+    )
+    head += b"Last-Modified: Tue, 14 Nov 2023 22:13:20 GMT\r\n\r\n5\r\nhello\r\n"
+    with canned(head + b"1\r\n!\r\n0\r\n\r\n") as url:
+        found = GcsStore("b", credentials=None, endpoint=url).read("a")
+        assert found == Object(
+            data=b"hello!", version=Version("1700000000000000"), modified_at=1.7e9
+        )
+    with canned(head) as url, pytest.raises(StoreError):
+        GcsStore("b", credentials=None, endpoint=url).read("a")
 
 
 def test_a_server_that_drips_is_left() -> None:
