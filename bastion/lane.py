@@ -41,6 +41,10 @@ class Lane(Protocol):
         """Return when something can be collected, at once when nothing is in flight."""
         ...
 
+    def settle(self, timeout_s: float) -> None:
+        """Return when nothing is in flight any more."""
+        ...
+
     def close(self) -> None:
         """Take no more work and forget what has not begun."""
         ...
@@ -65,6 +69,9 @@ class InlineLane:
         return tuple(sorted(done, key=lambda one: one.key))
 
     def wait(self, timeout_s: float) -> None:
+        """Return at once: nothing is ever in flight."""
+
+    def settle(self, timeout_s: float) -> None:
         """Return at once: nothing is ever in flight."""
 
     def close(self) -> None:
@@ -100,6 +107,11 @@ class ThreadLane:
         """Wait for one piece of work to end, `timeout_s` at most."""
         with self._changed:
             self._changed.wait_for(lambda: self._done or not self._in_flight, timeout_s)
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait for all work to end, `timeout_s` at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._in_flight, timeout_s)
 
     def close(self) -> None:
         """Start nothing more; what hangs is left to its own deadline."""

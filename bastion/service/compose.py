@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from bastion.clock import SystemClock
-from bastion.lane import InlineLane, Lane, ThreadLane
+from bastion.lane import ThreadLane
 from bastion.machine import Pool
 from bastion.provider.open import open_provider
 from bastion.records import layout
@@ -51,7 +51,6 @@ def compose(
     fleet = Fleet(clock, journal, _posts(settings), listing_s=settings.pace.listing_s)
 
     def lead(held: Held) -> Leader:
-        lane: Lane = InlineLane() if is_folder else ThreadLane("store", workers=settings.workers)
         files = AdminFiles(
             store, quota_store, clock, quota_key=quota_key, every_s=settings.pace.files_s
         )
@@ -63,7 +62,8 @@ def compose(
             fleet=fleet,
             files=files,
             publisher=Publisher(store, clock, every_s=settings.pace.view_s),
-            lane=lane,
+            lane=ThreadLane("store", workers=settings.workers),
+            spec_lane=ThreadLane("specs", workers=settings.workers),
             pace=settings.pace,
             nonce=nonce,
             journal=journal,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from bastion.errors import BastionError, ConflictError, StoreError
+from bastion.lane import Lane
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.register import create_same
@@ -25,12 +27,21 @@ from bastion.service.gather import Arrived, Rung
 from bastion.service.journal import Journal
 from bastion.store import ObjectStore
 
+SPECS_S = 30.0
+"""A turn whose specs are not written by then is thrown away, and tried again."""
+
 
 class Intake:
-    """Lets requests and bells into a draft; one bad object harms only itself."""
+    """
+    Lets requests and bells into a draft; one bad object harms only itself.
 
-    def __init__(self, store: ObjectStore, journal: Journal) -> None:
+    Args:
+        lane: Where specs are written, side by side; nobody else's work may be on it.
+    """
+
+    def __init__(self, store: ObjectStore, lane: Lane, journal: Journal) -> None:
         self._store = store
+        self._lane = lane
         self._journal = journal
 
     def ring(self, draft: Draft, rung: Rung) -> None:
@@ -50,8 +61,7 @@ class Intake:
         """
         Apply a request and answer it; False when it has to wait in the inbox.
 
-        Raises:
-            StoreError: Out of reach.
+        An accepted launch needs its spec written, by `write_specs`, before the draft is committed.
         """
         waiting = arrived.waiting
         if arrived.is_answered or answer_key(waiting) in draft.answers:
@@ -63,9 +73,6 @@ class Intake:
         try:
             if not absorb(draft, waiting, arrived.body, rules, arrived.ended):
                 return False
-            self._write_spec(draft, arrived)
-        except StoreError:
-            raise
         except BastionError as error:
             refuse(draft, waiting, [error.message])
         except Exception as error:  # noqa: BLE001 - one bad request must not stop the rest
@@ -99,13 +106,30 @@ class Intake:
             draft.withdraw(job_id)
         refuse(draft, arrived.waiting, problems)
 
-    def _write_spec(self, draft: Draft, arrived: Arrived) -> None:
-        """Write `spec.json` of an accepted launch; it stands before any commit names the launch."""
-        answer = draft.answers.get(answer_key(arrived.waiting))
-        if not isinstance(arrived.body, LaunchRequest) or answer is None or not answer.accepted:
+    def write_specs(self, draft: Draft, absorbed: Iterable[Arrived]) -> None:
+        """
+        Write `spec.json` of every launch just let in: it stands before any commit names the launch.
+
+        Raises:
+            StoreError: In doubt whether they are all written; this turn must not be committed.
+        """
+        launches: dict[str, Arrived] = {}
+        for arrived in absorbed:
+            answer = draft.new_answer(answer_key(arrived.waiting))
+            if isinstance(arrived.body, LaunchRequest) and answer is not None and answer.accepted:
+                record = spec_record(arrived.waiting, arrived.body)
+                key, data = layout.spec(record.project, record.id), encode(record)
+                launches[key] = arrived
+                self._lane.submit(key, partial(create_same, self._store, key, data))
+        if not launches:
             return
-        record = spec_record(arrived.waiting, arrived.body)
-        try:
-            create_same(self._store, layout.spec(record.project, record.id), encode(record))
-        except ConflictError:
-            self._withdraw(draft, arrived, [f"there was a launch {record.id} before; submit again"])
+        self._lane.settle(SPECS_S)
+        written = {done.key: done.error for done in self._lane.collect()}
+        for key, arrived in launches.items():
+            match written.get(key, StoreError(f"{key} is not written after {SPECS_S:g} s")):
+                case None:
+                    pass
+                case ConflictError():
+                    self._withdraw(draft, arrived, ["there was a launch of this id; submit again"])
+                case error:
+                    raise error

@@ -59,6 +59,7 @@ class Leader:
 
     Args:
         lane: Where store actions are performed; inline in simulation.
+        spec_lane: Where specs are written before a commit names them; the like.
         nonce: Fresh names for commits and attempts.
     """
 
@@ -73,6 +74,7 @@ class Leader:
         files: AdminFiles,
         publisher: Publisher,
         lane: Lane,
+        spec_lane: Lane,
         pace: Pace,
         nonce: Callable[[], str],
         journal: Journal,
@@ -89,7 +91,7 @@ class Leader:
         self._nonce = nonce
         self._journal = journal
         self._gatherer = Gatherer(store)
-        self._intake = Intake(store, journal)
+        self._intake = Intake(store, spec_lane, journal)
         self._sweep = Sweep(store)
         self._copies = Copies(store, writer)
         self._sweep_at = 0.0
@@ -128,6 +130,7 @@ class Leader:
         self._watch(draft)
         rules = self._files.rules
         absorbed = [each for each in gathered.requests if self._intake.absorb(draft, each, rules)]
+        self._intake.write_specs(draft, absorbed)
         self._fleet.equip(self._files.config.pools)
         self._fleet.reconcile(draft, self._files.config.pools, listings, _in_use(draft))
 
@@ -159,6 +162,10 @@ class Leader:
         draft = Draft(self.held.root, self.now)
         draft.tell(what="rests", text=self._journal.name)
         self._commit(draft, leader=None)
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait for what is being done outside, `timeout_s` at most: it likely moves something."""
+        self._lane.settle(timeout_s)
 
     def wait_s(self, *, moved: bool, busy: bool) -> float:
         """How long to wait before the next turn: `busy` while things moved lately."""

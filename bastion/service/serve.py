@@ -120,6 +120,8 @@ class Service:
                 self._journal.problem("store", error)
                 self._nap(STORE_RETRY_S)
                 continue
+            if moved:
+                leader.settle(self._pace.settle_s)
             now = self._clock.monotonic()
             moved_at = now if moved else moved_at
             self._nap(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))

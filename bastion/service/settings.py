@@ -20,6 +20,8 @@ class Pace:
     """Between turns while anything moves."""
     idle_poll_s: float
     """Between turns while nothing does."""
+    settle_s: float
+    """Longest wait for the actions of a turn before the next one begins."""
     commit_s: float
     """Least time between two commits."""
     ttl_s: float
@@ -37,6 +39,7 @@ class Pace:
 LOCAL = Pace(
     busy_poll_s=0.02,
     idle_poll_s=0.1,
+    settle_s=0.1,
     commit_s=0.0,
     ttl_s=3.0,
     files_s=0.5,
@@ -47,6 +50,7 @@ LOCAL = Pace(
 CLOUD = Pace(
     busy_poll_s=2.0,
     idle_poll_s=5.0,
+    settle_s=2.0,
     commit_s=1.1,
     ttl_s=30.0,
     files_s=10.0,
@@ -73,5 +77,5 @@ class ServeSettings:
     standby: bool = False
     """Wait for the lead as long as it takes, and again when it is lost."""
     pace: Pace
-    workers: int = 16
-    """Threads of the store's lane and of each provider's."""
+    workers: int = 8
+    """Threads of a store lane: on a folder eight syncs side by side take little longer than one."""

@@ -32,6 +32,7 @@ from tests.simulation.machines import SimMachine, SimProvider
 PACE = Pace(
     busy_poll_s=2.0,
     idle_poll_s=5.0,
+    settle_s=0.0,
     commit_s=1.1,
     ttl_s=30.0,
     files_s=60.0,
@@ -145,6 +146,7 @@ class Bastion:
             files=AdminFiles(store, store, clock, every_s=PACE.files_s),
             publisher=Publisher(store, clock, every_s=PACE.view_s),
             lane=InlineLane(),
+            spec_lane=InlineLane(),
             pace=self._pace,
             nonce=self._nonce,
             journal=journal,
@@ -173,9 +175,7 @@ class Bastion:
         return f"{self._baton.chance.getrandbits(64):016x}"
 
 
-def run_agent(
-    machine: SimMachine, *, baton: Baton, store: ObjectStore, resources: Amounts
-) -> None:
+def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resources: Amounts) -> None:
     """Be the agent of `machine` as long as that stands, dying now and then."""
 
     def nonce() -> str:
@@ -189,7 +189,7 @@ def run_agent(
         hostname=machine.name,
         tempo=TEMPO,
     )
-    while not machine.is_dead:
+    while not machine.is_dead():
         try:
             keeper = begin_life(
                 store,
@@ -213,7 +213,7 @@ def run_agent(
         except (StoreError, KeeperError):
             baton.sleep(baton.chance.uniform(0.1, 5.0))
         except (Crash, OSError):
-            if machine.is_dead:
+            if machine.is_dead():
                 return
             machine.note("agent dies")
             _lie_dead(machine, baton)

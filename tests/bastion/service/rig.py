@@ -79,6 +79,7 @@ count = 2
 PACE = Pace(
     busy_poll_s=0.1,
     idle_poll_s=1.0,
+    settle_s=0.0,
     commit_s=0.0,
     ttl_s=30.0,
     files_s=0.0,
@@ -339,6 +340,7 @@ class Rig:
             files=AdminFiles(self.store, self.store, self.clock, every_s=self.pace.files_s),
             publisher=Publisher(self.store, self.clock, every_s=self.pace.view_s),
             lane=InlineLane(),
+            spec_lane=InlineLane(),
             pace=self.pace,
             nonce=self.nonce,
             journal=self.journal,
