@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -26,11 +25,14 @@ def bar(what: str, *, shown: bool) -> Iterator[Callable[[Progress], None]]:
     if not (shown and sys.stderr.isatty()):
         yield lambda _: None
         return
-    began = time.monotonic()
+    from bastion.clock import SystemClock
+
+    clock = SystemClock()
+    began = clock.monotonic()
     drawn: list[Any] = []
 
     def report(progress: Progress) -> None:
-        if time.monotonic() - began < _AFTER_S:
+        if clock.monotonic() - began < _AFTER_S:
             return
         if not drawn:
             drawn.extend(_begin(what))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -64,6 +63,8 @@ class Session:
     @cached_property
     def out(self) -> Output:
         """How it prints."""
+        from bastion.clock import SystemClock
+
         args = self.args
         form = getattr(args, "output", "table")
         if getattr(args, "json", False):
@@ -74,7 +75,7 @@ class Session:
             format=form,
             colored=wants_color(args.color),
             terminal=sys.stdout.isatty(),
-            now=time.time(),
+            now=SystemClock().wall(),
         )
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +44,9 @@ def show(args: argparse.Namespace) -> int:
     session = Session(args)
     client = session.client
     job = client.job(args.job, project=args.project_id)
-    chunks = client.logs(job.id, wanted_of(args), follow=args.follow, project=job.project)
+    chunks = client.logs(
+        job.id, wanted_of(args, now=session.out.now), follow=args.follow, project=job.project
+    )
     if args.download:
         return _download(chunks, Path(args.download))
     several = job.replicas > 1 and args.replica is None
@@ -60,9 +61,9 @@ def show(args: argparse.Namespace) -> int:
     return exits.of_jobs(client.watch.wait({job.id: job.project}))
 
 
-def wanted_of(args: argparse.Namespace) -> Wanted:
+def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
     """
-    Which bytes the flags ask for.
+    Which bytes the flags ask for; `now` is the time that `--since` goes back from.
 
     Raises:
         UsageError: `--attempt` is no attempt.
@@ -79,7 +80,7 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
         process=args.process,
         attempt=words[args.attempt] if args.attempt in words else int(args.attempt),
         tail=args.tail,
-        since=time.time() - seconds_of("--since", args.since) if args.since else None,
+        since=now - seconds_of("--since", args.since) if args.since else None,
         grep=args.grep,
     )
 

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bastion.client import Client, JobView, LaunchHandle
+from bastion.client import Client, JobView, LaunchHandle, Wanted
+from bastion.clock import SystemClock
 from bastion.errors import BastionError, NotFoundError
+from bastion.records import layout
 from bastion.spec import Job, Launch, Process, Resources
 from bundler.code import LocalDir
 from launch import exits
 from launch.demo.screen import Screen
-from launch.demo.stage import READY_S, Stage, StageError
+from launch.demo.stage import Stage, StageError
 from launch.render import Output
 
 WORK = Path(__file__).parent / "work"
@@ -48,7 +49,8 @@ class Play:
         self._ada = Client(stage.url, user="ada", project="vision")
         self._lin = Client(stage.url, user="lin", project="language")
         self._handles: dict[str, LaunchHandle] = {}
-        self._until = time.monotonic() + LIMIT_S
+        self._clock = self._ada.clock
+        self._until = self._clock.monotonic() + LIMIT_S
         self._lines = 0
         self.jobs: dict[str, JobView] = {}
 
@@ -101,10 +103,10 @@ class Play:
         extra = self.jobs["extra"].id
         say(f"everything lies in {stage.bucket}, readable with cat:")
         for place, meaning in (
-            (f"jobs/vision/{extra}/result.json", "how it ended, every attempt"),
-            (f"logs/vision/{extra}/", "what it printed, attempt by attempt"),
-            ("state/root.json", "the state of the bastion"),
-            ("project-quotas/project-quotas.config", "who may hold how much"),
+            (layout.result("vision", extra), "how it ended, every attempt"),
+            (layout.job_logs("vision", extra), "what it printed, attempt by attempt"),
+            (layout.ROOT, "the state of the bastion"),
+            (layout.QUOTA, "who may hold how much"),
         ):
             say(f"  {place:<52} {meaning}")
         say("next (they work while the bastion is down):")
@@ -140,8 +142,6 @@ class Play:
         return self.jobs
 
     def _log(self, name: str) -> str:
-        from bastion.client import Wanted
-
         job = self._handles[name].jobs[0]
         try:
             chunks = self._ada.logs(job, Wanted(attempt=0), project="vision")
@@ -157,13 +157,12 @@ class Play:
         return len(ready) == 2
 
     def _wait_for(self, what: str, is_so: Callable[[], bool]) -> None:
-        until = min(self._until, time.monotonic() + READY_S * 2)
         while not is_so():
-            if time.monotonic() > until:
+            if self._clock.monotonic() > self._until:
                 raise StageError(f"waited too long for {what}")
             if self._handles:
                 self._look()
-            time.sleep(0.1)
+            self._clock.sleep(0.1)
 
 
 def _queued_s(job: JobView) -> float:
@@ -178,9 +177,10 @@ def play(folder: str, out: Output) -> int:
         BastionError: It could not be played.
     """
     place = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="bastion-demo-"))
-    stage = Stage(place)
+    clock = SystemClock()
+    stage = Stage(place, clock)
     stage.furnish()
-    screen = Screen(out)
+    screen = Screen(out, clock)
     with stage.bastion(), screen.open():
         running = Play(stage, screen)
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from launch.render import STATE_COLORS, Output, amounts
 
 if TYPE_CHECKING:
     from bastion.client import JobView
+    from bastion.clock import Clock
 
 _RICH_COLORS = {"orange": "dark_orange", "grey": "bright_black"}
 
@@ -21,11 +21,13 @@ class Screen:
 
     Args:
         out: How this command prints.
+        clock: Lines say how long after the beginning they were printed.
     """
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Output, clock: Clock) -> None:
         self._out = out
-        self._began = time.monotonic()
+        self._clock = clock
+        self._began = clock.monotonic()
         self._live: Any = None
         self._shown: tuple[JobView, ...] = ()
 
@@ -43,7 +45,7 @@ class Screen:
 
     def say(self, text: str, *, color: str = "") -> None:
         """A line, with the seconds since the demo began."""
-        line = f"{time.monotonic() - self._began:5.1f}s  {self._out.paint(text, color)}"
+        line = f"{self._clock.monotonic() - self._began:5.1f}s  {self._out.paint(text, color)}"
         if self._live is not None:
             from rich.text import Text
 
@@ -69,8 +71,9 @@ class Screen:
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False)
-        for title in ("JOB", "PROJECT", "ASKS", "STATE", "CLASS", "ATTEMPT", "MACHINES", "WHY"):
-            table.add_column(title, no_wrap=True, overflow="ellipsis")
+        for title in ("JOB", "PROJECT", "ASKS", "STATE", "CLASS", "ATTEMPT", "MACHINES"):
+            table.add_column(title, no_wrap=True)
+        table.add_column("WHY")  # the one column that gives way where the terminal is narrow
         for job in self._shown:
             color = STATE_COLORS.get(job.state, "")
             table.add_row(
@@ -81,6 +84,6 @@ class Screen:
                 job.job_class,
                 str(job.attempt),
                 ",".join(job.machines),
-                job.text,
+                Text(job.text, no_wrap=True, overflow="ellipsis"),
             )
         return table

@@ -11,12 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bastion.clock import Clock
 from bastion.errors import BastionError
+from bastion.records import layout
 
 QUOTA = """\
 [toml-schema]
@@ -45,8 +46,6 @@ provider = "local"
 resources = { h100 = 8, cpu = 16 }   # declared, not real: any machine will do
 count = 2
 """
-READY_S = 30.0
-"""Two agents start in about a second; a loaded machine takes longer."""
 STOP_S = 20.0
 
 
@@ -60,15 +59,17 @@ class Stage:
 
     Args:
         folder: New or empty; everything of the demo is kept in it.
+        clock: For waiting.
 
     Raises:
         StageError: There is something else in the folder.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Clock) -> None:
         if folder.exists() and any(folder.iterdir()):
             raise StageError(f"{folder} is not empty", hint="name a new folder, or none at all")
         self.folder = folder
+        self._clock = clock
         self.bucket = folder / "bucket"
         self.machines = folder / "machines"
         self.url = self.bucket.resolve().as_uri()
@@ -81,8 +82,8 @@ class Stage:
     def furnish(self) -> None:
         """Write what an admin writes."""
         for name, text in (
-            ("project-quotas/project-quotas.config", QUOTA),
-            ("config/bastion.toml", CONFIG),
+            (layout.QUOTA, QUOTA),
+            (layout.CONFIG, CONFIG),
         ):
             path = self.bucket / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,11 +122,11 @@ class Stage:
             provider = open_provider(pool, root_url=self.url, machines_dir=self.machines)
             for machine in provider.list():
                 provider.delete(machine.name)
-            until = time.monotonic() + STOP_S
+            until = self._clock.monotonic() + STOP_S
             while any(machine.state != "gone" for machine in provider.list()):
-                if time.monotonic() > until:
+                if self._clock.monotonic() > until:
                     raise StageError(f"machines in {self.machines} do not stop")
-                time.sleep(0.1)
+                self._clock.sleep(0.1)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

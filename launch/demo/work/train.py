@@ -12,26 +12,25 @@ import json
 import os
 import signal
 import sys
-import time
+import threading
 from pathlib import Path
 
 POINTS = [(x / 10, 3 * x / 10 + 2) for x in range(-10, 11)]
 LEARNING_RATE = 0.05
 STOPPED = 128 + signal.SIGTERM
 
-told: list[int] = []
+told = threading.Event()
 
 
 def main() -> int:
     """Train until done or told to stop; the exit code."""
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    signal.signal(signal.SIGTERM, lambda *_: told.set())
     flags = parse_flags()
     step, slope, offset = load()
     while step < flags.steps:
         step += 1
         slope, offset = descend(slope, offset)
-        time.sleep(flags.step_seconds)
-        if told:
+        if told.wait(flags.step_seconds):
             save(step, slope, offset)
             print(f"told to stop: saved step {step}", flush=True)
             return STOPPED
