@@ -1,1 +1,1 @@
-"""The simulation: the real code of leader, agents and clients, on a virtual clock, from one seed."""
+"""The real code of leader, agents and clients on a virtual clock, from one seed."""

@@ -30,11 +30,11 @@ TAIL = 40
 """Steps of the trace that a failure shows."""
 
 
-class Crash(BaseException):  # noqa: N818 - nothing raised it by mistake
+class Crash(BaseException):
     """The process dies here, as by kill -9."""
 
 
-class Over(BaseException):  # noqa: N818
+class Over(BaseException):
     """The simulation has ended; the thread is unwound."""
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-
 LIVE = "live"
 """The operation of machines and keepers that are asked whether they die now."""
 
@@ -133,7 +132,7 @@ class Choice:
 
     Args:
         actor: The beginning of the actor's name.
-        operation: Of the call.
+        operation: The beginning of the call's name.
         part: A part of its key.
     """
 
@@ -145,7 +144,7 @@ class Choice:
     def draw(self, actor: str, operation: str, key: str) -> Fate:
         """The chosen one, once."""
         wanted, operation_wanted, part = self._wanted
-        if actor.startswith(wanted) and operation == operation_wanted and part in key:
+        if actor.startswith(wanted) and operation.startswith(operation_wanted) and part in key:
             self._left -= 1
             if self._left == 0:
                 return self._fate

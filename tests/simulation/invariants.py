@@ -1,9 +1,9 @@
 """
 What must hold in every run: the fourteen invariants of the bucket, each a check with a name.
 
-They look at three things: every committed root, at the moment it lands; every start on a machine and
-every deletion that is asked for; and the end. What they are told is the world's own knowledge, never
-an actor's. They are checks of promises, not of the code's ways: none knows how the leader works.
+They look at every committed root at the moment it lands, at every start on a machine and every
+deletion that is asked for, and at the end. What they are told is the world's own knowledge, never
+an actor's. They check promises, not the code's ways: none knows how the leader works.
 """
 
 from __future__ import annotations
@@ -239,9 +239,10 @@ class Invariants:
 
     def _check_job(self, before: JobRecord | None, job: JobRecord) -> None:
         known = self._ever.get(job.id)
-        if known is None and (job.attempts or self._exists(layout.result(job.project, job.id))):
-            if job.attempts > 1 or job.phase is Phase.DONE:
-                self._fail(TABLE, f"{job.id} appears as {job.phase} with {job.attempts} attempts")
+        if known is None and self._exists(layout.result(job.project, job.id)):
+            self._fail(APPLIED, f"{job.id} enters root with a result")
+        if known is None and job.attempts > 1:
+            self._fail(TABLE, f"{job.id} enters root with {job.attempts} attempts")
         if known is not None and before is None:
             self._fail(APPLIED, f"{job.id} is in root for a second time")
         if before is None:
@@ -295,7 +296,9 @@ class Invariants:
                 self._fail(ALONE, f"{key} starts while {other} lives on {place.name}")
             shared = [i for i in self._devices[other] if i in devices] if place is machine else []
             if shared:
-                self._fail(ALONE, f"{key} starts on {shared} of {machine.name}, where {other} lives")
+                self._fail(
+                    ALONE, f"{key} starts on {shared} of {machine.name}, where {other} lives"
+                )
 
     def _check_accounts(self) -> None:
         root = self.root
@@ -358,7 +361,7 @@ class Invariants:
         for key, machine in self._started.items():
             of = host_of(key)
             assert of is not None
-            if of.job != result.id or machine.is_dead:
+            if of.job != result.id or machine.is_dead():
                 continue
             place = layout.end(
                 of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host

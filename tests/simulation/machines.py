@@ -103,9 +103,7 @@ def script_of(process: ProcessStart) -> Script:
 class SimKeeper:
     """A fake keeper, every call of which is a step."""
 
-    def __init__(
-        self, machine: SimMachine, keeper: FakeKeeper, port: Port, fates: Fates
-    ) -> None:
+    def __init__(self, machine: SimMachine, keeper: FakeKeeper, port: Port, fates: Fates) -> None:
         self.life = keeper.life
         self._machine = machine
         self._keeper = keeper
@@ -192,14 +190,13 @@ class SimMachine:
         """The name of its agent among the actors."""
         return f"agent@{self.name}"
 
-    @property
     def is_dead(self) -> bool:
         """Whether nothing of it runs or will."""
         return self.state == "gone"
 
     def living(self) -> tuple[str, ...]:
         """Keys of attempts of which a process lives."""
-        return () if self.is_dead else self.home.living(self.clock.monotonic())
+        return () if self.is_dead() else self.home.living(self.clock.monotonic())
 
     def connect(self) -> SimKeeper:
         """The living keeper."""
@@ -281,13 +278,13 @@ class SimProvider:
     @property
     def standing(self) -> Mapping[str, SimMachine]:
         """Machines that are not gone."""
-        return {name: each for name, each in self.machines.items() if not each.is_dead}
+        return {name: each for name, each in self.machines.items() if not each.is_dead()}
 
     def _list(self) -> tuple[Listed, ...]:
         shown = []
         for machine in list(self.machines.values()):
             fate = self._fates.draw(f"machine@{machine.name}", LIVE, machine.name)
-            if fate in (Fate.CRASH_BEFORE, Fate.CRASH_AFTER) and not machine.is_dead:
+            if fate in (Fate.CRASH_BEFORE, Fate.CRASH_AFTER) and not machine.is_dead():
                 machine.die()
             if not self._is_hidden(machine):
                 shown.append(Listed(name=machine.name, pool=machine.pool, state=machine.state))
@@ -310,7 +307,9 @@ class SimProvider:
                 self._baton.wake(known.actor)
             return
         chance = self._baton.chance
-        if len(self.standing) >= self._capacity or (not self.is_calm and chance.random() < STOCKOUT):
+        if len(self.standing) >= self._capacity or (
+            not self.is_calm and chance.random() < STOCKOUT
+        ):
             raise NoCapacityError(f"pool {pool.name} has no machine now")
         made = SimMachine(
             machine.name,

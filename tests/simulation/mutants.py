@@ -1,5 +1,5 @@
 """
-Mutants: the product with one of its safeguards taken out, to prove that the simulation would see it.
+Mutants: the product with one of its safeguards taken out, to prove that the simulation sees it.
 
 Each is a small subclass or a wrapped port, handed in where the sound part would be. None changes a
 module of the product.
@@ -20,7 +20,7 @@ from bastion.pool import Delete, Seen
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.registers import GoRegister
-from bastion.records.root import Held, Root, RootWriter
+from bastion.records.root import BACKOFF_S, Held, Root, RootWriter
 from bastion.service.draft import Draft
 from bastion.service.fleet import Fleet
 from bastion.service.leader import Leader
@@ -58,22 +58,12 @@ class Wrapped:
 class ConflictIsMine(RootWriter):
     """A 412 is taken for an earlier try that landed."""
 
-    def commit(self, root: Root, *, over: Held | None) -> Held:
-        """See `RootWriter`."""
-        assert over is not None or root.seq == 1
-        data = self._bytes(root)
-        while True:
-            try:
-                if over is None:
-                    return super().commit(root, over=None)
-                written = self._store.swap(layout.ROOT, data, if_version=over.version)
-                return Held(root=root, version=written.version, modified_at=written.modified_at)
-            except ConflictError:
-                found = self._store.read(layout.ROOT)
-                assert found is not None
-                return Held(root=root, version=found.version, modified_at=found.modified_at)
-            except StoreError:
-                self._clock.sleep(1.1)
+    def _read_back(self, root: Root, over: Held | None) -> Held | None:
+        found = self._store.read(layout.ROOT)
+        assert found is not None
+        if over is not None and found.version == over.version:
+            return None
+        return Held(root=root, version=found.version, modified_at=found.modified_at)
 
 
 class ConflictIsLost(Wrapped):
@@ -106,13 +96,26 @@ class ActsFirst(Leader):
     """What a turn asks for is done before it is committed."""
 
     def _commit(self, draft: Draft, **changes: object) -> None:
-        held = self.held
-        root = draft.finish(write_id="not yet", **changes)
-        self.held = replace(held, root=root)
-        self._act()
-        self._fleet.act(root)
-        self.held = held
-        super()._commit(Draft.__new__(Draft) if draft is None else draft, **changes)
+        sound = self._writer
+        self._writer = _Acting(self, sound)
+        try:
+            super()._commit(draft, **changes)
+        finally:
+            self._writer = sound
+
+
+class _Acting(RootWriter):
+    def __init__(self, leader: ActsFirst, sound: RootWriter) -> None:
+        self._leader = leader
+        self._sound = sound
+
+    def commit(self, root: Root, *, over: Held | None) -> Held:
+        """See `RootWriter`."""
+        assert over is not None
+        self._leader.held = replace(over, root=root)
+        self._leader._act()
+        self._leader.held = over
+        return self._sound.commit(root, over=over)
 
 
 class NoClaims(Wrapped):
@@ -164,20 +167,23 @@ class LockThenWrite(RootWriter):
                 assert standing is not None
                 if standing.root.epoch > root.epoch:
                     raise FencedError(ours=root.epoch, theirs=standing.root.epoch)
-                data = self._bytes(root)
-                # The store of this mutant has no preconditions: the newest version always matches.
-                while True:
-                    now = self.read()
-                    assert now is not None
-                    try:
-                        written = self._store.swap(layout.ROOT, data, if_version=now.version)
-                    except ConflictError:
-                        continue
-                    break
-                return Held(root=root, version=written.version, modified_at=written.modified_at)
+                return self._overwrite(root)
             except StoreError:
-                self._clock.sleep(1.1)
+                self._clock.sleep(BACKOFF_S)
         return super().commit(root, over=over)
+
+    def _overwrite(self, root: Root) -> Held:
+        """Swap until the version that was read is the one that stands: as good as no condition."""
+        while True:
+            found = self._store.read(layout.ROOT)
+            assert found is not None
+            try:
+                written = self._store.swap(
+                    layout.ROOT, self.encoded(root), if_version=found.version
+                )
+            except ConflictError:
+                continue
+            return Held(root=root, version=written.version, modified_at=written.modified_at)
 
 
 class NaiveOrphans(Fleet):
@@ -228,7 +234,7 @@ class NoBarrier(Wrapped):
 
 
 class NumbersLate(Wrapped):
-    """Instructions get their number when they are written, from what this process remembers."""
+    """An instruction gets its number when it is written: a try that failed leaves a gap."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)

@@ -30,9 +30,7 @@ class Port:
         self._fates = fates
         self._error = error
 
-    def call(
-        self, operation: str, key: str, work: Callable[[], _T], *, writes: bool = False
-    ) -> _T:
+    def call(self, operation: str, key: str, work: Callable[[], _T], *, writes: bool = False) -> _T:
         """Do `work` for the running actor, if fate will have it so."""
         baton = self._baton
         actor = baton.actor
@@ -52,7 +50,9 @@ class Port:
         if fate is Fate.CRASH_BEFORE:
             raise Crash
         if fate is Fate.LATE and writes:
-            baton.later(chance.uniform(0.1, LONGEST_LATE_S), lambda: self._late(operation, key, work))
+            baton.later(
+                chance.uniform(0.1, LONGEST_LATE_S), lambda: self._late(operation, key, work)
+            )
         elif fate in (Fate.CRASH_AFTER, Fate.UNANSWERED):
             try:
                 work()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest
 from bastion.spec import Job, Launch, Process, Resources
 from tests.simulation.baton import Baton
-from tests.simulation.fates import Rates, Storm
+from tests.simulation.fates import Fates, Rates, Storm
 from tests.simulation.processes import SOUND, Parts, Wish
 from tests.simulation.world import World
 
@@ -47,6 +47,8 @@ boot = 10
 JOBS = 20
 """How many jobs the wishes make."""
 
+USERS = ("ann", "ben", "cat")
+
 HARDNESS = (0.5, 1.0, 2.0, 4.0)
 """How many times as hard as `Rates` a storm blows."""
 
@@ -54,7 +56,10 @@ HARDNESS = (0.5, 1.0, 2.0, 4.0)
 def wishes() -> list[Wish]:
     """Everything that users will ask."""
     return [
-        *[_launch(5.0 * n, "ann", "blue", f"first-{n}", h100=2, runs_s=40 + 10 * n) for n in range(6)],
+        *[
+            _launch(5.0 * n, "ann", "blue", f"first-{n}", h100=2, runs_s=40 + 10 * n)
+            for n in range(6)
+        ],
         _launch(20.0, "ann", "blue", "crooked", h100=1, runs_s=15, codes="3"),
         _launch(22.0, "ann", "blue", "again", h100=1, runs_s=10, codes="1 0", retries=1),
         _launch(24.0, "ann", "blue", "absent", h100=1, runs_s=10, codes="none"),
@@ -83,16 +88,60 @@ def stormy(seed: int, parts: Parts = SOUND) -> World:
         quota=QUOTA,
         config=CONFIG,
         wishes=wishes(),
-        fates=Storm(baton.chance, rates, spared=("ann", "ben", "cat")),
+        fates=Storm(baton.chance, rates, spared=USERS),
         bastions=baton.chance.choice((1, 1, 2)),
         has_lease=baton.chance.random() < 0.8,
         parts=parts,
     )
 
 
-def calm(seed: int) -> World:
-    """The scenario without faults: only the order in which actors go is left to chance."""
-    return World(Baton(seed), quota=QUOTA, config=CONFIG, wishes=wishes())
+def calm(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
+    """The scenario without faults but `fates`: the order in which actors go is left to chance."""
+    return World(Baton(seed), quota=QUOTA, config=CONFIG, wishes=wishes(), fates=fates, parts=parts)
+
+
+def duel(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
+    """The scenario under three bastions without a lease, who take the lead from each other."""
+    baton = Baton(seed)
+    rates = Rates(stall=20.0, crash=2.0, fault=4.0)
+    return World(
+        baton,
+        quota=QUOTA,
+        config=CONFIG,
+        wishes=wishes(),
+        fates=fates or Storm(baton.chance, rates, spared=USERS),
+        bastions=3,
+        has_lease=False,
+        parts=parts,
+    )
+
+
+def comings(seed: int, parts: Parts = SOUND) -> World:
+    """
+    Machines that come and go under three bastions without a lease.
+
+    Each of a user's jobs finds the machine of the last one just deleted, and stalled bastions wake
+    up among machines that they have never heard of.
+    """
+    baton = Baton(seed)
+    jobs = [
+        _launch(45.0 * n + baton.chance.uniform(0, 30), "cat", "red", f"j{n}", h100=4, runs_s=5)
+        for n in range(8)
+    ]
+    return World(
+        baton,
+        quota=QUOTA,
+        config=CONFIG.replace("idle_timeout = 60", "idle_timeout = 10"),
+        wishes=jobs,
+        fates=Storm(baton.chance, Rates(stall=20.0, crash=0.0, fault=0.0, death=0.0)),
+        bastions=3,
+        has_lease=False,
+        parts=parts,
+    )
+
+
+WORLDS = {"stormy": stormy, "calm": calm, "duel": duel, "comings": comings}
+"""Every world that a seed can be replayed in, by name."""
 
 
 def _launch(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from bastion.records import layout
 from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts
@@ -16,7 +18,7 @@ MACHINES = 2
 PER_MACHINE = Amounts({"h100": 8})
 CALM_AT_S = 400.0
 """Faults are over by then; what is left must end by itself."""
-LIMIT_S = 6000.0
+LIMIT_S = 2500.0
 """Virtual time within which everything ends, or never will."""
 
 
@@ -95,7 +97,7 @@ class World:
             self.baton.spawn(bastion.name, bastion.run, after_s=10.0 * n)
         for user in dict.fromkeys(wish.user for wish in self.wishes):
             mine = [wish for wish in self.wishes if wish.user == user]
-            self.baton.spawn(user, lambda mine=mine: run_user(mine, baton=self.baton, store=self.store))  # type: ignore[misc]
+            self.baton.spawn(user, partial(run_user, mine, baton=self.baton, store=self.store))
         self.baton.later(CALM_AT_S, self._calm)
         self.baton.run(until=self._is_over, limit_s=LIMIT_S)
 

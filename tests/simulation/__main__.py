@@ -1,0 +1,54 @@
+"""
+`python -m tests.simulation --seed N [--world NAME] [--mutant NAME] [--trace]`: replay one run.
+
+Prints how it went and, with `--trace`, every step. The digest is the same whenever the trace is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+
+from tests.simulation.baton import SimulationError
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.processes import SOUND
+from tests.simulation.scenario import WORLDS
+from tests.simulation.world import World
+
+
+def digest(world: World) -> str:
+    """A short name of the run's whole trace."""
+    lines = "\n".join(map(str, world.baton.trace))
+    return hashlib.sha256(lines.encode()).hexdigest()[:16]
+
+
+def main() -> int:
+    """Replay the run that the command line names; 1 when it breaks an invariant."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", allow_abbrev=False)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--world", choices=sorted(WORLDS), default="stormy")
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), default="")
+    parser.add_argument("--trace", action="store_true", help="print every step")
+    said = parser.parse_args()
+    world = WORLDS[said.world](said.seed, MUTANTS[said.mutant] if said.mutant else SOUND)
+    failure: SimulationError | None = None
+    try:
+        world.run()
+    except SimulationError as error:
+        failure = error
+    say = sys.stdout.write
+    if said.trace:
+        say("".join(f"{step}\n" for step in world.baton.trace))
+    say(
+        f"seed {said.seed} in world {said.world}: {len(world.baton.trace)} steps,"
+        f" {world.invariants.commits} commits, {world.baton.now:.0f} virtual seconds,"
+        f" digest {digest(world)}\n"
+    )
+    if failure is not None:
+        say(f"breaks {failure.name!r}: {failure.text}\n")
+    return 1 if failure is not None else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

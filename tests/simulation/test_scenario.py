@@ -1,0 +1,106 @@
+"""The end-to-end scenario under crashes, lost answers, late writes and dying machines."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.request import Result
+from tests.simulation.fates import Choice, Fate
+from tests.simulation.scenario import JOBS, calm, comings, duel, stormy
+from tests.simulation.world import World
+
+QUICK, PROVE, PORTION = 50, 10_000, 250
+
+
+def results(world: World) -> dict[str, Result]:
+    """Final records by the name of their launch."""
+    found = {}
+    for entry in world.bucket.list(layout.RESULTS):
+        stored = world.bucket.read(entry.key)
+        assert stored is not None
+        result = decode(Result, stored.data, key=entry.key)
+        found[result.id.rpartition("-")[0]] = result
+    return found
+
+
+def test_without_faults_every_job_ends_as_it_should() -> None:
+    """Each of the twenty jobs has the outcome that its program and its users gave it."""
+    world = calm(0)
+    world.run()
+    outcomes = {name: result.outcome for name, result in results(world).items()}
+    expected = {
+        "crooked": "failed",
+        "absent": "setup_failed",
+        "broken": "failed",
+        "endless": "timed_out",
+        "unwanted": "cancelled",
+        "unwanted-2": "cancelled",
+    }
+    assert len(outcomes) == JOBS
+    assert outcomes == {name: expected.get(name, "succeeded") for name in outcomes}
+
+
+def test_without_faults_borrowers_give_back_and_resume() -> None:
+    """Red's jobs reclaim what blue borrowed; the preempted run again; the gang spans machines."""
+    world = calm(0)
+    world.run()
+    found = results(world)
+    preempted = [name for name, result in found.items() if result.preemptions]
+    assert preempted
+    assert all(name.startswith(("first", "borrower", "crooked", "again")) for name in preempted)
+    assert all(result.attempts == 1 for name, result in found.items() if name.startswith("own"))
+    gang = found["gang"].past[-1].machines
+    assert len({machine for replica in gang for machine in replica}) == 2
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_invariants_hold_in_storms(seed: int) -> None:
+    """Whatever crashes, stalls, dies or answers late, no promise is broken and everything ends."""
+    stormy(seed).run()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_invariants_hold_without_a_lease(seed: int) -> None:
+    """Three bastions that take the lead from each other break nothing: safety is not the lease."""
+    duel(seed).run()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_invariants_hold_while_machines_come_and_go(seed: int) -> None:
+    """A bastion that wakes up among machines it has never heard of deletes none of them."""
+    comings(seed).run()
+
+
+@pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
+@pytest.mark.parametrize("nth", range(3, 600, 73))
+def test_a_leader_may_die_at_some_operations(nth: int, fate: Fate) -> None:
+    """A leader that dies once, right before or after one of its writes, leaves nothing undone."""
+    calm(1, fates=Choice("north", "", "", fate, nth=nth)).run()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("first", range(0, PROVE, PORTION))
+def test_invariants_hold_in_ten_thousand_storms(first: int) -> None:
+    """The same for 10,000 seeds."""
+    for seed in range(first, first + PORTION):
+        stormy(seed).run()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
+def test_invariants_hold_in_many_duels(first: int) -> None:
+    """The same for 2,500 duels without a lease, and as many comings and goings."""
+    for seed in range(first, first + PORTION):
+        duel(seed).run()
+        comings(seed).run()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
+@pytest.mark.parametrize("first", range(1, 1001, 50))
+def test_a_leader_may_die_at_any_operation(first: int, fate: Fate) -> None:
+    """A crash before and after each of the first 1,000 operations of the leader."""
+    for nth in range(first, first + 50):
+        calm(1, fates=Choice("north", "", "", fate, nth=nth)).run()
