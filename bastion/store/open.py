@@ -78,13 +78,12 @@ def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
         raise SpecError(
             f"store {url!r}: unknown setting {min(unknown)!r}, must be endpoint_url or region_name"
         )
+    endpoint_url = settings.get("endpoint_url", "")
+    if endpoint_url and not endpoint_url.startswith(("http://", "https://")):
+        raise SpecError(f"store {url!r}: endpoint_url must begin with http:// or https://")
     bucket, prefix = _bucket_and_prefix(url, parts)
-    return S3Store(
-        bucket,
-        prefix,
-        endpoint_url=settings.get("endpoint_url", ""),
-        region_name=settings.get("region_name", ""),
-    )
+    region_name = settings.get("region_name", "")
+    return S3Store(bucket, prefix, endpoint_url=endpoint_url, region_name=region_name)
 
 
 def _bucket_and_prefix(url: str, parts: SplitResult) -> tuple[str, str]:

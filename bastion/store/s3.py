@@ -106,9 +106,11 @@ class S3Store:
                 modified_at=found["LastModified"].timestamp(),
             )
 
-        absent = NotFoundError(f"no object at {key!r}")
+        answers: dict[int, BastionError] = {404: NotFoundError(f"no object at {key!r}")}
+        if unless is not None:
+            answers[304] = _UnchangedError("")
         try:
-            return self._ask(get, f"read {key!r}", {304: _UnchangedError(""), 404: absent})
+            return self._ask(get, f"read {key!r}", answers)
         except _UnchangedError:
             return None
 
@@ -196,7 +198,8 @@ class S3Store:
             return request()
         except exceptions.ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            if status in answers and _code(error) != "NoSuchBucket":
+            # A 404 must name the key: one for the bucket, or of some proxy, is no absence.
+            if status in answers and (status != 404 or _code(error) == "NoSuchKey"):
                 raise answers[status] from error
             raise self._failure(error, status, doing) from error
         except refusals as error:

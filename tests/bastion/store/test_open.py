@@ -71,6 +71,7 @@ def test_a_bucket_of_amazon() -> None:
         ("gs://b/a//b", "plain folder"),
         ("gs://b/a?x=1", "no settings"),
         ("gs://b/" + "/".join(["p" * 60] * 3), "at most 123 bytes"),
+        ("s3://b?endpoint_url=minio:9000", "endpoint_url must begin with http"),
         ("s3://b?color=red", "unknown setting 'color'"),
     ],
 )

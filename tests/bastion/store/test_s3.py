@@ -72,6 +72,9 @@ def test_conditions_that_fail_are_conflicts() -> None:
             store.swap("a", b"1", if_version=Version('"1"'))
         with pytest.raises(NotFoundError):
             store.read("a")
+    with saying(error(404, "NotFound")) as store:
+        for failure in failures(store):
+            assert not isinstance(failure, StoreRefusedError)
 
 
 def test_a_missing_bucket_is_refused_with_the_way_out() -> None:
