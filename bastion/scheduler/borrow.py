@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.guarantee import keep_promise, queue_of, spent
+from bastion.scheduler.guarantee import keep_promise, line_key, queue_of, spent
 from bastion.scheduler.order import Gang, Line, Projects
 from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
@@ -31,11 +31,12 @@ def borrow(draft: Draft) -> None:
 
     queues = {name: queue_of(draft, name, lines) for name, lines in draft.rest.items() if lines}
     projects = Projects(queues, score)
+    outranks_none: set[tuple[str, int]] = set()
     while (name := projects.pop()) is not None:
         line = queues[name].pop()
         if line is None:
             continue
-        if _start(draft, line.head, line.shape) or _outrank(draft, line):
+        if _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
             queues[name].spend(line.user, spent(draft, line))
             line.at += 1
             queues[name].put(line)
@@ -61,19 +62,16 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
     return done
 
 
-def _outrank(draft: Draft, line: Line) -> bool:
+def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
     """Promise the devices of lower priority of the same project, if that lets it start."""
     gang, shape = line.head, line.shape
     if not draft.parts.preemption.outranks or gang[0].fail_when_busy:
         return False
-    lower = [
-        running
-        for running in draft.running.values()
-        if running.project == line.project
-        and running.priority > shape.priority
-        and not running.is_leaving
-        and running.name not in draft.doomed
-    ]
+    key = line_key(gang, shape)
+    if key in outranks_none:
+        return False
+    outranks_none.add(key)
+    lower = [r for r in draft.staying(line.project) if r.priority > shape.priority]
     if not lower:
         return False
     lower.sort(key=lambda running: (-running.priority, least_lost(draft, running)))
@@ -88,5 +86,6 @@ def _outrank(draft: Draft, line: Line) -> bool:
     found = find(draft, shape, lower, allows, guaranteed=False)
     if found is None or not found.victims:
         return False
+    outranks_none.discard(key)
     keep_promise(draft, gang, shape, found, within_share=False)
     return True

@@ -306,7 +306,7 @@ class Capacity:
 
     def _close_mask(self, hold: Hold, room: Room, resource: str, mask: int) -> None:
         free = room.masks.get(resource, 0) & mask
-        later = mask & ~free
+        later = mask & ~free & ~room.spoken.get(resource, 0)
         if free:
             room.masks[resource] &= ~free
         if later:

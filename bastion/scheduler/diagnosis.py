@@ -9,12 +9,13 @@ It must not change anything: what it tries, it undoes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 from bastion.scheduler.draft import Draft, Reserved
 from bastion.scheduler.extent import never_fits, unmatched
 from bastion.scheduler.order import Gang, Line
-from bastion.scheduler.planned import durable, first_fit
+from bastion.scheduler.planned import Claims, first_fit
 from bastion.scheduler.reason import (
     NAMED,
     Behind,
@@ -28,7 +29,8 @@ from bastion.scheduler.reason import (
     WaitingForCapacity,
     WaitingReason,
 )
-from bastion.scheduler.room import Room
+from bastion.scheduler.room import Room, Shelf
+from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import find, least_lost
 from quota.amounts import NOTHING, Amounts, missing
@@ -40,12 +42,26 @@ Told = tuple[Gang, WaitingReason, float | None]
 """A waiting gang, why it waits, and when it will probably start."""
 
 
+def _always(_: Sequence[Running]) -> bool:
+    return True
+
+
 class Diagnosis:
     """Finds the dominant reason of every line that is blocked."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.searches = 0
+        self._known: dict[tuple[str, int], WaitingReason] = {}
+        self._by_shape: dict[int, WaitingReason | None] = {}
+        self._closure: dict[int, WaitingReason | None] = {}
+        self._capacity: dict[int, WaitingReason] = {}
+        self._free_of: dict[int, Amounts] = {}
+
+    @cached_property
+    def claims(self) -> Claims:
+        """Of all projects, at the end of the cycle."""
+        return Claims(self.draft)
 
     def tell(self) -> Iterator[Told]:
         """Every blocked gang; those that wait for the same behind each other."""
@@ -76,7 +92,8 @@ class Diagnosis:
             for rank, submitted, name, gang in line.waiting:
                 row.append(((rank, usage, submitted, name), number, gang, line, reason))
         row.sort(key=lambda each: each[:2])
-        units, jobs, first = NOTHING, 0, ()
+        units, jobs = NOTHING, 0
+        first: tuple[str, ...] = ()
         for _, _, gang, line, reason in row:
             if not jobs:
                 yield gang, reason, self._estimate(line)
@@ -96,13 +113,31 @@ class Diagnosis:
         return None if found is None else found[0]
 
     def _reason(self, line: Line) -> WaitingReason:
-        return (
-            unmatched(self.draft.capacity, line.shape)
-            or never_fits(self.draft.capacity, line.shape)
-            or self._by_quota(line)
-            or self._by_closure(line)
-            or self._by_capacity(line)
-        )
+        key = line.project, id(line.shape)
+        if key not in self._known:
+            self._known[key] = (
+                self._once(self._by_shape, self._by_extent, line)
+                or self._by_quota(line)
+                or self._once(self._closure, self._by_closure, line)
+                or self._by_capacity(line)
+            )
+        return self._known[key]
+
+    def _once(
+        self,
+        known: dict[int, WaitingReason | None],
+        ask: Callable[[Line], WaitingReason | None],
+        line: Line,
+    ) -> WaitingReason | None:
+        """What depends on the shape alone is asked once for every shape."""
+        key = id(line.shape)
+        if key not in known:
+            known[key] = ask(line)
+        return known[key]
+
+    def _by_extent(self, line: Line) -> WaitingReason | None:
+        capacity = self.draft.capacity
+        return unmatched(capacity, line.shape) or never_fits(capacity, line.shape)
 
     def _by_quota(self, line: Line) -> WaitingReason | None:
         shares, shape = self.draft.shares, line.shape
@@ -113,7 +148,7 @@ class Diagnosis:
             return OverCeiling(project=line.project, asked=shape.asked, held=held, ceiling=ceiling)
         if not shape.asked or shares.is_within(line.project, shape.asked):
             return None
-        others = durable(self.draft, line.project).only(shape.types)
+        others = self.claims.of_others(line.project).only(shape.types)
         totals = shares.totals.only(shape.types)
         if (others + held + shape.asked).only(shape.asked) <= totals.only(shape.asked):
             return None
@@ -143,21 +178,25 @@ class Diagnosis:
         return PlannedForOther(other=first.name, at=first.until, units=first.shape.units)
 
     def _by_capacity(self, line: Line) -> WaitingReason:
-        draft, shape = self.draft, line.shape
-        free = self._free(shape)
-        short = missing(shape.units, free)
-        if not short and (scattered := self._scattered(line, free)) is not None:
-            return scattered
-        for shelf in draft.capacity.shelves.values():
-            if (
-                shelf.stocked_out_until > draft.now
-                and shelf.could_make
-                and self._sees(shape, shelf.name)
-            ):
+        shape = line.shape
+        if id(shape) not in self._free_of:
+            self._free_of[id(shape)] = self._free(shape)
+        free = self._free_of[id(shape)]
+        if not missing(shape.units, free):
+            scattered = self._scattered(line, free)
+            if scattered is not None:
+                return scattered
+        if id(shape) not in self._capacity:
+            self._capacity[id(shape)] = self._missing(shape, missing(shape.units, free))
+        return self._capacity[id(shape)]
+
+    def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:
+        for shelf in self._shelves(shape):
+            if shelf.stocked_out_until > self.draft.now and shelf.could_make:
                 return ProviderStockout(pool=shelf.name, until=shelf.stocked_out_until)
         lost, machines = self._lost(shape)
         if short and short <= lost:
-            of = Amounts.sum(r.full for r in self._rooms(shape)).only(shape.types)
+            of = Amounts.sum(room.full for room in self._rooms(shape)).only(shape.types)
             return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines)
         return WaitingForCapacity(asked=shape.units, short=short, holders=self._holders(shape))
 
@@ -166,9 +205,10 @@ class Diagnosis:
         rooms = self.draft.capacity.rooms
         return [room for room in rooms if any(scope.has(room) for scope in scopes)]
 
-    def _sees(self, shape: Shape, pool: str) -> bool:
+    def _shelves(self, shape: Shape) -> list[Shelf]:
         scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
-        return any(s.name == pool for scope in scopes for tier in scope.tiers for s in tier)
+        found = {s.name: s for scope in scopes for tier in scope.tiers for s in tier}
+        return [found[name] for name in sorted(found)]
 
     def _free(self, shape: Shape) -> Amounts:
         """Free on machines it may use, and within the tiers' totals."""
@@ -195,7 +235,7 @@ class Diagnosis:
         found = None
         if self.searches < SEARCHES:
             self.searches += 1
-            found = find(draft, shape, staying, lambda _: True, guaranteed=False)
+            found = find(draft, shape, staying, _always, guaranteed=False)
         to_end = tuple(job for r in found.victims for job in r.ids) if found else ()
         return Fragmented(
             asked=shape.units,

@@ -101,6 +101,10 @@ class Draft:
         self.waiting: dict[str, WaitingReason] = {}
         """Reasons that the phases found out themselves."""
         self._credited: set[str] = set()
+        self._too_full: set[tuple[int, bool]] = set()
+        self._by_project: dict[str, list[Running]] | None = None
+        self.hopeless: set[tuple[str, int]] = set()
+        """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
         self._by_machine: dict[str, list[Running]] | None = None
 
     def survey(self) -> None:
@@ -131,14 +135,27 @@ class Draft:
         self, gang: Gang, shape: Shape, allows: Callable[[Amounts], bool], *, guaranteed: bool
     ) -> bool:
         """Let `gang` start if it can be placed, and if what it is charged there is allowed."""
-        self.capacity.begin()
-        placed = self.try_place(shape, guaranteed=guaranteed)
-        if placed is None or not allows(placed.total):
-            self.capacity.undo()
+        if self.is_too_full(shape, guaranteed=guaranteed):
             return False
-        self.capacity.agree()
+        whole = shape.takes_whole
+        if whole:
+            self.capacity.begin()
+        placed = self.try_place(shape, guaranteed=guaranteed)
+        if placed is None:
+            self._too_full.add((id(shape), guaranteed))
+        if whole:
+            if placed is None or not allows(placed.total):
+                self.capacity.undo()
+                return False
+            self.capacity.agree()
+        if placed is None:
+            return False
         self.admit(gang, shape, placed)
         return True
+
+    def is_too_full(self, shape: Shape, *, guaranteed: bool) -> bool:
+        """Whether it is known not to fit: while nothing is opened, a cycle only gets fuller."""
+        return (id(shape), guaranteed) in self._too_full
 
     def admit(self, gang: Gang, shape: Shape, placed: Placed) -> None:
         """Let `gang` start; its devices are taken already."""
@@ -174,6 +191,7 @@ class Draft:
     def open(self, reserved: Reserved) -> None:
         """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
         assert reserved.hold is not None
+        self._too_full.clear()
         self.capacity.lift(reserved.hold)
 
     def shut(self, reserved: Reserved) -> None:
@@ -212,6 +230,19 @@ class Draft:
         taken = taken_by(placements)
         near = {r.name: r for machine in taken for r in self._on(machine)}
         return [near[name] for name in sorted(near) if near[name].overlaps(taken)]
+
+    def staying(self, project: str | None = None) -> list[Running]:
+        """Running gangs, of one project or all, that nobody has told to stop."""
+        if self._by_project is None:
+            self._by_project = {}
+            for running in self.running.values():
+                if not running.is_leaving:
+                    self._by_project.setdefault(running.project, []).append(running)
+        if project is None:
+            found = [r for name in sorted(self._by_project) for r in self._by_project[name]]
+        else:
+            found = self._by_project.get(project, [])
+        return [r for r in found if r.name not in self.doomed] if self.doomed else found
 
     def is_used(self, machine: str) -> bool:
         """Whether anything holds devices there."""

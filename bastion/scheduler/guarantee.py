@@ -81,11 +81,21 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
 
 
 def _promise(draft: Draft, gang: Gang, shape: Shape) -> bool:
+    key = line_key(gang, shape)
+    if key in draft.hopeless:
+        return False
     found = find(draft, shape, _legal(draft, gang, shape), _always, guaranteed=True)
+    if found is None:
+        draft.hopeless.add(key)
     if found is None or not draft.shares.is_within(gang[0].project, found.placed.total):
         return False
     keep_promise(draft, gang, shape, found, within_share=True)
     return True
+
+
+def line_key(gang: Gang, shape: Shape) -> tuple[str, int]:
+    """Gangs for whom the same victims would do."""
+    return gang[0].project, id(shape)
 
 
 def _always(_: Sequence[Running]) -> bool:
@@ -96,10 +106,9 @@ def _always(_: Sequence[Running]) -> bool:
 def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     """Borrowers of other projects first, then lower priority of its own."""
     project = gang[0].project
-    staying = [r for r in draft.running.values() if not r.is_leaving and r.name not in draft.doomed]
     policy = draft.parts.preemption
-    borrowers = [r for r in staying if r.is_borrowed and r.project != project]
-    lower = [r for r in staying if r.project == project and r.priority > shape.priority]
+    borrowers = [r for r in draft.staying() if r.is_borrowed and r.project != project]
+    lower = [r for r in draft.staying(project) if r.priority > shape.priority]
     lower.sort(key=lambda r: (-r.priority, least_lost(draft, r)))
     return chain(
         furthest_above_first(draft, borrowers) if policy.reclaims else (),

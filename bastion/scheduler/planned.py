@@ -17,7 +17,7 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bastion.scheduler.draft import Doom, Draft, Reserved
 from bastion.scheduler.order import Gang, Line
@@ -25,7 +25,7 @@ from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import PlannedStart
 from bastion.scheduler.reason import Rotated
 from bastion.scheduler.release import Release
-from bastion.scheduler.running import Running
+from bastion.scheduler.running import Running, taken_by
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.standing import heads, placed_again, start_reserved
 from bastion.scheduler.victims import Need
@@ -56,13 +56,19 @@ def take_over_plans(draft: Draft) -> None:
 
 def plan_starts(draft: Draft) -> None:
     """Start what was planned and fits now, keep what still holds, and plan for the oldest."""
+    aged = _aged(draft)
+    if not aged and not draft.plans:
+        return
+    claims = Claims(draft)
     for plan in list(draft.plans.values()):
-        _renew(draft, plan)
+        _renew(draft, plan, claims)
     planned_pools = {name for plan in draft.plans.values() for name in _pools(draft, plan.shape)}
     searches = 0
-    for line in _aged(draft):
+    for line in aged:
         pools = set(_pools(draft, line.shape))
-        if pools <= planned_pools or not is_feasible(draft, line):
+        if line.is_over or line.head[0].id in draft.plans:
+            continue
+        if pools <= planned_pools or not claims.leave_room(line):
             continue
         if start_borrowing(draft, line.head, line.shape):
             line.at += 1
@@ -83,10 +89,10 @@ def plan_starts(draft: Draft) -> None:
         _commit(draft, plan)
 
 
-def _renew(draft: Draft, plan: Reserved) -> None:
+def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
     """Start the gang of a standing plan if it fits, forget the plan if it does not hold."""
     line = next((line for line in _waiting_lines(draft) if line.has(plan.gang)), None)
-    if line is None or not is_feasible(draft, line) or not _is_covered(draft, plan):
+    if line is None or not claims.leave_room(line) or not _is_covered(draft, plan):
         draft.open(plan)
         draft.release(plan)
         return
@@ -101,16 +107,27 @@ def _waiting_lines(draft: Draft) -> Iterator[Line]:
 
 
 def _is_covered(draft: Draft, plan: Reserved) -> bool:
-    """Whether everything that is not free yet is held by someone known, and not taken since."""
+    """Whether nothing of it was promised to, or taken by, somebody else in this cycle."""
     assert plan.hold is not None
-    held: dict[tuple[str, str], int] = {}
-    for running in draft.holders(plan.placed.placements):
-        for machine, masks in running.taken.items():
-            for resource, mask in masks.items():
-                held[machine, resource] = held.get((machine, resource), 0) | mask
+    held = _merged(running.taken for running in draft.holders(plan.placed.placements))
+    ours: dict[tuple[str, str], int] = {}
+    for room, resource, free, later in plan.hold.masks:
+        key = room.name, resource
+        ours[key] = ours.get(key, 0) | free | (later & held.get(key, 0))
     return not any(
-        later & ~held.get((room.name, resource), 0) for room, resource, _, later in plan.hold.masks
+        mask & ~ours.get((machine, resource), 0)
+        for machine, masks in taken_by(plan.placed.placements).items()
+        for resource, mask in masks.items()
     )
+
+
+def _merged(taken: Iterable[dict[str, dict[str, int]]]) -> dict[tuple[str, str], int]:
+    merged: dict[tuple[str, str], int] = {}
+    for each in taken:
+        for machine, masks in each.items():
+            for resource, mask in masks.items():
+                merged[machine, resource] = merged.get((machine, resource), 0) | mask
+    return merged
 
 
 def _aged(draft: Draft) -> list[Line]:
@@ -135,41 +152,47 @@ def _pools(draft: Draft, shape: Shape) -> list[str]:
     return sorted(names)
 
 
-def is_feasible(draft: Draft, line: Line) -> bool:
-    """Whether the head of `line` could ever start beside what others have of their own shares."""
-    asked = line.shape.asked
-    if not asked <= draft.shares.project(line.project).ceiling:
-        return False
-    return durable(draft, line.project).only(asked) + asked <= draft.shares.totals.only(asked)
+class Claims:
+    """What every project uses, waits for or keeps of its own share: it will not be left idle."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.shares = draft.shares
+        waits = {name: _waits(draft, name) for name in draft.rest}
+        self._own = {}
+        for name in draft.shares.names():
+            owner = draft.shares.project(name)
+            claim = draft.shares.held(name) + waits.get(name, NOTHING)
+            self._own[name] = (claim & owner.nominal) | owner.kept
+        self._all = Amounts.sum(self._own[name] for name in sorted(self._own))
+
+    def of_others(self, project: str) -> Amounts:
+        """The claims of all projects but `project`."""
+        return self._all - self._own.get(project, NOTHING)
+
+    def leave_room(self, line: Line) -> bool:
+        """Whether the head of `line` could ever start beside them."""
+        asked = line.shape.asked
+        if not asked <= self.shares.project(line.project).ceiling:
+            return False
+        others = self.of_others(line.project).only(asked)
+        return others + asked <= self.shares.totals.only(asked)
 
 
-def durable(draft: Draft, project: str) -> Amounts:
-    """What projects other than `project` use, wait for or keep of their own shares."""
-    waits = _waits(draft)
-    parts = []
-    for name in sorted(draft.shares.names()):
-        if name == project:
-            continue
-        owner = draft.shares.project(name)
-        claim = draft.shares.held(name) + waits.get(name, NOTHING)
-        parts.append((claim & owner.nominal) | owner.kept)
-    return Amounts.sum(parts)
-
-
-def _waits(draft: Draft) -> dict[str, Amounts]:
-    """What gangs that could each start within their project's share wait for."""
-    waits = {}
-    for name, lines in draft.rest.items():
-        nominal = draft.shares.project(name).nominal
-        waits[name] = Amounts.sum(
-            len(line.waiting) * line.shape.asked for line in lines if line.shape.asked <= nominal
-        )
-    return waits
+def _waits(draft: Draft, project: str) -> Amounts:
+    """What gangs that could each start within the project's share wait for."""
+    nominal = draft.shares.project(project).nominal
+    return Amounts.sum(
+        len(line.waiting) * line.shape.asked
+        for line in draft.rest[project]
+        if line.shape.asked <= nominal
+    )
 
 
 def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
     """Start `gang` now, if the quota and what is free and open allow it."""
     project = gang[0].project
+    if draft.is_too_full(shape, guaranteed=False):
+        return False
     if not draft.shares.may_borrow(project, shape.asked):
         return False
 

@@ -13,6 +13,7 @@ It must not know how a promise is made.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bastion.job import Placement
 from bastion.scheduler.capacity import Capacity
@@ -66,10 +67,16 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
         if holder.frees_at > promise.deadline:
             return
     for victim in victims:
-        stop = dict(promise.victims)[victim.jobs[0].id]
+        stop = min(at for job, at in promise.victims if job in victim.ids)
         draft.doomed[victim.name] = doom_of(victim, gang, shape, stop)
     line.remove(gang)
-    draft.promises[gang[0].id] = promise
+    legal = {job for victim in victims for job in victim.ids}
+    still = tuple(
+        (job, at)
+        for job, at in promise.victims
+        if job in legal or (job in draft.of_job and draft.of_job[job].is_leaving)
+    )
+    draft.promises[gang[0].id] = replace(promise, victims=still)
     draft.reserve(
         Reserved(
             gang=gang,

@@ -1,0 +1,152 @@
+"""Random histories of small worlds, for the laws to be checked at every cycle of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from random import Random
+
+from bastion.job import Phase
+from bastion.machine import Machine
+from bastion.scheduler.plan import Plan
+from bastion.scheduler.snapshot import Snapshot
+from tests.bastion.scheduler.laws import Law
+from tests.bastion.scheduler.world import Decide, World, decide, machines_of, pool_of, quota_of
+
+PROJECTS = ("A", "B", "C")
+SHARES = ((0.5, 0.5, 0.0), (0.5, 0.25, 0.25), (0.25, 0.25, 0.25), (0.75, 0.25, 0.0))
+
+
+def watched(laws: Iterable[Law], inner: Decide = decide) -> Decide:
+    """`inner`, with every plan held against `laws`."""
+
+    def checked(snapshot: Snapshot, now: float) -> Plan:
+        plan = inner(snapshot, now)
+        for law in laws:
+            law(snapshot, now, plan)
+        return plan
+
+    return checked
+
+
+def world_of(random: Random, decide: Decide) -> World:
+    """A small world: 8 to 24 devices, three projects, one or two tiers, or a pool to fill."""
+    size = random.choice((4, 8))
+    count = random.choice((2, 3))
+    total = size * count
+    shares = dict(zip(PROJECTS, random.choice(SHARES)))
+    tiers = random.random() < 0.2
+    machines = machines_of(count, gpu=size)
+    pools = {"p": pool_of(count, gpu=size)}
+    if tiers:
+        machines |= {name: replace(m, tier=1) for name, m in machines_of(1, "q", gpu=size).items()}
+        pools["q"] = pool_of(1, "q", tier=1, gpu=size)
+    elif random.random() < 0.2:
+        pools["p"] = pool_of(count + 1, gpu=size)
+        total += size
+    options = {}
+    if random.random() < 0.2:
+        options["A"] = "lend = { gpu = 0.5 }"
+    if random.random() < 0.2:
+        options["B"] = "ceiling = { gpu = 0.8 }"
+    quota = quota_of(
+        [{"gpu": total}, {"gpu": size}] if tiers else {"gpu": total},
+        {name: {"gpu": share} for name, share in shares.items()},
+        options=options,
+        min_runtime_s=random.choice((0, 100)),
+        grace_s=10,
+        max_grace_s=30,
+        plan_after_s=random.choice((60, 300)),
+        borrow_slice_s=random.choice((100, 500)),
+    )
+    return World(quota, machines, pools, decide=decide)
+
+
+def step(random: Random, world: World) -> None:
+    """Something happens."""
+    kind = random.random()
+    if kind < 0.5:
+        _ask(random, world)
+    elif kind < 0.65:
+        running = [name for name, job in sorted(world.jobs.items()) if job.is_admitted]
+        if running:
+            world.end(random.choice(running))
+    elif kind < 0.7:
+        _hurt(random, world)
+    elif kind < 0.73:
+        shares = dict(zip(PROJECTS, random.choice(SHARES)))
+        tiers = [{"gpu": tier.units["gpu"]} for tier in world.quota.tiers]
+        cut = quota_of(
+            tiers if len(tiers) > 1 else tiers[0],
+            {name: {"gpu": share} for name, share in shares.items()},
+        )
+        world.quota = replace(cut, scheduler=world.quota.scheduler)
+    else:
+        world.pass_time(random.choice((1.0, 10.0, 50.0, 200.0)))
+
+
+def _ask(random: Random, world: World) -> None:
+    project = random.choice(PROJECTS)
+    limit = random.choice((None, None, 20.0, 200.0))
+    common = {
+        "user": random.choice(("u", "v")),
+        "priority": random.choice((1, 3, 3, 5)),
+        "max_runtime_s": limit,
+        "runs_s": limit,
+        "grace_s": random.choice((None, None, 60.0)),
+        "fail_when_busy": random.random() < 0.05,
+    }
+    if random.random() < 0.15:
+        number = len(world.jobs)
+        gang = tuple(f"{project}-{number}-{world.seq}-{i}" for i in range(2))
+        for name in gang:
+            world.ask(project, name, gang=gang, gpu=random.choice((1, 2)), **common)
+        return
+    name = f"{project}-{world.seq}-{len(world.jobs)}"
+    replicas = random.choice((1, 1, 1, 2, 3))
+    world.ask(project, name, replicas=replicas, gpu=random.choice((1, 1, 2, 3, 4, 8)), **common)
+
+
+def _hurt(random: Random, world: World) -> None:
+    """A machine is cordoned or healed, loses a device, or dies with everything on it."""
+    name = random.choice(sorted(world.machines))
+    machine: Machine = world.machines[name]
+    what = random.choice(("cordon", "heal", "device", "die"))
+    if what == "cordon":
+        world.machines[name] = replace(machine, cordoned="admin")
+    elif what == "heal":
+        world.machines[name] = replace(machine, cordoned="", bad_devices={})
+    elif what == "device":
+        world.machines[name] = replace(machine, bad_devices={"gpu": (random.randrange(4),)})
+    else:
+        world.machines[name] = replace(machine, cordoned="dead")
+        for job in list(world.jobs.values()):
+            if job.attempt is None or not job.is_admitted:
+                continue
+            if any(h.machine == name for r in job.attempt.placement for h in r.hosts):
+                world.requeue(job.id)
+
+
+def run(
+    seed: int,
+    laws: Iterable[Law],
+    *,
+    steps: int = 25,
+    inner: Decide = decide,
+    after: Callable[[World], None] | None = None,
+) -> World:
+    """Play one history; every cycle is held against `laws`, every state against `after`."""
+    random = Random(seed)
+    world = world_of(random, watched(laws, inner))
+    for _ in range(steps):
+        for _ in range(random.choice((1, 1, 2, 4))):
+            step(random, world)
+        world.cycle()
+        if after is not None:
+            after(world)
+    return world
+
+
+def has_stopping(world: World) -> bool:
+    """Whether somebody is on the way out."""
+    return any(job.phase is Phase.STOPPING for job in world.jobs.values())
