@@ -27,8 +27,8 @@ LOCK = "agent.lock"
 ENDING = "ending"
 """In a home: no agent may begin to serve it."""
 
-_AGENT_S = 5.0
-"""From SIGTERM to SIGKILL: an agent has nothing to finish."""
+_EXIT_S = 5.0
+"""How long a program may take that has nothing left to do but to exit."""
 
 _PAUSE_S = 0.02
 
@@ -75,13 +75,8 @@ def _end_agent(home: Path) -> None:
     if agent is None or agent.start != int(said[1]):
         return
     strays.send(agent, signal.SIGTERM)
-    deadline = time.monotonic() + _AGENT_S
-    while time.monotonic() < deadline:
-        now = strays.look(agent.pid)
-        if now is None or now.start != agent.start or now.zombie:
-            return
-        time.sleep(_PAUSE_S)
-    strays.send(agent, signal.SIGKILL)
+    if not _is_over(agent, _EXIT_S):
+        strays.send(agent, signal.SIGKILL)
 
 
 def _end_keepers(home: Path, patience_s: float) -> None:
@@ -92,13 +87,15 @@ def _end_keepers(home: Path, patience_s: float) -> None:
     with (folder / "lock").open("a") as lock:
         while not _is_ours(lock):
             _end_keeper(home, deadline)
+        last = _keeper_process(home)
+        if last is not None:
+            _is_over(last, _EXIT_S)  # it gives up its lock with its last breath
         with suppress(ValueError):  # it says so already
             Journal(f"{folder}/journal").begin(_LAST_LIFE)
 
 
 def _end_keeper(home: Path, deadline: float) -> None:
-    said = _words(home / "keeper" / "lock")
-    process = strays.look(int(said[1])) if len(said) > 1 else None
+    process = _keeper_process(home)
     try:
         keeper = KeeperClient(home)
         keeper.terminate()
@@ -108,6 +105,23 @@ def _end_keeper(home: Path, deadline: float) -> None:
         return
     if process is not None:
         strays.send(process, signal.SIGKILL)
+
+
+def _keeper_process(home: Path) -> strays.Seen | None:
+    """The process that held the keeper's lock last: "pid <pid> life <life>"."""
+    said = _words(home / "keeper" / "lock")
+    return strays.look(int(said[1])) if len(said) > 1 else None
+
+
+def _is_over(process: strays.Seen, timeout_s: float) -> bool:
+    """Wait for the end of `process`, `timeout_s` at most; tell whether it came."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        now = strays.look(process.pid)
+        if now is None or now.start != process.start or now.zombie:
+            return True
+        time.sleep(_PAUSE_S)
+    return False
 
 
 def _words(path: Path) -> list[str]:

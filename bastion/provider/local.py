@@ -112,12 +112,12 @@ class LocalProvider:
         return "running" if _agent_lives(folder) else "stopped"
 
     def _go_on_deleting(self, folder: Path) -> bool:
+        if _lives(folder / "end"):
+            return False
         if (folder / "home" / "ended").exists():
             _write(folder / "gone", "")
             return True
-        if not _lives(folder / "end"):
-            (folder / "home").mkdir(exist_ok=True)
-            _write(folder / "end", self._run(folder, ("end", "--home", str(folder / "home"))))
+        _write(folder / "end", self._run(folder, ("end", "--home", str(folder / "home"))))
         return False
 
     def _forget_work(self, folder: Path) -> None:

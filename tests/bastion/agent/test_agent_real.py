@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bastion.agent.keeper_client import KeeperClient
 from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.set_up import BundleBlobs
 from bastion.agent.strays import look
 from bastion.records import layout
-from bastion.spec import Job, Process
+from bastion.spec import BundleRef, GitRef, Job, Process
 from bastion.store.local import LocalStore
-from tests.bastion.agent.rig import MACHINE, OF, Bucket, start
+from bundler.code import LocalDir
+from bundler.upload import bundle
+from tests.bastion.agent.rig import MACHINE, OF, Bucket, start, stop
 
 DEADLINE_S = 20.0
 HOUSE = Path(__file__).parents[3]
@@ -35,11 +40,7 @@ class Machine:
 
     def begin(self) -> None:
         """Start an agent."""
-        said = [
-            sys.executable,
-            "-c",
-            "import sys; from bastion.agent.main import main; sys.exit(main(sys.argv[1:]))",
-        ]
+        said = [sys.executable, "-m", "bastion", "agent"]
         said += ["--root", f"file://{self.root}", "--machine", MACHINE, "--home", str(self.home)]
         said += ["--resources", "h100=8,cpu=16"]
         self.home.mkdir(exist_ok=True)
@@ -100,6 +101,12 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         made.close()
 
 
+def agent_with(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """What becomes of an agent with these arguments."""
+    said = [sys.executable, "-m", "bastion", "agent", "--machine", MACHINE, *arguments]
+    return subprocess.run(said, cwd=HOUSE, capture_output=True, text=True, timeout=DEADLINE_S)
+
+
 def shell(*lines: str, **fields: object) -> Job:
     """A job of one shell process for each line."""
     return Job(name="train", processes=tuple(Process(line, shell=True) for line in lines), **fields)
@@ -154,3 +161,108 @@ def test_a_killed_keeper_means_a_new_life_and_a_lost_host(machine: Machine) -> N
     stray = look(pid)
     assert stray is None or stray.zombie
     assert len(machine.bucket.store.list(layout.lives(MACHINE))) == 2
+
+
+def test_a_flood_of_bytes_arrives_exactly(machine: Machine) -> None:
+    """Megabytes of binary output on both streams are in the bucket byte for byte."""
+    script = (
+        "import hashlib,os,sys\n"
+        "data=bytes(range(256))*4096\n"
+        "for n in range(6): os.write(1 + n % 2, data)\n"
+    )
+    machine.bucket.spec(Job(name="train", processes=(Process(["python3", "-c", script]),)))
+    machine.bucket.instruct(start())
+    machine.until(lambda: "drained" in machine.bucket.told())
+    assert machine.bucket.log() == bytes(range(256)) * 4096 * 6
+
+
+def test_a_stop_comes_as_a_file_and_a_signal(machine: Machine) -> None:
+    """The processes find the notice in their file when SIGTERM comes, and may end as they like."""
+    line = "trap 'cat $BASTION_NOTICE_FILE; touch $BASTION_MARKS_DIR/finished; exit 5' TERM; "
+    machine.bucket.spec(shell(line + "echo ready; while :; do sleep 0.01; done"))
+    machine.bucket.instruct(start())
+    machine.until(lambda: b"ready" in machine.bucket.log())
+    machine.bucket.instruct(stop(reason="preempt"))
+    machine.until(lambda: "drained" in machine.bucket.told())
+    end = machine.bucket.end()
+    assert end is not None
+    assert (end.codes, end.notice, end.finished) == ((5,), "preempt", True)
+    notice = json.loads(machine.bucket.log().splitlines()[-1])
+    assert notice["reason"] == "preempt"
+    assert notice["by"] == "ada"
+
+
+def test_code_of_a_bundle_is_where_the_command_starts(machine: Machine, tmp_path: Path) -> None:
+    """A bundled tree is the working directory, fresh for each job although it is fetched once."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "greet.sh").write_text("echo hello >> said; cat said\n")
+    bundled = bundle(LocalDir(str(tree)), BundleBlobs(machine.bucket.store), start=tree)
+    machine.bucket.spec(shell("sh greet.sh"), code=BundleRef(digest=bundled.digest))
+    other = replace(OF, nonce="n2")
+    machine.bucket.instruct(start(), start(other))
+    for of in (OF, other):
+        machine.until(lambda of=of: "drained" in machine.bucket.told(of))
+        assert machine.bucket.log(of=of) == b"hello\n"
+
+
+def test_a_bundle_that_is_missing_fails_the_set_up(machine: Machine) -> None:
+    """A launch whose code is gone ends as set-up failed, in the bundler's words."""
+    machine.bucket.spec(shell("true"), code=BundleRef(digest="0" * 64))
+    machine.bucket.instruct(start())
+    machine.until(lambda: "drained" in machine.bucket.told())
+    end = machine.bucket.end()
+    assert end is not None
+    assert end.kind == "setup_failed"
+    assert "no bundle 0000" in end.detail
+
+
+def test_code_of_a_repository_is_checked_out(machine: Machine, tmp_path: Path) -> None:
+    """A commit of a git repository is the working directory."""
+    repo = tmp_path / "repo"
+    git = ["git", "-C", str(repo), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "init", "-q", str(repo)], check=True)
+    (repo / "say.sh").write_text("echo from git\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True).stdout
+    code = GitRef(url=f"file://{repo}", commit=commit.decode().strip())
+    machine.bucket.spec(shell("sh say.sh"), code=code)
+    machine.bucket.instruct(start())
+    machine.until(lambda: "drained" in machine.bucket.told())
+    assert machine.bucket.log() == b"from git\n"
+
+
+def test_one_agent_serves_a_home(machine: Machine) -> None:
+    """A second agent for the same home refuses, and names the first."""
+    machine.until(lambda: (machine.home / "agent.lock").exists() and machine.bucket.facts())
+    second = agent_with("--root", f"file://{machine.root}", "--home", str(machine.home))
+    assert second.returncode == 1
+    assert f"process {machine.agent.pid}" in second.stderr
+
+
+def test_what_an_agent_is_told_wrongly_is_one_line(tmp_path: Path) -> None:
+    """A malformed resource ends the agent with one line that says what is allowed."""
+    home = str(tmp_path / "home")
+    said = agent_with("--root", f"file://{tmp_path}", "--home", home, "--resources", "h100=two")
+    assert said.returncode == 1
+    assert said.stderr.count("\n") == 1
+    assert "resources.h100: 'two' is not a whole number of units" in said.stderr
+
+
+def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
+    """Ending a home kills agent, keeper and jobs; no agent begins there afterwards."""
+    machine.bucket.spec(shell("trap '' TERM; echo $$; while :; do sleep 0.05; done"))
+    machine.bucket.instruct(start(grace_s=0.2))
+    machine.until(lambda: machine.bucket.log().endswith(b"\n"))
+    pid, keeper = int(machine.bucket.log()), machine.keeper_pid()
+    end = [sys.executable, "-m", "bastion", "agent", "end", "--home", str(machine.home)]
+    subprocess.run(end, cwd=HOUSE, check=True, timeout=DEADLINE_S)
+    assert machine.agent.wait(DEADLINE_S) == -signal.SIGTERM
+    for each in (pid, keeper):
+        seen = look(each)
+        assert seen is None or seen.zombie
+    assert (machine.home / "ended").exists()
+    machine.begin()
+    assert machine.agent.wait(DEADLINE_S) == 1
+    subprocess.run(end, cwd=HOUSE, check=True, timeout=DEADLINE_S)

@@ -1,0 +1,148 @@
+"""What only machines on this machine promise: real processes, none of them left behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.machine import Machine, Pool
+from bastion.provider.local import LocalProvider
+from bastion.spec import Job, Process
+from bastion.store.local import LocalStore
+from quota.amounts import Amounts
+from tests.bastion.agent.rig import MACHINE, Bucket, start
+
+POOL = Pool(
+    name="pool",
+    provider="local",
+    resources=Amounts({"h100": 2, "memory": 1 << 30}),
+    max_machines=2,
+    labels={"shard": "rl", "cluster": "primary"},
+)
+DEADLINE_S = 30.0
+WEEK_S = 7 * 86400.0
+
+
+class Site:
+    """A bucket, and machines that serve it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "machines"
+        self.clock = VirtualClock(wall=time.time())
+        self.bucket = Bucket(LocalStore(folder / "root"))
+        self.provider = LocalProvider(f"file://{folder}/root", self.folder, self.clock)
+        self.machine = Machine(name=MACHINE, pool="pool")
+
+    def state(self) -> str:
+        """Of the one machine."""
+        return next((listed.state for listed in self.provider.list()), "")
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not holds():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def delete(self) -> None:
+        """Delete the machine and wait until it is gone."""
+        self.provider.delete(MACHINE)
+        self.until(lambda: self.state() in ("gone", ""))
+
+    def living(self) -> list[str]:
+        """The command lines of all processes that name a folder of this site."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    said = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                except OSError:
+                    continue
+                if os.fsencode(self.folder) in said:
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return found
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A site whose machine is deleted in the end."""
+    made = Site(tmp_path)
+    try:
+        yield made
+    finally:
+        made.delete()
+
+
+def test_a_machine_presents_itself_as_its_pool_says(site: Site) -> None:
+    """The agent of a new machine greets with the resources and labels of its pool."""
+    site.provider.create(site.machine, POOL)
+    site.until(site.bucket.facts)
+    hello = site.bucket.facts()[0]
+    assert hello.kind == "hello"
+    assert hello.resources == POOL.resources
+    assert hello.labels == POOL.labels
+
+
+def test_deleting_leaves_no_process(site: Site) -> None:
+    """A machine is gone only when agent, keeper and even a job that ignores SIGTERM are dead."""
+    line = "trap '' TERM; setsid sleep 1000 & echo ready; while :; do sleep 0.05; done"
+    site.provider.create(site.machine, POOL)
+    site.bucket.spec(Job(name="train", processes=(Process(line, shell=True),)))
+    site.until(site.bucket.facts)
+    site.bucket.instruct(start(grace_s=0.3))
+    site.until(lambda: site.bucket.log() == b"ready\n")
+    assert len(site.living()) >= 4
+    site.delete()
+    assert site.living() == []
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.1, 0.2, 0.3])
+def test_deleting_while_it_begins_leaves_no_process(site: Site, delay_s: float) -> None:
+    """However far an agent and its keeper have come, deleting leaves nothing that runs."""
+    site.provider.create(site.machine, POOL)
+    deadline = time.monotonic() + delay_s
+    while time.monotonic() < deadline:
+        time.sleep(0.01)
+    site.delete()
+    site.until(lambda: not site.living())
+    assert site.state() == "gone"
+
+
+def test_many_creates_make_one_agent(site: Site) -> None:
+    """Bastions that duel over one machine start one agent between them."""
+    providers = [LocalProvider(site.provider._root_url, site.folder, site.clock) for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda one: one.create(site.machine, POOL), providers))
+    site.until(site.bucket.facts)
+    assert sum("-m bastion agent" in said for said in site.living()) == 1
+
+
+def test_a_killed_deletion_goes_on(site: Site) -> None:
+    """The program that deletes may be killed: the next listing begins it again."""
+    site.provider.create(site.machine, POOL)
+    site.until(site.bucket.facts)
+    site.provider.delete(MACHINE)
+    pid = int((site.folder / MACHINE / "end").read_text().split()[0])
+    os.kill(pid, 9)
+    site.until(lambda: site.state() == "gone")
+    assert site.living() == []
+
+
+def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
+    """What jobs left can be looked at after the machine is gone, and goes with age."""
+    site.provider.create(site.machine, POOL)
+    site.until(site.bucket.facts)
+    site.delete()
+    home = site.folder / MACHINE / "home"
+    site.clock.advance(WEEK_S - 3600.0)
+    assert site.state() == "gone"
+    assert (home / "agent.log").exists()
+    site.clock.advance(7200.0)
+    assert site.state() == "gone"
+    assert not home.exists()
