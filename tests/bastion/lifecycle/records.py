@@ -1,0 +1,139 @@
+"""Job records in every phase, and an example of every event, for tests of the lifecycle."""
+
+from __future__ import annotations
+
+from bastion.job import (
+    Claim,
+    End,
+    HostPlace,
+    JobClass,
+    JobRecord,
+    Phase,
+    Placement,
+    ReplicaPlace,
+    Stop,
+    StopReason,
+)
+from bastion.lifecycle import events as ev
+from bastion.lifecycle import step
+from bastion.spec.request import Request
+from quota import Amounts
+
+T0 = 1000.0
+
+
+def queued(*, replicas: int = 1, **more: object) -> JobRecord:
+    """A job that waits."""
+    return JobRecord(
+        id="train-1",
+        project="blue",
+        user="ann",
+        launch="train-1",
+        ulid="01",
+        submitted_at=T0,
+        queued_at=T0,
+        request=Request(replicas=replicas, per_replica=Amounts({"h100": 2}), max_runtime_s=60.0),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def placement(replicas: int = 1, hosts: int = 1) -> Placement:
+    """Every host on a machine of its own."""
+    return tuple(
+        ReplicaPlace(
+            hosts=tuple(
+                HostPlace(machine=f"m{r}-{h}", devices={"h100": (0, 1)}) for h in range(hosts)
+            )
+        )
+        for r in range(replicas)
+    )
+
+
+def admitted(replicas: int = 1) -> ev.Admitted:
+    """The scheduler gives it machines."""
+    return ev.Admitted(nonce="n", placement=placement(replicas), job_class=JobClass.GUARANTEED)
+
+
+def stop(reason: StopReason = StopReason.PREEMPT, by: str = "owner") -> Stop:
+    """A stop with five seconds of grace."""
+    return Stop(reason=reason, at=T0, deadline=T0 + 5, by=by)
+
+
+def starting(*, replicas: int = 1, **more: object) -> JobRecord:
+    """A job that was just admitted."""
+    return step(queued(replicas=replicas, **more), admitted(replicas), T0)
+
+
+def running(*, replicas: int = 1, **more: object) -> JobRecord:
+    """A job all of whose hosts are claimed and started."""
+    job = starting(replicas=replicas, **more)
+    for r in range(replicas):
+        job = step(job, ev.HostClaimed(replica=r, host=0, claim=Claim(machine="m", life=1)), T0)
+    return step(job, ev.HostStarted(replica=0, host=0), T0)
+
+
+def stopping(
+    reason: StopReason = StopReason.PREEMPT, *, replicas: int = 1, **more: object
+) -> JobRecord:
+    """A running job that was told to stop."""
+    return step(running(replicas=replicas, **more), ev.StopWanted(stop=stop(reason)), T0)
+
+
+def ended(job: JobRecord, *ends: End, now: float = T0 + 1) -> JobRecord:
+    """`job` after its hosts have ended so, replica by replica."""
+    for replica, end in enumerate(ends):
+        job = step(job, ev.HostEnded(replica=replica, host=0, end=end), now)
+    return job
+
+
+def drained(job: JobRecord, now: float = T0 + 2) -> JobRecord:
+    """`job` when its logs are in the bucket."""
+    return step(job, ev.DrainEnded(), now)
+
+
+def exited(*codes: int, notice: str = "", **more: object) -> End:
+    """Processes exited with `codes`; without a notice the first that is not 0 failed first."""
+    first = None if notice else next((i for i, code in enumerate(codes) if code), None)
+    given = {"first_failed": first, **more}
+    return End(kind="exited", codes=codes, notice=notice, **given)  # type: ignore[arg-type]
+
+
+def draining() -> JobRecord:
+    """A job that ended well and whose logs are on their way."""
+    return ended(running(), exited(0))
+
+
+def done() -> JobRecord:
+    """A job that is over."""
+    return drained(draining())
+
+
+RECORDS = {
+    Phase.QUEUED: queued,
+    Phase.STARTING: starting,
+    Phase.RUNNING: running,
+    Phase.STOPPING: stopping,
+    Phase.DRAINING: draining,
+    Phase.DONE: done,
+}
+
+EVENTS: tuple[ev.Event, ...] = (
+    admitted(),
+    ev.Reclassed(job_class=JobClass.BORROWED),
+    ev.Instructed(replica=0, host=0, life=1),
+    ev.StopInstructed(replica=0, host=0, life=1),
+    ev.HostClaimed(replica=0, host=0, claim=Claim(machine="m", life=1)),
+    ev.HostStarted(replica=0, host=0),
+    ev.HostCheckpointed(replica=0, host=0),
+    ev.HostEnded(replica=0, host=0, end=exited(0)),
+    ev.HostDrained(replica=0, host=0),
+    ev.GoWanted(),
+    ev.GoGiven(),
+    ev.GoRevoked(),
+    ev.StopWanted(stop=stop()),
+    ev.CancelWanted(by="ann", grace_s=5.0),
+    ev.DrainEnded(),
+    ev.HeldBack(by="ann"),
+    ev.Released(),
+    ev.Updated(priority=1, max_runtime_s=5.0),
+)

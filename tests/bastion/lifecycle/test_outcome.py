@@ -1,0 +1,194 @@
+"""How an attempt ends: every row of the table, and the words users read."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.job import End, JobRecord, OutcomeKind, StopReason
+from bastion.lifecycle import events as ev
+from bastion.lifecycle import step
+from bastion.lifecycle.outcome import exit_text, failed_first
+from tests.bastion.lifecycle.records import ended, exited, running, stopping
+
+LOST = End(kind="lost", detail="machine m0-0 is gone")
+REVOKED = End(kind="revoked")
+
+
+def outcome(job: JobRecord, *ends: End) -> tuple[OutcomeKind, str]:
+    """Kind and text of the attempt of `job`, its replicas having ended so."""
+    last = ended(job, *ends).last
+    assert last is not None
+    return last.kind, last.text
+
+
+ASKED = [None, *StopReason]
+
+
+def _job(asked: StopReason | None, replicas: int = 1) -> JobRecord:
+    return running(replicas=replicas) if asked is None else stopping(asked, replicas=replicas)
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_all_exited_0_before_any_notice(asked: StopReason | None) -> None:
+    """All exited 0 and no notice had been delivered: succeeded, whatever was asked."""
+    assert outcome(_job(asked), exited(0, 0)) == (OutcomeKind.SUCCEEDED, "exited with code 0")
+    assert outcome(_job(asked, 2), exited(0), exited(0)) == (
+        OutcomeKind.SUCCEEDED,
+        "all 2 replicas exited with code 0",
+    )
+
+
+@pytest.mark.parametrize("code", [0, 1, 143, -15, -9])
+def test_after_a_preemption_notice(code: int) -> None:
+    """Exited with any code after a preemption notice: preempted, by whom it was for."""
+    job = stopping(StopReason.PREEMPT)
+    assert outcome(job, exited(code, notice="preempt")) == (
+        OutcomeKind.PREEMPTED,
+        "preempted for owner",
+    )
+
+
+def test_finished_after_a_preemption_notice() -> None:
+    """A process that wrote the *finished* mark has succeeded, whatever its code."""
+    end = exited(143, notice="preempt", finished=True)
+    assert outcome(stopping(), end)[0] is OutcomeKind.SUCCEEDED
+    assert outcome(stopping(replicas=2), end, exited(0))[0] is OutcomeKind.SUCCEEDED
+
+
+def test_one_finished_replica_is_not_all() -> None:
+    """A gang is preempted while one of its stopped replicas has not finished."""
+    finished, not_yet = (exited(143, notice="preempt", finished=mark) for mark in (True, False))
+    assert outcome(stopping(replicas=2), finished, not_yet)[0] is OutcomeKind.PREEMPTED
+
+
+@pytest.mark.parametrize("end", [exited(0, notice="cancel"), exited(1, notice="cancel"), REVOKED])
+def test_after_a_cancel_notice(end: End) -> None:
+    """Exited after a cancel notice, or never started: cancelled, and by whom."""
+    assert outcome(stopping(StopReason.CANCEL), end) == (
+        OutcomeKind.CANCELLED,
+        "cancelled by owner",
+    )
+
+
+def test_a_cancel_overtakes_a_preemption() -> None:
+    """A job that is cancelled while it is being preempted is cancelled."""
+    job = stopping(StopReason.PREEMPT, cancelled_by="ben")
+    assert outcome(job, exited(1, notice="preempt")) == (
+        OutcomeKind.CANCELLED,
+        "cancelled by ben",
+    )
+
+
+@pytest.mark.parametrize("asked", [None, StopReason.TIME_LIMIT, StopReason.PREEMPT])
+def test_after_the_time_limits_notice(asked: StopReason | None) -> None:
+    """Exited after the time limit's notice: timed out, though the keeper alone gave it."""
+    assert outcome(_job(asked), exited(0, notice="time limit")) == (
+        OutcomeKind.TIMED_OUT,
+        "ran into its time limit of 60 s",
+    )
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_failure_stays_so(asked: StopReason | None) -> None:
+    """One that failed before any notice has failed, whatever is asked later."""
+    end = End(kind="exited", codes=(0, 7), first_failed=1, detail="a\nValueError: x\n\n")
+    assert outcome(_job(asked), end) == (
+        OutcomeKind.FAILED,
+        "process 1 exited with code 7: ValueError: x",
+    )
+
+
+def test_siblings_are_never_the_reason() -> None:
+    """The replica that failed first is named, not those that were stopped because of it."""
+    job = running(replicas=3, stops_others=True)
+    job = step(job, ev.HostEnded(replica=2, host=0, end=exited(-11)), 1.0)
+    sibling = exited(143, notice="sibling failed")
+    late = exited(5)
+    job = step(job, ev.HostEnded(replica=0, host=0, end=late), 2.0)
+    job = step(job, ev.HostEnded(replica=1, host=0, end=sibling), 2.0)
+    assert job.last is not None
+    assert (job.last.kind, job.last.replica, job.last.code) == (OutcomeKind.FAILED, 2, -11)
+    assert job.last.text == "replica 2: was killed by SIGSEGV"
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_killed_by_the_memory_limit(asked: StopReason | None) -> None:
+    """Killed by the memory limit: out of memory."""
+    end = End(kind="exited", codes=(-9,), first_failed=0, out_of_memory=True)
+    assert outcome(_job(asked), end) == (OutcomeKind.OUT_OF_MEMORY, "killed by its memory limit")
+
+
+def test_set_up_failed() -> None:
+    """Set-up, bundle, image or secret failed: what, with the last line of its output."""
+    end = End(kind="setup_failed", detail="Collecting torch\nERROR: No matching distribution\n")
+    assert outcome(running(), end) == (
+        OutcomeKind.SETUP_FAILED,
+        "set-up failed: ERROR: No matching distribution",
+    )
+    assert outcome(running(), End(kind="setup_failed"))[1] == "set-up failed: no output"
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_lost_machine_comes_first(asked: StopReason | None) -> None:
+    """When a machine is gone, replicas that failed for want of it are not the reason."""
+    assert outcome(_job(asked, 2), exited(1), LOST) == (
+        OutcomeKind.LOST,
+        "machine m0-0 is gone",
+    )
+    unknown = outcome(_job(asked), End(kind="lost"))
+    assert unknown == (OutcomeKind.LOST, "machine m0-0 was lost while replica 0 was on it")
+
+
+@pytest.mark.parametrize("reason", [StopReason.HOST_LOST, StopReason.LOST_CONTACT])
+def test_stopped_for_a_loss_is_lost(reason: StopReason) -> None:
+    """An attempt that was stopped because a host was lost before it began is lost."""
+    job = stopping(reason, replicas=2)
+    kind, text = outcome(job, REVOKED, exited(0, notice=reason.value))
+    assert kind is OutcomeKind.LOST
+    assert text == f"stopped: {reason.value} (owner)"
+
+
+def test_stopped_for_another_job() -> None:
+    """Stopped because another job of its launch failed: stopped, and because of whom."""
+    job = stopping(StopReason.SIBLING)
+    assert outcome(job, exited(1, notice="sibling failed")) == (
+        OutcomeKind.STOPPED,
+        "stopped because owner failed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (0, "exited with code 0"),
+        (3, "exited with code 3"),
+        (-15, "was killed by SIGTERM"),
+        (-200, "was killed by signal 200"),
+        (None, "exited with an unknown code"),
+    ],
+)
+def test_exit_codes_in_words(code: int | None, text: str) -> None:
+    """Codes are codes, negative ones are signals by name."""
+    assert exit_text(code) == text
+
+
+def test_what_counts_as_a_failure_of_its_own() -> None:
+    """A set-up, the memory limit or a first failure; not a stop, not a loss."""
+    assert failed_first(exited(1))
+    assert failed_first(End(kind="setup_failed"))
+    assert failed_first(exited(-9, notice="preempt", out_of_memory=True))
+    assert not failed_first(exited(1, notice="preempt"))
+    assert not failed_first(LOST)
+    assert not failed_first(REVOKED)
+
+
+def test_long_output_is_cut() -> None:
+    """The last line of a failure is shown up to a length that fits a table."""
+    text = outcome(running(), exited(1, detail="x" * 5000))[1]
+    assert len(text) < 350
+
+
+def test_an_end_makes_sense_or_is_refused() -> None:
+    """An end that names a process it has no code of cannot be made."""
+    with pytest.raises(ValueError, match="first_failed: 3 is no process; there are 2 codes"):
+        End(kind="exited", codes=(0, 1), first_failed=3)

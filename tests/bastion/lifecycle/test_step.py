@@ -1,0 +1,313 @@
+"""The table of a job's life: which event may meet which phase, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.job import ADMITTED, Claim, End, JobClass, JobRecord, OutcomeKind, Phase, StopReason
+from bastion.lifecycle import LifecycleError, step
+from bastion.lifecycle import events as ev
+from bastion.lifecycle.step import (
+    GOOD_RUN_S,
+    LOSS_BACKOFF_S,
+    MAX_BACKOFF_S,
+    TABLE,
+)
+from tests.bastion.lifecycle import records
+from tests.bastion.lifecycle.records import EVENTS, RECORDS, T0, drained, ended, exited
+
+WISHED = {
+    "Admitted": "queued",
+    "Reclassed": "starting running stopping",
+    "Instructed": "starting running",
+    "StopInstructed": "stopping",
+    "HostClaimed": "starting running stopping draining",
+    "HostStarted": "starting running stopping draining",
+    "HostCheckpointed": "starting running stopping draining",
+    "HostEnded": "starting running stopping draining",
+    "HostDrained": "starting running stopping draining",
+    "GoWanted": "starting",
+    "GoGiven": "starting running stopping",
+    "GoRevoked": "stopping",
+    "StopWanted": "starting running",
+    "CancelWanted": "queued starting running stopping draining done",
+    "DrainEnded": "draining",
+    "HeldBack": "queued",
+    "Released": "queued",
+    "Updated": "queued starting running",
+}
+"""Event -> the phases in which it may happen."""
+
+MOVES = {
+    ("queued", "Admitted"): "starting",
+    ("queued", "CancelWanted"): "done",
+    ("starting", "HostStarted"): "running",
+    ("starting", "HostEnded"): "draining",
+    ("starting", "StopWanted"): "stopping",
+    ("starting", "CancelWanted"): "stopping",
+    ("running", "HostEnded"): "draining",
+    ("running", "StopWanted"): "stopping",
+    ("running", "CancelWanted"): "stopping",
+    ("stopping", "HostEnded"): "draining",
+    ("draining", "DrainEnded"): "done",
+}
+"""Every move from phase to phase that the example events make; all others stay where they are."""
+
+
+def test_every_event_has_an_example() -> None:
+    """The examples of these tests are all events there are."""
+    assert {type(event) for event in EVENTS} == set(get_args(ev.Event))
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_every_pair_of_phase_and_event_is_decided(phase: Phase, event: ev.Event) -> None:
+    """An event moves a job as the table says, or is an error that names phase and event."""
+    job = RECORDS[phase]()
+    assert job.phase is phase
+    name = type(event).__name__
+    if phase.value not in WISHED[name].split():
+        with pytest.raises(LifecycleError, match=f"train-1 is {phase}: no {name} can happen"):
+            step(job, event, T0)
+        return
+    after = step(job, event, T0 + 1)
+    assert after.phase.value == MOVES.get((phase.value, name), phase.value)
+
+
+def test_the_table_holds_no_line_twice_told() -> None:
+    """The table names exactly the pairs that are wished for."""
+    wished = {(phase, kind) for kind, phases in WISHED.items() for phase in phases.split()}
+    assert {(phase.value, kind.__name__) for phase, kind in TABLE} == wished
+
+
+def test_an_attempt_counts_and_names_itself() -> None:
+    """An admission makes the next attempt, with a barrier where there is more than one host."""
+    job = records.starting()
+    assert job.attempt is not None
+    assert (job.attempt.number, job.attempts, job.attempt.go) == (1, 1, "unneeded")
+    gang = records.starting(replicas=2)
+    assert gang.attempt is not None
+    assert gang.attempt.go == "awaited"
+
+
+def test_admission_forgets_fail_when_busy() -> None:
+    """A job that once started is never refused for being busy."""
+    job = step(records.queued(fail_when_busy=True), records.admitted(), T0)
+    assert not job.fail_when_busy
+
+
+def test_usage_falls_replica_by_replica() -> None:
+    """Devices of a replica count until it has ended, and in the admitted phases only."""
+    job = records.running(replicas=3)
+    assert job.usage["h100"] == 6
+    job = ended(job, exited(0))
+    assert job.usage["h100"] == 4
+    job = step(job, ev.HostEnded(replica=2, host=0, end=exited(0)), T0)
+    job = step(job, ev.HostEnded(replica=1, host=0, end=exited(0)), T0)
+    assert job.phase is Phase.DRAINING
+    assert not job.usage
+
+
+def test_an_end_is_believed_once() -> None:
+    """A second end of the same host, or a claim after it, changes nothing."""
+    job = ended(records.running(replicas=2), exited(3))
+    again = step(job, ev.HostEnded(replica=0, host=0, end=exited(0)), T0)
+    claimed = step(again, ev.HostClaimed(replica=0, host=0, claim=Claim(machine="x", life=9)), T0)
+    assert claimed == job
+
+
+def test_a_stop_that_came_too_late_changes_nothing() -> None:
+    """A job that exits 0 before it sees the notice has succeeded."""
+    job = drained(ended(records.stopping(), exited(0)))
+    assert job.outcome is not None
+    assert job.outcome.kind is OutcomeKind.SUCCEEDED
+
+
+def test_preemption_resumes_without_limit() -> None:
+    """A preempted job is queued again at once, however often, and no failure is counted."""
+    job = records.queued()
+    for n in range(200):
+        job = step(job, records.admitted(), T0)
+        job = step(job, ev.HostStarted(replica=0, host=0), T0)
+        job = step(job, ev.StopWanted(stop=records.stop()), T0)
+        job = drained(ended(job, exited(143, notice="preempt")))
+        assert job.phase is Phase.QUEUED
+        assert (job.preemptions, job.failures, job.not_before) == (n + 1, 0, T0 + 2)
+    assert len(job.past) == 50
+    assert job.past[-1].number == 200
+
+
+def test_backoff_doubles_up_to_an_hour() -> None:
+    """The wait after a failure doubles, up to an hour, also after a thousand failures."""
+    job = records.queued(retries=2000, retry_backoff_s=30.0)
+    waits = []
+    for _ in range(1100):
+        job = drained(ended(step(job, records.admitted(), T0), exited(1)), T0)
+        waits.append(job.not_before - T0)
+    assert waits[:3] == [30.0, 60.0, 120.0]
+    assert set(waits[7:]) == {MAX_BACKOFF_S}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [exited(1), End(kind="setup_failed"), exited(-9, out_of_memory=True)],
+    ids=["failed", "setup_failed", "out_of_memory"],
+)
+def test_what_retries_count(end: End) -> None:
+    """Failures, failed set-ups and killings by the memory limit use up retries."""
+    job = drained(ended(records.running(retries=1), end))
+    assert (job.phase, job.failures) == (Phase.QUEUED, 1)
+    job = drained(ended(step(job, records.admitted(), T0), end))
+    assert job.phase is Phase.DONE
+    assert job.failures == 1
+
+
+def test_a_time_limit_is_not_retried() -> None:
+    """A job that ran into its time limit is over, retries or not."""
+    job = drained(ended(records.running(retries=5), exited(0, notice="time limit")))
+    assert job.outcome is not None
+    assert job.outcome.kind is OutcomeKind.TIMED_OUT
+
+
+def test_losses_in_a_row() -> None:
+    """Losses start the next attempt with a growing wait; the third in a row is the end."""
+    job = records.queued()
+    waits = []
+    for _ in range(3):
+        job = step(job, records.admitted(), T0)
+        job = drained(ended(job, End(kind="lost")), T0)
+        waits.append(job.not_before - T0)
+    assert waits[:2] == [0.0, LOSS_BACKOFF_S]
+    assert job.outcome is not None
+    assert job.outcome.kind is OutcomeKind.LOST
+    assert job.outcome.text.startswith("its machine was lost 3 times in a row; the last time: ")
+
+
+@pytest.mark.parametrize("good", ["ran long", "checkpoint"])
+def test_good_runs_make_losses_single(good: str) -> None:
+    """Ten minutes of running, or a checkpoint, and a loss is the first in a row again."""
+    job = records.queued()
+    for _ in range(5):
+        job = step(job, records.admitted(), T0)
+        job = step(job, ev.HostStarted(replica=0, host=0), T0)
+        end_at = T0 + GOOD_RUN_S
+        if good == "checkpoint":
+            job, end_at = step(job, ev.HostCheckpointed(replica=0, host=0), T0), T0 + 1
+        job = drained(ended(job, End(kind="lost"), now=end_at), end_at)
+        assert job.phase is Phase.QUEUED
+    assert job.losses_in_row == 1
+
+
+@pytest.mark.parametrize("end", [exited(1), exited(143, notice="preempt"), End(kind="lost")])
+def test_a_cancelled_job_is_never_queued_again(end: End) -> None:
+    """Whatever would start a job again, a cancel while it ends makes it the last attempt."""
+    job = ended(records.stopping(retries=5, stops_others=True), end)
+    job = step(job, ev.CancelWanted(by="ann", grace_s=1.0), T0)
+    job = drained(job)
+    assert job.outcome is not None
+    assert (job.outcome.kind, job.outcome.text) == (OutcomeKind.CANCELLED, "cancelled by ann")
+
+
+def test_a_cancel_of_what_succeeded_changes_nothing() -> None:
+    """A job that has ended well stays so, though it is cancelled while its logs are shipped."""
+    job = drained(step(records.draining(), ev.CancelWanted(by="ann", grace_s=1.0), T0))
+    assert job.outcome is not None
+    assert job.outcome.kind is OutcomeKind.SUCCEEDED
+
+
+def test_the_first_cancel_is_named() -> None:
+    """Of several users who cancel a job the first one is in its record."""
+    job = step(records.running(), ev.CancelWanted(by="ann", grace_s=5.0), T0)
+    job = step(job, ev.CancelWanted(by="ben", grace_s=5.0), T0)
+    assert job.cancelled_by == "ann"
+    assert job.attempt is not None
+    assert job.attempt.stop is not None
+    assert (job.attempt.stop.reason, job.attempt.stop.deadline) == (StopReason.CANCEL, T0 + 5)
+
+
+def test_a_sibling_of_a_launch_waits_with_the_one_that_failed() -> None:
+    """A job stopped for another's failure is queued again, and nothing is counted."""
+    job = records.stopping(StopReason.SIBLING)
+    job = drained(ended(job, exited(143, notice="sibling failed")))
+    assert job.phase is Phase.QUEUED
+    assert (job.failures, job.preemptions, job.losses_in_row) == (0, 0, 0)
+    assert job.last is not None
+    assert job.last.text == "stopped because owner failed"
+
+
+_REPLICAS = 2
+
+
+def _events() -> st.SearchStrategy[ev.Event]:
+    replica = st.integers(0, _REPLICAS - 1)
+    ends = st.builds(
+        lambda kind, code, notice: (
+            exited(code, notice=notice) if kind == "exited" else End(kind=kind, notice=notice)
+        ),
+        st.sampled_from(["exited", "setup_failed", "lost", "revoked"]),
+        st.sampled_from([0, 1, -9]),
+        st.sampled_from(["", *(reason.value for reason in StopReason)]),
+    )
+    return st.one_of(
+        st.just(records.admitted(_REPLICAS)),
+        st.builds(
+            ev.HostClaimed,
+            replica=replica,
+            host=st.just(0),
+            claim=st.just(Claim(machine="m", life=1)),
+        ),
+        st.builds(ev.HostStarted, replica=replica, host=st.just(0)),
+        st.builds(ev.HostCheckpointed, replica=replica, host=st.just(0)),
+        st.builds(ev.HostEnded, replica=replica, host=st.just(0), end=ends),
+        st.builds(ev.HostDrained, replica=replica, host=st.just(0)),
+        st.builds(ev.StopWanted, stop=st.builds(records.stop, st.sampled_from(list(StopReason)))),
+        st.sampled_from(EVENTS[1:2] + EVENTS[9:12] + EVENTS[13:]),
+    )
+
+
+def _holds(job: JobRecord) -> None:
+    """What is true of every record, whatever happened to it."""
+    has_attempt = job.phase in {*ADMITTED, Phase.DRAINING}
+    assert (job.attempt is not None) == has_attempt
+    assert (job.outcome is not None) == (job.phase is Phase.DONE)
+    assert (job.ended_at is not None) == (job.phase is Phase.DONE)
+    assert job.failures <= job.retries
+    assert len(job.past) == min(50, job.attempts - has_attempt)
+    if job.attempt is not None:
+        every = [state.end for _, _, _, state in job.attempt.each_host()]
+        assert all(every) == (job.phase is Phase.DRAINING)
+        assert (job.phase is Phase.STOPPING) <= (job.attempt.stop is not None)
+    if job.phase is Phase.QUEUED:
+        assert not job.cancelled_by
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_events(), max_size=60), st.integers(0, 3))
+def test_whatever_happens_the_record_is_sound(events: list[ev.Event], retries: int) -> None:
+    """Random events in any order either are refused or leave a sound record."""
+    job = records.queued(replicas=_REPLICAS, retries=retries)
+    now = T0
+    was_done: JobRecord | None = None
+    for event in events:
+        now += 1.0
+        try:
+            job = step(job, event, now)
+        except LifecycleError:
+            assert (job.phase, type(event)) not in TABLE
+        _holds(job)
+        if was_done is not None:
+            assert job == was_done, "what is over never changes"
+        was_done = job if job.phase is Phase.DONE else None
+
+
+def test_reclassing_changes_the_class_alone() -> None:
+    """A gang that is demoted runs on as it was."""
+    job = records.running()
+    after = step(job, ev.Reclassed(job_class=JobClass.BORROWED), T0)
+    assert after.attempt is not None
+    assert after.attempt.job_class is JobClass.BORROWED
+    assert after.phase is job.phase
