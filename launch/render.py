@@ -173,12 +173,23 @@ def plain(item: Any, *, name: str = "") -> Any:
     if item is None or isinstance(item, (str, bool, int)):
         return item
     if isinstance(item, float):
-        return iso(item) if name == "as_of" or name.endswith(("_at", "since")) else item
-    if is_dataclass(item):
-        return {f.name: plain(getattr(item, f.name), name=f.name) for f in fields(item)}
+        return iso(item) if _is_moment(name) else item
+    names = _field_names(type(item))
+    if names:
+        return {each: plain(getattr(item, each), name=each) for each in names}
     if hasattr(item, "items"):
         return {key: plain(each, name=key) for key, each in item.items()}
     return [plain(each) for each in item]
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+
+
+@cache
+def _is_moment(name: str) -> bool:
+    return name == "as_of" or name.endswith(("_at", "since"))
 
 
 def iso(seconds: float) -> str:
