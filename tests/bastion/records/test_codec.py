@@ -1,0 +1,153 @@
+"""Values to JSON and back, and the words for what cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.errors import RecordError
+from bastion.records.codec import decode, encode, plain
+from bastion.records.facts import Bell, Claimed, Drained, Health, Hello, HostFact, Started
+from bastion.records.request import Answer, LaunchRequest, Result, SpecRecord
+from bastion.spec import BundleRef, GitRef, ImageRef, Job, Launch, Process, Resources, Where
+from quota import Amounts
+
+OF = HostFact(project="p", job="j", attempt=1, nonce="n", replica=0, host=0)
+
+
+def launch() -> Launch:
+    """A launch that uses everything a user may write."""
+    process = Process(
+        ["python3", "train.py", "ü"],
+        resources=Resources(h100=2, memory="64GiB"),
+        env={"A": "b c"},
+    )
+    job = Job(
+        name="trainer",
+        replicas=3,
+        processes=(process, Process("echo $HOME", shell=True)),
+        on_failure="continue",
+        scope="launch",
+        max_runtime="8h",
+        retries=2,
+        grace="1m",
+        hold=True,
+    )
+    where = Where(cluster="c", hostnames=("h1",), labels={"a": "b"}, exclusive=True)
+    code = GitRef(url="https://example.org/x.git", commit="a" * 40)
+    return Launch(name="exp", jobs=(job,), project="blue", where=where, code=code, when_busy="fail")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        LaunchRequest(launch=launch()),
+        SpecRecord(id="i", project="p", user="u", ulid="01", launch=launch()),
+        Answer(ulid="01", verb="launch", accepted=False, problems=("a", "b")),
+        Result(
+            id="i",
+            project="p",
+            user="u",
+            launch="l",
+            name="n",
+            outcome="failed",
+            text="t",
+            code=-9,
+            submitted_at=1.0,
+            ended_at=2.5,
+        ),
+        Bell(
+            facts=(
+                Hello(resources=Amounts({"h100": 8}), address="a", hostname="h", version="1"),
+                Started(of=OF),
+                Drained(of=OF),
+                Health(bad_devices={"h100": (1, 2)}, text="XID 79"),
+            )
+        ),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_record_reads_as_it_was_written(record: object) -> None:
+    """Every record gives itself again."""
+    assert decode(type(record), encode(record), key="k") == record
+
+
+@pytest.mark.parametrize("code", [BundleRef(digest="0" * 64), ImageRef(ref="docker.io/x:1"), None])
+def test_every_kind_of_code_travels(code: object) -> None:
+    """The kind of code is stored with it, and read as that kind."""
+    one = Launch(name="x", jobs=(Job(processes=(Process(["x"]),)),), code=code)  # type: ignore[arg-type]
+    assert decode(LaunchRequest, encode(LaunchRequest(launch=one)), key="k").launch.code == code
+
+
+def test_defaults_are_left_out() -> None:
+    """What stands at its default is not written; schema and kind always are."""
+    assert plain(Started(of=OF)) == {"kind": "started", "of": plain(OF)}
+    assert plain(Bell(facts=())) == {"schema": 1, "facts": []}
+
+
+def problem(data: bytes, kind: type = LaunchRequest) -> str:
+    """What is said of a record that cannot be read."""
+    with pytest.raises(RecordError) as caught:
+        decode(kind, data, key="k")
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b'{"schema":1}', "k: launch: missing"),
+        (b'{"schema":3,"launch":null}', "k: schema: input should be 1 (found 3)"),
+        (
+            b'{"schema":1,"launch":{"name":"x","jobs":[{"processes":[{"command":["a"],"x":1}]}]}}',
+            "k: launch.jobs.0.processes.0.x: unknown field",
+        ),
+        (
+            b'{"schema":1,"launch":{"name":"x","jobs":[{"processes":[{"command":"a b"}]}]}}',
+            "k: launch.jobs.0.processes.0: command: 'a b' is one string; give a list of arguments"
+            " (['a', 'b']), or shell=True for a shell line",
+        ),
+        (
+            b'{"schema":1,"launch":{"name":"x","jobs":[{"processes":[{"command":["a"],'
+            b'"resources":{"h100":-1}}]}]}}',
+            "resources.h100: -1 is not above zero; leave the type out to ask for none",
+        ),
+    ],
+)
+def test_a_problem_names_path_and_value(data: bytes, text: str) -> None:
+    """What cannot be read is told by the path of its field, what is wrong and what was found."""
+    assert text in problem(data)
+
+
+def test_every_problem_is_told() -> None:
+    """Two wrong fields are two problems in one message."""
+    text = problem(b'{"schema":1,"launch":{"name":"x","jobs":[],"a":1,"b":2}}')
+    assert "launch.a: unknown field" in text
+    assert "launch.b: unknown field" in text
+
+
+def test_only_the_meant_alternative_is_spoken_of() -> None:
+    """Of a union the problems of the alternative that `kind` names are told, and no others."""
+    text = problem(b'{"schema":1,"facts":[{"kind":"claimed","of":{"project":"p"}}]}', Bell)
+    assert "facts.0.claim: missing" in text
+    assert "facts.0.of.job: missing" in text
+    assert "Hello" not in text
+    assert "hostname" not in text
+    assert "Claimed" not in text
+
+
+def test_an_unknown_alternative_is_said() -> None:
+    """A kind that is none is one problem, and says what was found."""
+    text = problem(b'{"schema":1,"facts":[{"kind":"sung"}]}', Bell)
+    assert text == "k: facts.0.kind: unknown (found 'sung')"
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[" * 100_000, b"nul", b'"\\ud800"'])
+def test_no_bytes_are_an_exception_of_another_kind(data: bytes) -> None:
+    """Whatever bytes come, the error is a RecordError that names the key."""
+    assert problem(data).startswith("k: ")
+
+
+def test_a_claim_is_typed() -> None:
+    """A fact of the wrong shape is refused, not bent into shape."""
+    text = problem(b'{"schema":1,"facts":[{"kind":"claimed","of":7,"claim":{"machine":1}}]}', Bell)
+    assert "facts.0.of" in text
+    assert Claimed.__name__ not in text

@@ -1,0 +1,100 @@
+"""Keys: what was written is parsed, what sorts as text sorts as numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bastion.records import layout, ulid
+from bastion.store.keys import is_key
+
+NAMES = st.from_regex(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,20}[A-Za-z0-9])?", fullmatch=True)
+NUMBERS = st.integers(0, 10**9)
+
+
+@given(NAMES, NAMES, st.sampled_from(["launch", "cancel"]), st.binary(min_size=10, max_size=10))
+def test_a_requests_name_is_its_identity(project: str, user: str, verb: str, random: bytes) -> None:
+    """Project, user, ULID and verb are read from the key as they were put into it."""
+    name = ulid.make(1.7e9, random)
+    key = layout.request(project, user, name, verb)
+    assert is_key(key)
+    assert layout.parse_request(key) == layout.RequestName(
+        project=project, user=user, ulid=name, verb=verb
+    )
+    assert layout.parse_bell(key) is None
+    assert key.startswith(layout.user_inbox(project, user))
+
+
+@given(NAMES, st.integers(1, 10**6), NUMBERS)
+def test_a_bells_name_says_who_rang(machine: str, life: int, number: int) -> None:
+    """Machine, life and number are read from the key as they were put into it."""
+    key = layout.bell(machine, life, number)
+    assert layout.parse_bell(key) == (machine, life, number)
+    assert layout.parse_request(key) is None
+
+
+@given(st.lists(NUMBERS, min_size=2))
+def test_numbers_sort_as_numbers(numbers: list[int]) -> None:
+    """Segments, bells and instructions are listed in the order of their numbers."""
+    for key in (
+        layout.events,
+        lambda n: layout.bell("m", 1, n),
+        lambda n: layout.instructions("m", 1, n),
+    ):
+        keys = [key(number) for number in numbers]  # type: ignore[operator]
+        assert sorted(keys) == [key(number) for number in sorted(numbers)]  # type: ignore[operator]
+
+
+@given(NAMES, NAMES, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
+def test_a_log_segment_names_its_stream(
+    project: str, job: str, attempt: int, replica: int, host: int, process: int
+) -> None:
+    """The stream of a segment is read from its key, and nothing else is one."""
+    prefix = layout.log(project, job, attempt, replica=replica, host=host, process=process)
+    assert prefix.startswith(layout.job_logs(project, job))
+    found = layout.parse_log(f"{prefix}{layout.padded(7)}.log")
+    assert found == layout.LogStream(attempt=attempt, replica=replica, host=host, process=process)
+    assert layout.parse_log(prefix) is None
+
+
+@given(st.text(alphabet="ab/é", min_size=1, max_size=900))
+def test_anything_can_be_set_aside(key: str) -> None:
+    """However long the name of a poison object is, its place aside is a key of its own."""
+    place = layout.aside(key)
+    assert is_key(place)
+    assert place.count("/") == 2
+
+
+def test_after_is_behind_everything_of_a_folder() -> None:
+    """`after` sorts behind every name in the folder and before every other user's."""
+    behind = layout.after("inbox/p/ann/")
+    assert all(f"inbox/p/ann/{name}" < behind for name in ("0", "zz", "~", "é"))
+    assert behind < "inbox/p/ann0/x"
+    assert behind < "inbox/p/anna/x"
+
+
+def test_an_attempts_registers_lie_together() -> None:
+    """Claims, ends and the barrier of one attempt share a prefix that no other attempt has."""
+    keys = [
+        layout.go("p", "j", 1, "n"),
+        layout.claim("p", "j", 1, "n", replica=0, host=2),
+        layout.end("p", "j", 1, "n", replica=0, host=2),
+    ]
+    assert all(key.startswith(layout.attempt("p", "j", 1, "n") + "/") for key in keys)
+    assert not any(key.startswith(layout.attempt("p", "j", 1, "m")) for key in keys)
+
+
+@given(st.floats(0, 1e11), st.binary(min_size=10, max_size=10))
+def test_a_ulid_knows_its_time(seconds: float, random: bytes) -> None:
+    """A ULID says when it was made, to the millisecond, and sorts by it."""
+    made = ulid.make(seconds, random)
+    assert ulid.is_ulid(made)
+    assert ulid.seconds_of(made) == pytest.approx(seconds, abs=0.002)
+    assert made <= ulid.make(seconds + 0.002, random)
+
+
+@pytest.mark.parametrize("text", ["", "0" * 25, "8" + "0" * 25, "0" * 25 + "U", "0" * 25 + "a"])
+def test_what_is_no_ulid(text: str) -> None:
+    """Wrong length, a time beyond 48 bits, a letter outside the alphabet: none is a ULID."""
+    assert not ulid.is_ulid(text)

@@ -1,0 +1,277 @@
+"""root.json: what is written is read, and a commit is what it says it was."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.clock import VirtualClock
+from bastion.errors import (
+    FencedError,
+    NotFoundError,
+    RecordError,
+    StoreError,
+    StoreRefusedError,
+)
+from bastion.machine import Batch, Follow, Leave, Machine, MachinePhase, Start
+from bastion.records import layout
+from bastion.records.request import Answer
+from bastion.records.root import Event, Held, Leader, Root, RootWriter, Segment, decode_root
+from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from quota import Amounts
+from tests.bastion.lifecycle import records
+
+CLOCK = VirtualClock()
+
+
+def root(seq: int = 1, write_id: str = "w", **more: object) -> Root:
+    """A small root."""
+    return Root(epoch=1, seq=seq, now=1.5, write_id=write_id, **more)  # type: ignore[arg-type]
+
+
+def full() -> Root:
+    """A root that holds one of everything."""
+    jobs = {phase.value: make() for phase, make in records.RECORDS.items()}
+    start = Start(
+        project="blue",
+        job="j",
+        launch="l",
+        index=0,
+        attempt=1,
+        nonce="n",
+        replica=0,
+        host=0,
+        devices={"h100": (0, 3)},
+    )
+    follow = Follow(project="blue", job="j")
+    machine = Machine(
+        name="gpu-1-0",
+        pool="gpu",
+        phase=MachinePhase.READY,
+        resources=Amounts({"h100": 8, "memory": 2**40}),
+        labels={"ö": "ü \U0001f600"},
+        bad_devices={"h100": (1,)},
+        outgoing=(Batch(number=1, life=2, instructions=(start, follow, Leave())),),
+    )
+    promise = Promise(
+        gang=("j",), placements=(records.placement(),), deadline=9.5, victims=(("k", 3.0),)
+    )
+    event = Event(n=3, at=1.0, what="told", text='a "quote"\nand a line')
+    return root(
+        leader=Leader(
+            holder="b", host="vm", boot="x", pid=1, pid_started=0.5, since=1.0, ttl_s=3.0
+        ),
+        jobs=jobs,
+        machines={machine.name: machine},
+        promises=(promise,),
+        planned=(PlannedStart(gang=("j",), placements=(records.placement(),), at=5.0),),
+        answers={"blue/ann/01": Answer(ulid="01", verb="launch", accepted=True, jobs=("j",))},
+        events=(event,),
+        sealed=(Segment(first=0, events=(event,)),),
+        next_event=4,
+        decayed={"blue": 0.25},
+        quota_text="[a]\n",
+    )
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_root_reads_as_it_was_written(compress: bool) -> None:
+    """Whatever root holds, its bytes give the same root again, gzipped or not."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK, compress=compress)
+    data = writer.encoded(full())
+    assert decode_root(data) == full()
+    assert data.startswith(b"\x1f\x8b") == compress
+    assert writer.encoded(full()) == data, "the same root is the same bytes"
+
+
+def test_what_stands_at_its_default_is_not_stored() -> None:
+    """A queued job costs a few hundred bytes."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
+    one = {"job": records.queued()}
+    size = len(writer.encoded(root(jobs=one))) - len(writer.encoded(root()))
+    assert size < 350
+
+
+def test_unchanged_records_are_not_encoded_again() -> None:
+    """The bytes of a job that did not change are remembered; of one that did they are new."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
+    jobs = {"a": records.queued(), "b": records.running()}
+    first = writer.encoded(root(jobs=jobs))
+    jobs["b"] = records.done()
+    assert decode_root(first).jobs["b"].phase.value == "running"
+    assert decode_root(writer.encoded(root(jobs=jobs))).jobs["b"].phase.value == "done"
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "Invalid JSON|invalid JSON"),
+        (b"{}", "epoch: missing"),
+        (b'{"schema":2,"epoch":1,"seq":1,"now":1,"write_id":"w"}', "schema: "),
+        (b'{"schema":1,"epoch":1,"seq":1,"now":1,"write_id":"w","x":1}', "x: unknown field"),
+        (gzip.compress(b"{}")[:-3], "cannot be unpacked"),
+        (b"\x1f\x8bnonsense", "cannot be unpacked"),
+    ],
+)
+def test_a_root_that_is_none_is_an_error(data: bytes, problem: str) -> None:
+    """Bytes that are no root of this schema are refused with key and path, never guessed at."""
+    with pytest.raises(RecordError, match=f"^state/root.json: .*({problem})"):
+        decode_root(data)
+
+
+def test_reading_an_unchanged_root_costs_no_bytes() -> None:
+    """`read` with the version at hand is None while nobody committed."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
+    with pytest.raises(NotFoundError):
+        writer.read()
+    held = writer.commit(root(), over=None)
+    assert writer.read(unless=held.version) is None
+    found = writer.read()
+    assert found is not None
+    assert found == held
+
+
+def test_two_founders_make_one_root() -> None:
+    """Of two who found a root one is told that the other was faster."""
+    store = MemoryStore(CLOCK.wall)
+    RootWriter(store, CLOCK).commit(root(write_id="a"), over=None)
+    with pytest.raises(FencedError):
+        RootWriter(store, CLOCK).commit(root(write_id="b"), over=None)
+    found = RootWriter(store, CLOCK).read()
+    assert found is not None
+    assert found.root.write_id == "a"
+
+
+def test_a_store_that_says_no_for_good_is_believed() -> None:
+    """A refusal is passed on, and root is as it was."""
+
+    class Full(MemoryStore):
+        def swap(self, *_: object, **__: object) -> object:  # type: ignore[override]
+            raise StoreRefusedError("the disk is full")
+
+    store = Full(CLOCK.wall)
+    writer = RootWriter(store, CLOCK)
+    held = writer.commit(root(), over=None)
+    with pytest.raises(StoreRefusedError, match="the disk is full"):
+        writer.commit(root(2, "w2"), over=held)
+    assert writer.read() == held
+
+
+class Contended:
+    """A store whose root another writer takes at the `at`-th operation on it."""
+
+    def __init__(self, faults: list[Fault | None], rival_at: int | None) -> None:
+        self.inner = MemoryStore(CLOCK.wall)
+        self.faults = faults
+        self.rival_at = rival_at
+        self.operations = 0
+        self.is_on = False
+
+    def view(self) -> FaultyStore:
+        """The store as the writer sees it."""
+        return FaultyStore(self.inner, self.fault)
+
+    def fault(self, operation: str, key: str) -> Fault | None:
+        """What goes wrong now; the rival commits first when it is time."""
+        if not self.is_on:
+            return None
+        self.operations += 1
+        if self.operations - 1 == self.rival_at:
+            self.rival()
+        if self.operations <= len(self.faults):
+            return self.faults[self.operations - 1]
+        return None
+
+    def rival(self) -> None:
+        """Another leader commits over whatever stands."""
+        found = self.inner.read(layout.ROOT)
+        assert found is not None
+        standing = decode_root(found.data)
+        theirs = Root(
+            epoch=standing.epoch + 1,
+            seq=standing.seq + 1,
+            now=standing.now,
+            write_id="theirs",
+            prev_write_id=standing.write_id,
+        )
+        data = RootWriter(self.inner, CLOCK).encoded(theirs)
+        self.inner.swap(layout.ROOT, data, if_version=found.version)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from([None, Fault.BEFORE, Fault.AFTER]), max_size=8),
+    st.one_of(st.none(), st.integers(0, 9)),
+)
+def test_a_commit_is_what_it_says_it_was(faults: list[Fault | None], rival_at: int | None) -> None:
+    """Under any faults, a commit that returns has landed, and one that raises is not in root."""
+    contended = Contended(faults, rival_at)
+    writer = RootWriter(contended.view(), CLOCK)
+    held = writer.commit(root(), over=None)
+    contended.is_on = True
+    landed: Held | None = None
+    try:
+        landed = writer.commit(root(2, "mine"), over=held)
+    except FencedError as error:
+        assert error.theirs > 1
+    contended.is_on = False
+    found = contended.inner.read(layout.ROOT)
+    assert found is not None
+    standing = decode_root(found.data)
+    if landed is not None:
+        assert landed.root.write_id == "mine"
+        assert standing.write_id == "mine" or standing.prev_write_id == "mine"
+    else:
+        assert standing.write_id == "theirs"
+
+
+def test_a_late_landing_of_our_own_is_found() -> None:
+    """A write that lands after it was given up for lost is known as ours by its write id."""
+    store = MemoryStore(CLOCK.wall)
+    writes: list[tuple[bytes, object]] = []
+
+    class Late:
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def swap(self, key: str, data: bytes, *, if_version: object) -> object:
+            writes.append((data, if_version))
+            if len(writes) == 1:
+                raise StoreError("never answered")
+            first, version = writes[0]
+            store.swap(key, first, if_version=version)  # type: ignore[arg-type]
+            return store.swap(key, data, if_version=if_version)  # type: ignore[arg-type]
+
+    writer = RootWriter(Late(), CLOCK)  # type: ignore[arg-type]
+    held = writer.commit(root(), over=None)
+    landed = writer.commit(root(2, "mine"), over=held)
+    assert writes[0] == writes[1], "the identical bytes are sent again"
+    assert landed.root.write_id == "mine"
+
+
+def test_in_doubt_the_bytes_are_sent_again_slowly() -> None:
+    """Between two tries at one object more than a second passes: a cloud's limit."""
+    clock = VirtualClock()
+    left = [Fault.BEFORE] * 6
+    store = FaultyStore(
+        MemoryStore(clock.wall),
+        lambda operation, _: left.pop() if operation == "swap" and left else None,
+    )
+    writer = RootWriter(store, clock)
+    held = writer.commit(root(), over=None)
+    began = clock.monotonic()
+    writer.commit(root(2, "mine"), over=held)
+    assert clock.monotonic() - began == pytest.approx(6 * 1.1)
+
+
+def test_root_can_be_read_with_cat() -> None:
+    """On a folder root is JSON text with a job and a machine a line."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
+    text = writer.encoded(full()).decode()
+    assert json.loads(text)["schema"] == 1
+    assert len(text.splitlines()) >= len(full().jobs)
