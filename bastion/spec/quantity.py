@@ -12,8 +12,9 @@ _BYTES = {"": 1, "B": 1} | {
     for end, base in (("iB", 1024), ("B", 1000))
     for power, prefix in enumerate("KMGTP", start=1)
 }
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+_DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{1,15})?[smhdw])+", re.ASCII)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
+"""So many digits and no more: nobody means them, and a float holds what they make."""
 
 
 def seconds_of(field: str, written: float | str) -> float:

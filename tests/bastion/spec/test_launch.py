@@ -1,0 +1,230 @@
+"""What users write: everything is checked when made, and every problem is told at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.errors import SpecError
+from bastion.spec import (
+    BundleRef,
+    GitRef,
+    ImageRef,
+    Job,
+    Launch,
+    Process,
+    Resources,
+    Where,
+    job_id,
+    job_ids,
+    request_of,
+)
+from quota import Amounts
+
+ECHO = Process(["echo"])
+
+
+def problems(make: object, **given: object) -> tuple[str, ...]:
+    """Every problem that making it has."""
+    with pytest.raises(SpecError) as caught:
+        make(**given)  # type: ignore[operator]
+    return caught.value.problems
+
+
+def job(**given: object) -> Job:
+    """A job of one process."""
+    return Job(processes=(ECHO,), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (
+            "python train.py",
+            "command: 'python train.py' is one string; give a list of arguments"
+            " (['python', 'train.py']), or shell=True for a shell line",
+        ),
+        ([], "command: [] is not allowed; a list of at least one string"),
+        (["a", 1], "command: ['a', 1] is not allowed; a list of at least one string"),
+        (["a\0b"], "command: holds a NUL character, which no program can receive"),
+        (["", "x"], "command: its first word is empty; the first word is the program to run"),
+        (["x" * 100_001], "command: 100002 bytes is too long; at most 100000"),
+    ],
+)
+def test_a_command_is_a_list(command: object, problem: str) -> None:
+    """A command that no program could be started with is refused, and says what is allowed."""
+    with pytest.raises(SpecError) as caught:
+        Process(command)  # type: ignore[arg-type]
+    assert caught.value.problems == (problem,)
+
+
+def test_a_shell_line_is_one_string() -> None:
+    """With `shell=True` a command is one line for /bin/sh; a list is refused."""
+    assert Process("a | b", shell=True).argv == ("/bin/sh", "-c", "a | b")
+    assert Process(["a", "b"]).argv == ("a", "b")
+    with pytest.raises(SpecError, match="shell=True takes one string, not 2 arguments"):
+        Process(["a", "b"], shell=True)
+
+
+@pytest.mark.parametrize(
+    ("env", "problem"),
+    [
+        ({"1A": "x"}, "env.1A: not the name of a variable (letters, digits, _)"),
+        ({"A": "a\0"}, "env.A: 'a\\x00' is not text without NUL"),
+        ({"A": 1}, "env.A: 1 is not text without NUL"),
+        ({"BASTION_X": "1"}, "env.BASTION_X: names that begin with BASTION_ are the bastion's"),
+    ],
+)
+def test_variables_are_checked(env: dict[str, str], problem: str) -> None:
+    """A variable that cannot be set, or is ours, is refused by its name."""
+    assert problems(lambda: Process(["a"], env=env)) == (problem,)
+    assert problems(lambda: job(env=env)) == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"replicas": 0}, "replicas: 0 is not allowed; 1 to 10000"),
+        ({"replicas": -1}, "replicas: -1 is not allowed; 1 to 10000"),
+        ({"replicas": 10_001}, "replicas: 10001 is not allowed; 1 to 10000"),
+        ({"priority": 0}, "priority: 0 is not allowed; 1 (highest) to 5"),
+        ({"priority": 6}, "priority: 6 is not allowed; 1 (highest) to 5"),
+        ({"retries": -1}, "retries: -1 is not allowed; 0 or more"),
+        (
+            {"max_runtime": "8 hours"},
+            "max_runtime: '8 hours' is not a duration; allowed: seconds, or text like 90s 8h 2d",
+        ),
+        (
+            {"grace": float("nan")},
+            "grace: nan is not a duration; allowed: 0 or more seconds",
+        ),
+        (
+            {"retry_backoff": -1},
+            "retry_backoff: -1 is not a duration; allowed: 0 or more seconds",
+        ),
+        (
+            {"name": "a b"},
+            "name: 'a b' is not a name; allowed: 1 to 63 of A-Z a-z 0-9 . _ @ + -, beginning"
+            " and ending with a letter or digit",
+        ),
+    ],
+)
+def test_a_job_is_checked(given: dict[str, object], problem: str) -> None:
+    """Every field of a job says what it was given and what is allowed."""
+    assert problems(job, **given) == (problem,)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    """Three wrong fields are three problems."""
+    found = problems(Job, processes=(), replicas=0, priority=9)
+    assert len(found) == 3
+    assert "processes: none given; a replica runs at least one" in found
+
+
+def test_durations_may_be_text() -> None:
+    """`8h` is 28,800 seconds; what is left out is none."""
+    made = job(max_runtime="8h", grace="1m30s", retry_backoff="5s")
+    assert (made.max_runtime_s, made.grace_s, made.retry_backoff_s) == (28800.0, 90.0, 5.0)
+    assert (job().max_runtime_s, job().grace_s) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "stops"),
+    [
+        ({}, False),
+        ({"replicas": 2}, True),
+        ({"replicas": 2, "on_failure": "continue"}, False),
+        ({"on_failure": "stop_others"}, True),
+    ],
+)
+def test_on_failure_by_default(given: dict[str, object], stops: bool) -> None:
+    """`stop_others` is the default of more than one replica, and can be said for one."""
+    assert job(**given).stops_others == stops
+
+
+def test_a_replica_asks_for_its_processes() -> None:
+    """What a replica asks for is the sum of its processes; a gang's is that of its replicas."""
+    two = Process(["a"], resources=Resources(h100=2, memory="1GiB"))
+    made = Job(processes=(two, two, ECHO), replicas=3)
+    assert made.per_replica == Amounts({"h100": 4, "memory": 2**31})
+    launch = Launch(name="x", jobs=(made,))
+    request = request_of(launch, made, per_replica=made.per_replica, hosts=1)
+    assert request.units == Amounts({"h100": 12, "memory": 3 * 2**31})
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"jobs": ()}, "jobs: 0 is not allowed; 1 to 1000"),
+        ({"jobs": (job(), job())}, "jobs: two are called 'main'; names differ in a launch"),
+        ({"description": "é" * 2049}, "description: longer than 4096 bytes"),
+        ({"project": "a/b"}, "project: 'a/b' is not a name"),
+        ({"name": "-x"}, "name: '-x' is not a name"),
+    ],
+)
+def test_a_launch_is_checked(given: dict[str, object], problem: str) -> None:
+    """Every field of a launch says what it was given and what is allowed."""
+    (found,) = problems(Launch, **{"name": "x", "jobs": (job(),), **given})
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: BundleRef(digest="abc"), "code.digest: 'abc' is not 64 hexadecimal digits"),
+        (
+            lambda: GitRef(url="u", commit="abc"),
+            "code.commit: 'abc' is not a full commit (40 hex digits)",
+        ),
+        (lambda: ImageRef(ref=" x"), "code.ref: ' x' is not an image reference"),
+        (lambda: ImageRef(ref=""), "code.ref: '' is not an image reference"),
+        (
+            lambda: Where(hostnames="h1"),  # type: ignore[arg-type]
+            "where.hostnames: 'h1' is one string; give a list",
+        ),
+    ],
+)
+def test_references_mean_the_same_for_ever(make: object, problem: str) -> None:
+    """A reference that could drift, or is none, is refused."""
+    assert problems(make) == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("units", "problem"),
+    [
+        (0, "resources.h100: 0 is not above zero; leave the type out to ask for none"),
+        (-1, "resources.h100: -1 is not above zero; leave the type out to ask for none"),
+        (1.5, "resources.h100: 1.5 is not a number of units; allowed: 1, 2, 3, ..."),
+        (True, "resources.h100: True is not a number of units; allowed: 1, 2, 3, ..."),
+        ("2", "resources.h100: '2' is not a number of units; allowed: 1, 2, 3, ..."),
+        (10**16, "resources.h100: more than there can be; at most 1000000000000000"),
+    ],
+)
+def test_units_are_whole_and_above_zero(units: object, problem: str) -> None:
+    """A number of units that cannot be counted out is refused."""
+    assert problems(Resources, h100=units) == (problem,)
+
+
+def test_resources_are_values() -> None:
+    """Resources compare by what they ask for, tell it, and do not change."""
+    two = Resources(h100=2, memory="1GiB")
+    assert two == Resources(memory=2**30, h100=2)
+    assert hash(two) == hash(Resources(memory=2**30, h100=2))
+    assert repr(two) == "Resources(h100=2, memory=1073741824)"
+    with pytest.raises(AttributeError, match="frozen"):
+        two.amounts = Amounts({})
+    assert len(problems(Resources, h100=0, memory="much")) == 2
+
+
+def test_values_are_hashable_where_they_are_keys() -> None:
+    """`Where` is a key of the scheduler's groups though it holds a mapping."""
+    assert hash(Where(labels={"a": "1"})) == hash(Where(labels={"a": "1"}))
+    assert Where(labels={"a": "1"}) != Where(labels={"a": "2"})
+
+
+def test_ids_are_unique_for_ever() -> None:
+    """An id is a name and the random end of the request's ULID; a lone job has the launch's."""
+    ulid = "01HF7YAXX0ABCDEFGHJKMNPQRS"
+    assert job_id("train", ulid) == "train-ghjkmnpqrs"
+    assert job_ids(Launch(name="x", jobs=(job(),)), ulid) == ("x-ghjkmnpqrs",)
+    two = Launch(name="x", jobs=(job(name="a"), job(name="b")))
+    assert job_ids(two, ulid) == ("x-a-ghjkmnpqrs", "x-b-ghjkmnpqrs")

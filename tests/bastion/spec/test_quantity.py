@@ -1,0 +1,108 @@
+"""Durations and sizes as people write and read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bastion.errors import SpecError
+from bastion.spec import bytes_of, seconds_of, text_of_bytes, text_of_seconds
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        (0, 0.0),
+        (1.5, 1.5),
+        ("90s", 90.0),
+        ("1h30m", 5400.0),
+        ("1.5h", 5400.0),
+        (" 2d ", 172800.0),
+        ("1w", 604800.0),
+    ],
+)
+def test_durations(written: float | str, seconds: float) -> None:
+    """Numbers are seconds; text is numbers with units, which add up."""
+    assert seconds_of("f", written) == seconds
+
+
+@pytest.mark.parametrize("written", ["", "8", "8 h", "h", "-1s", "1y", "1h 30m", "9" * 400 + "h"])
+def test_no_durations(written: str) -> None:
+    """Text without units, or with unknown ones, is refused by field and value."""
+    with pytest.raises(SpecError, match=r"^f: .* is not a duration"):
+        seconds_of("f", written)
+
+
+@pytest.mark.parametrize("written", [-1, float("inf"), float("nan"), True])
+def test_no_seconds(written: float) -> None:
+    """A number that is no time is refused."""
+    with pytest.raises(SpecError, match=r"^f: .* is not a duration"):
+        seconds_of("f", written)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [
+        (5, 5),
+        ("512", 512),
+        ("512B", 512),
+        ("64GiB", 64 * 1024**3),
+        ("500MB", 500 * 1000**2),
+        ("1.5 KiB", 1536),
+        ("2PB", 2 * 1000**5),
+    ],
+)
+def test_sizes(written: int | str, size: int) -> None:
+    """Numbers are bytes; text has decimal or binary units."""
+    assert bytes_of("f", written) == size
+
+
+@pytest.mark.parametrize("written", ["", "GiB", "1gib", "1 G", "-1", "9" * 400, -1, True, 1.5])
+def test_no_sizes(written: int | str) -> None:
+    """What is no whole number of bytes is refused by field and value."""
+    with pytest.raises(SpecError, match=r"^f: .* is not a size"):
+        bytes_of("f", written)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0s"),
+        (0.44, "0.4s"),
+        (9.96, "10s"),
+        (42, "42s"),
+        (60, "1m"),
+        (185, "3m 5s"),
+        (7800, "2h 10m"),
+        (3600, "1h"),
+        (273600, "3d 4h"),
+        (-90, "-1m 30s"),
+    ],
+)
+def test_seconds_in_words(seconds: float, text: str) -> None:
+    """A duration is told by its two biggest units."""
+    assert text_of_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (512, "512 B"),
+        (3482, "3.4 KiB"),
+        (64 * 1024**3, "64 GiB"),
+        (2**60, "1048576 TiB"),
+    ],
+)
+def test_bytes_in_words(size: int, text: str) -> None:
+    """A size is told by one unit."""
+    assert text_of_bytes(size) == text
+
+
+@given(st.floats(0, 1e9))
+def test_any_time_has_words(seconds: float) -> None:
+    """Every duration has a text, and what it says is near."""
+    text = text_of_seconds(seconds)
+    said = seconds_of("f", text.replace(" ", ""))
+    assert said == pytest.approx(seconds, rel=0.1, abs=0.6)
