@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Protocol
 
 from bastion.value import value
@@ -80,22 +80,34 @@ class InlineLane:
 
 
 class ThreadLane:
-    """Does the work on at most `workers` threads of its own."""
+    """
+    Does the work on at most `workers` threads of its own.
+
+    A plain queue and not `concurrent.futures`: a lane is asked thousands of times a second, and a
+    future costs more than most of the work that is done here.
+    """
 
     def __init__(self, name: str, *, workers: int) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=name)
+        self._name = name
+        self._workers = workers
+        self._started = 0
         self._changed = threading.Condition()
+        self._queue: SimpleQueue[tuple[str, Callable[[], object]] | None] = SimpleQueue()
         self._in_flight: set[str] = set()
         self._done: list[Done] = []
+        self._is_closed = False
 
     def submit(self, key: str, work: Callable[[], object]) -> None:
         """Hand `work` to a thread."""
         with self._changed:
-            if key in self._in_flight:
+            if key in self._in_flight or self._is_closed:
                 return
             self._in_flight.add(key)
-        future = self._pool.submit(work)
-        future.add_done_callback(lambda ended: self._end(key, ended))
+            needs_thread = self._started < min(self._workers, len(self._in_flight))
+            self._started += needs_thread
+        self._queue.put((key, work))
+        if needs_thread:
+            threading.Thread(target=self._serve, name=self._name, daemon=True).start()
 
     def collect(self) -> tuple[Done, ...]:
         """What ended since the last call, sorted by key."""
@@ -115,15 +127,20 @@ class ThreadLane:
 
     def close(self) -> None:
         """Start nothing more; what hangs is left to its own deadline."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._is_closed = True
+        self._queue.put(None)
 
-    def _end(self, key: str, ended: Future[object]) -> None:
-        if ended.cancelled():
-            return
-        error = ended.exception()
-        if error is not None and not isinstance(error, Exception):
-            raise error
-        with self._changed:
-            self._in_flight.discard(key)
-            self._done.append(Done(key=key, result=None if error else ended.result(), error=error))
-            self._changed.notify_all()
+    def _serve(self) -> None:
+        while (asked := self._queue.get()) is not None:
+            key, work = asked
+            if self._is_closed:
+                continue
+            try:
+                done = Done(key=key, result=work())
+            except Exception as error:  # noqa: BLE001 - the submitter decides what an error means
+                done = Done(key=key, error=error)
+            with self._changed:
+                self._in_flight.discard(key)
+                self._done.append(done)
+                self._changed.notify_all()
+        self._queue.put(None)

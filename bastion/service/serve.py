@@ -127,6 +127,7 @@ class Service:
             self._nap(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
 
     def _rest(self, leader: Leader) -> int:
+        leader.settle(self._pace.settle_s)
         try:
             leader.give_up()
         except (FencedError, StoreError) as error:

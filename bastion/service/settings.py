@@ -45,7 +45,7 @@ LOCAL = Pace(
     files_s=0.5,
     listing_s=1.0,
     sweep_s=1.0,
-    view_s=0.25,
+    view_s=0.1,
 )
 CLOUD = Pace(
     busy_poll_s=2.0,
