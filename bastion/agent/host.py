@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import partial
-from pathlib import Path
 
 from bastion.agent.attempt_key import host_of, key_of
 from bastion.agent.claim import (
@@ -46,7 +45,7 @@ from bastion.agent.keeper_port import (
     KeeperGoneError,
     Running,
 )
-from bastion.agent.output import save
+from bastion.agent.saving import Saving
 from bastion.agent.set_up import set_up
 from bastion.agent.ship import Shipping
 from bastion.agent.starting import attempt_start
@@ -107,7 +106,7 @@ class Host:
         self._follow_until = 0.0
         self._marks = Marks()
         self._marks_at = 0.0
-        self._saving: int | None = None
+        self._saving = Saving(of, self.key, around)
         self._end: EndRegister | None = None
         self._end_stands = False
         self._drained: int | None = None
@@ -164,8 +163,7 @@ class Host:
             self._around.keeper.stop(self.key, reason=stop.reason, by=stop.by, grace_s=stop.grace_s)
         except NotFoundError:
             return
-        if self._around.home.has_output(self.key):
-            self._saving = self._around.moment()
+        self._saving.ask()
         if self._shipping is not None:
             self._shipping.hurry(now, for_s=stop.grace_s)
 
@@ -376,31 +374,15 @@ class Host:
         if now >= self._marks_at:
             self._marks_at = now + _MARKS_S
             self._see_marks()
-        self._save_output(now)
+        self._saving.turn(now)
         self.wake_at = min(self._marks_at, self._shipping.turn(now))
 
     def _see_marks(self) -> None:
         marks = self._around.home.marks(self.key)
         if marks.checkpointed_at not in (None, self._marks.checkpointed_at):
             self._around.bells.ring(facts.Checkpointed(of=self.of))
-            self._saving = self._around.moment()
+            self._saving.ask()
         self._marks = marks
-
-    def _save_output(self, now: float) -> None:
-        errand = f"output {self.key}"
-        if self._saving is None or not self._around.errands.is_free(errand, now):
-            return
-        output = Path(self._around.home.folders(self.key).output)
-        number = self._saving
-        work = partial(save, self._around.store, self.of, output, number)
-        then = partial(self._saved, number)
-        self._around.errands.send(errand, work, then, now=now, otherwise=then, is_long=True)
-
-    def _saved(self, number: int, outcome: int | Exception) -> None:
-        if isinstance(outcome, Exception):
-            self._around.say(f"{self.key}: its output is not kept: {outcome}")
-        if self._saving == number:
-            self._saving = None
 
     # How it ends.
 
@@ -427,8 +409,8 @@ class Host:
         self.stage = Stage.ENDING
         self.wake_at = 0.0
         self._end = EndRegister(write_id=self._around.nonce(), end=end)
-        if self._is_in_keeper and self._around.home.has_output(self.key):
-            self._saving = self._around.moment()
+        if self._is_in_keeper:
+            self._saving.ask()
 
     def _finish(self, now: float) -> None:
         around = self._around
@@ -443,8 +425,8 @@ class Host:
             if self._shipping.broken:
                 self._give_up(BastionError(self._shipping.broken))
                 return
-        self._save_output(now)
-        if not self._end_stands or self._saving is not None:
+        self._saving.turn(now)
+        if not self._end_stands or not self._saving.is_done:
             return
         if self._drained is None:
             if self._shipping is None or self._shipping.is_complete:

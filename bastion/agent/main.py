@@ -12,6 +12,7 @@ import fcntl
 import os
 import pwd
 import secrets
+import signal
 import socket
 import sys
 import time
@@ -56,6 +57,8 @@ def main(argv: Sequence[str]) -> int:
     """
     if list(argv[:1]) == ["end"]:
         return _end(argv[1:])
+    # Ctrl-C ends an agent in a terminal as SIGTERM does: at once.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     said = _parser().parse_args(argv)
     home = Path(said.home).absolute()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -15,7 +15,6 @@ from bastion.logs.pace import CLOUD
 from bastion.machine import Follow, Leave
 from bastion.records import layout
 from bastion.records.facts import Heartbeat
-from bastion.store.memory import Fault
 from quota.amounts import Amounts
 from tests.bastion.agent.rig import MACHINE, OF, Rig, job, start, stop
 
@@ -157,114 +156,6 @@ def test_instructions_are_obeyed_once_however_often_they_come() -> None:
     assert end.notice == ""
 
 
-def test_an_agent_may_die_at_any_turn() -> None:
-    """Wherever the agent is killed, its successor on the same keeper completes the job, once."""
-    for turns in range(25):
-        rig = Rig(lambda _: replace(SHORT, runs_s=0.3))
-        rig.bucket.spec(job())
-        rig.bucket.instruct(start(barrier=True))
-        rig.bucket.go("10.0.0.1")
-        for _ in range(turns):
-            rig.agent.turn()
-            rig.clock.advance(0.03)
-        rig.restart()
-        rig.pass_s(2)
-        assert rig.executions() == 1, turns
-        assert rig.bucket.log() == b"hello\n", turns
-        end = rig.bucket.end()
-        assert end is not None
-        assert (end.kind, end.codes, end.sizes) == ("exited", (0,), (6,)), turns
-        assert {"claimed", "ended", "drained"} <= set(rig.bucket.told()), turns
-        assert rig.keeper.attempts() == (), turns
-
-
-def test_a_stopped_job_stays_stopped_when_the_agent_dies() -> None:
-    """Wherever the agent dies between a start and a stop, the job ends with the notice."""
-    for turns in range(20):
-        rig = Rig(lambda _: FOREVER)
-        rig.bucket.spec(job())
-        rig.bucket.instruct(start())
-        for _ in range(turns):
-            rig.agent.turn()
-            rig.clock.advance(0.03)
-        rig.bucket.instruct(stop())
-        rig.restart()
-        rig.pass_s(8)
-        end = rig.bucket.end()
-        assert end is not None, turns
-        assert end.notice == "cancel", turns
-        assert rig.executions() <= 1, turns
-
-
-@pytest.mark.parametrize("leaves_strays", [True, False])
-def test_a_keeper_may_die_at_any_turn(leaves_strays: bool) -> None:
-    """Wherever the keeper dies, no second start follows and the claimed host ends."""
-    for turns in range(20):
-        rig = Rig(lambda _: replace(SHORT, runs_s=0.3))
-        rig.bucket.spec(job())
-        rig.bucket.instruct(start())
-        for _ in range(turns):
-            rig.agent.turn()
-            rig.clock.advance(0.03)
-        rig.keeper.crash(leaves_strays=leaves_strays)
-        rig.keeper = None
-        rig.restart()
-        assert rig.keeper.life == 2
-        rig.bucket.instruct(start(), life=2, number=1)
-        rig.pass_s(2)
-        assert rig.executions() <= 1, turns
-        end = rig.bucket.end()
-        assert end is not None, turns
-        assert end.kind == ("lost" if not end.codes else "exited"), turns
-        assert {"ended", "drained"} <= set(rig.bucket.told()), turns
-
-
-@pytest.mark.parametrize("fault", Fault)
-def test_a_lost_answer_changes_nothing(fault: Fault) -> None:
-    """Whichever answer of the store is lost, done or not: one start, one end, every byte."""
-    for spoilt in range(60):
-        asked = iter(range(10_000))
-        rig = Rig(
-            lambda _: SHORT,
-            faults=lambda *_, asked=asked, spoilt=spoilt: (
-                fault if next(asked) in (spoilt, spoilt + 1) and spoilt > 3 else None
-            ),
-        )
-        rig.bucket.spec(job())
-        rig.bucket.instruct(start(barrier=True))
-        rig.bucket.go("10.0.0.1")
-        rig.pass_s(3)
-        assert rig.executions() == 1, spoilt
-        assert rig.bucket.log() == b"hello\n", spoilt
-        assert [fact for fact in ALL if fact in rig.bucket.told()] == list(ALL), spoilt
-        end = rig.bucket.end()
-        assert end is not None
-        assert end.codes == (0,), spoilt
-
-
-def test_the_store_may_be_away_for_long() -> None:
-    """Jobs go on while the store is away, nothing is lost, and the log says so in two lines."""
-    away = [False]
-    rig = Rig(
-        lambda _: Script(output=((1.0, b"a\n"), (30.0, b"b\n")), runs_s=40.0),
-        faults=lambda *_: Fault.BEFORE if away[0] else None,
-    )
-    rig.bucket.spec(job())
-    rig.bucket.instruct(start())
-    rig.pass_s(0.5)
-    away[0] = True
-    rig.pass_s(60, step_s=0.5)
-    assert rig.bucket.end() is None
-    away[0] = False
-    rig.pass_s(5)
-    assert rig.bucket.told() == ALL
-    assert rig.bucket.log() == b"a\nb\n"
-    assert [line.split(":")[0].split(" after")[0] for line in rig.said] == [
-        "the store is out of reach, trying again",
-        "the store answers again",
-    ]
-
-
 def test_an_end_of_the_bastion_is_accepted() -> None:
     """When the bastion wrote the end first, that is the end that is told."""
     rig = Rig(lambda _: SHORT)
@@ -275,48 +166,6 @@ def test_an_end_of_the_bastion_is_accepted() -> None:
     ended = next(fact for fact in rig.bucket.facts() if fact.kind == "ended")
     assert ended.end == End(kind="revoked")
     assert rig.bucket.told() == ALL
-
-
-def test_a_claim_of_an_older_life_is_never_started() -> None:
-    """An older life's claim without a record in the keeper ends as lost."""
-    rig = Rig()
-    rig.bucket.spec(job())
-    rig.bucket.put_claim(Claim(machine=MACHINE, life=0))
-    rig.bucket.instruct(start())
-    rig.pass_s(1)
-    assert rig.executions() == 0
-    end = rig.bucket.end()
-    assert end is not None
-    assert end.kind == "lost"
-    assert rig.bucket.told() == ("ended", "drained")
-
-
-def test_a_stop_for_an_unknown_host_ends_what_this_machine_claimed() -> None:
-    """A stop finds the claim of an older life and ends it; without a claim there is nothing."""
-    rig = Rig()
-    other = replace(OF, nonce="n9")
-    rig.bucket.put_claim(Claim(machine=MACHINE, life=0))
-    rig.bucket.instruct(stop(), stop(other))
-    rig.pass_s(1)
-    end = rig.bucket.end()
-    assert end is not None
-    assert end.kind == "lost"
-    assert rig.bucket.end(other) is None
-    assert rig.bucket.claim(other) is None
-
-
-def test_an_older_life_gives_way() -> None:
-    """An agent that sees a newer life of its machine stops what runs, tells how, and is done."""
-    rig = Rig(lambda _: FOREVER)
-    rig.bucket.spec(job())
-    rig.bucket.instruct(start())
-    rig.pass_s(1)
-    rig.memory.create(layout.life(MACHINE, 2), b"{}")
-    rig.pass_s(70, step_s=0.5)
-    assert rig.agent.is_finished
-    end = rig.bucket.end()
-    assert end is not None
-    assert end.notice == "host lost"
 
 
 @pytest.mark.parametrize(
@@ -366,61 +215,11 @@ def test_a_program_that_does_not_exist_is_a_failed_set_up() -> None:
     assert (end.kind, end.detail) == ("setup_failed", "no program 'trian'")
 
 
-def test_a_permit_runs_out_with_the_store() -> None:
-    """Without round trips to the store everything is stopped after the permit, not before."""
-    away = [False]
-    settings = AgentSettings(machine=MACHINE, permit_s=30.0)
-    rig = Rig(
-        lambda _: FOREVER, settings=settings, faults=lambda *_: Fault.BEFORE if away[0] else None
-    )
-    rig.bucket.spec(job())
-    rig.bucket.instruct(start())
-    rig.pass_s(100, step_s=0.5)
-    assert rig.bucket.told() == ("claimed", "started")
-    away[0] = True
-    rig.pass_s(20, step_s=0.5)
-    assert rig.keeper_home.living(rig.clock.monotonic())
-    rig.pass_s(15, step_s=0.5)
-    assert not rig.keeper_home.living(rig.clock.monotonic())
-    away[0] = False
-    rig.pass_s(5)
-    end = rig.bucket.end()
-    assert end is not None
-    assert end.notice == "host lost"
-
-
 def test_silence_is_broken_by_a_heartbeat() -> None:
     """Where nobody vouches for the machine it says that it lives, no more often than asked."""
     rig = Rig(settings=AgentSettings(machine=MACHINE, heartbeat_s=30.0))
     rig.pass_s(100, step_s=0.5)
     assert sum(isinstance(fact, Heartbeat) for fact in rig.bucket.facts()) == 3
-
-
-def test_bell_numbers_only_grow() -> None:
-    """A new agent on the same keeper rings above all earlier bells, even those absorbed."""
-    rig = Rig(lambda _: SHORT)
-    rig.pass_s(1)
-    before = [entry.key for entry in rig.memory.list(layout.BELLS)]
-    for key in before:
-        rig.memory.delete(key)
-    rig.restart()
-    rig.pass_s(1)
-    after = [entry.key for entry in rig.memory.list(layout.BELLS)]
-    assert after
-    assert min(after) > max(before)
-
-
-def test_a_new_agent_does_not_read_all_instructions_again() -> None:
-    """What is done with is remembered in the home."""
-    rig = Rig(lambda _: SHORT)
-    for number in range(20):
-        rig.bucket.instruct(stop(replace(OF, nonce=f"n{number}")))
-    rig.pass_s(3)
-    before = rig.store.counts["read"]
-    rig.restart()
-    rig.agent.turn()
-    rig.agent.turn()
-    assert rig.store.counts["read"] - before < 5
 
 
 def test_who_follows_sees_lines_soon() -> None:

@@ -1,0 +1,117 @@
+"""Errands: outside calls, their tries and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from bastion.agent.errands import Errands
+from bastion.errors import RecordError, StoreError
+from bastion.lane import InlineLane
+
+
+class Bench:
+    """Errands, and what they said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.results: list[object] = []
+        self.tries = 0
+        self.errands = Errands(InlineLane(), InlineLane(), retry_s=1.0, say=self.said.append)
+
+    def send(self, work: Callable[[], object], now: float, *, key: str = "k") -> None:
+        """Send one, counting the tries."""
+
+        def counted() -> object:
+            self.tries += 1
+            return work()
+
+        self.errands.send(key, counted, self.results.append, now=now)
+
+
+def fail() -> object:
+    """The store is away."""
+    raise StoreError("away")
+
+
+def test_a_result_is_told_when_collected() -> None:
+    """Nothing follows an errand before it is collected, then once."""
+    bench = Bench()
+    bench.send(lambda: 7, 0.0)
+    assert bench.results == []
+    assert bench.errands.is_calling()
+    assert bench.errands.collect(0.0)
+    assert bench.results == [7]
+    assert not bench.errands.collect(0.0)
+    assert not bench.errands.is_calling()
+
+
+def test_an_errand_under_way_is_not_sent_twice() -> None:
+    """A second send of the same key does nothing until the first is collected."""
+    bench = Bench()
+    bench.send(lambda: 1, 0.0)
+    bench.send(lambda: 2, 0.0)
+    bench.errands.collect(0.0)
+    assert bench.results == [1]
+    bench.send(lambda: 3, 0.0)
+    bench.errands.collect(0.0)
+    assert bench.results == [1, 3]
+
+
+def test_tries_are_paced() -> None:
+    """While the store is away the pauses double up to the longest, and nothing is told."""
+    bench = Bench()
+    at = []
+    for tick in range(600):
+        now = tick / 128
+        before = bench.tries
+        bench.send(fail, now)
+        bench.errands.collect(now)
+        if bench.tries > before:
+            at.append(now)
+    pauses = [b - a for a, b in pairwise(at)]
+    assert pauses[:5] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0], abs=1 / 128)
+    assert max(pauses) == pytest.approx(1.0)
+    assert bench.results == []
+
+
+def test_an_outage_is_two_lines() -> None:
+    """One line when it begins and one when it is over, whatever happens between."""
+    bench = Bench()
+    for now in range(10):
+        bench.send(fail, float(now))
+        bench.send(fail, float(now), key="other")
+        bench.errands.collect(float(now))
+    bench.send(lambda: 1, 20.0)
+    bench.errands.collect(20.0)
+    assert bench.said == [
+        "the store is out of reach, trying again: away",
+        "the store answers again after 20.0 s",
+    ]
+
+
+def test_other_errors_go_to_who_takes_them() -> None:
+    """What is no fault of the store is told to the sender, or raised where nobody takes it."""
+    bench = Bench()
+
+    def broken() -> object:
+        raise RecordError("broken")
+
+    taken: list[Exception] = []
+    bench.errands.send("k", broken, bench.results.append, now=0.0, otherwise=taken.append)
+    bench.errands.collect(0.0)
+    assert [str(error) for error in taken] == ["broken"]
+    bench.send(broken, 0.0)
+    with pytest.raises(RecordError, match="broken"):
+        bench.errands.collect(0.0)
+
+
+def test_looks_do_not_count_as_movement() -> None:
+    """A look that is sent or answered is no reason for another turn."""
+    bench = Bench()
+    bench.errands.send("k", lambda: None, bench.results.append, now=0.0, is_look=True)
+    assert bench.errands.sent == 0
+    assert not bench.errands.collect(0.0)
+    assert bench.results == [None]

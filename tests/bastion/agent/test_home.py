@@ -1,0 +1,100 @@
+"""The home of an agent on its machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.home import FolderHome
+
+KEY = "vision/train-abc/a1-n1/r0/h0"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> FolderHome:
+    """An empty home."""
+    return FolderHome(tmp_path)
+
+
+def test_numbers_belong_to_a_life(home: FolderHome, tmp_path: Path) -> None:
+    """A number is remembered by whoever opens the home, and begins at 0 with each life."""
+    assert home.number("bells", 1) == 0
+    home.put_number("bells", 1, 256)
+    assert FolderHome(tmp_path).number("bells", 1) == 256
+    assert home.number("bells", 2) == 0
+    assert home.number("instructions", 1) == 0
+
+
+def test_a_damaged_number_counts_as_none(home: FolderHome, tmp_path: Path) -> None:
+    """What is not a number of this life is not believed."""
+    home.put_number("bells", 1, 256)
+    (tmp_path / "numbers" / "bells").write_text("1")
+    assert home.number("bells", 1) == 0
+
+
+def test_folders_are_made_once_and_private(home: FolderHome) -> None:
+    """Asking again gives the same folders with what is in them; others may not look in."""
+    folders = home.folders(KEY)
+    Path(folders.code, "file").write_text("x")
+    assert home.folders(KEY) == folders
+    assert Path(folders.code, "file").exists()
+    assert Path(folders.marks).stat().st_mode & 0o777 == 0o700
+    assert not Path(folders.notice_file).exists()
+
+
+def test_marks_are_files(home: FolderHome) -> None:
+    """A mark is a file; touching it again is a new mark."""
+    marks = Path(home.folders(KEY).marks)
+    assert home.marks(KEY).checkpointed_at is None
+    assert not home.marks(KEY).finished
+    (marks / "checkpointed").touch()
+    first = home.marks(KEY).checkpointed_at
+    os.utime(marks / "checkpointed", (1, 1))
+    assert first != home.marks(KEY).checkpointed_at == 1.0
+    (marks / "finished").touch()
+    assert home.marks(KEY).finished
+
+
+def test_output_is_seen(home: FolderHome) -> None:
+    """Whether a host left output is known without its folder being there."""
+    assert not home.has_output(KEY)
+    folders = home.folders(KEY)
+    assert not home.has_output(KEY)
+    Path(folders.output, "file").touch()
+    assert home.has_output(KEY)
+
+
+def test_empty_folders_go_at_once(home: FolderHome, tmp_path: Path) -> None:
+    """A host that left nothing leaves no folder; one that left a file keeps it."""
+    home.folders(KEY)
+    home.leave(KEY)
+    assert list((tmp_path / "work").iterdir()) == []
+    Path(home.folders(KEY).code, "file").touch()
+    home.leave(KEY)
+    assert Path(home.folders(KEY).code, "file").exists()
+    home.leave("never/was/a1-n/r0/h0")
+
+
+def test_old_folders_are_cleaned_and_living_ones_spared(home: FolderHome, tmp_path: Path) -> None:
+    """Age counts from the end of the host; what runs is never deleted, however old."""
+    other = KEY.replace("r0", "r1")
+    young = KEY.replace("r0", "r2")
+    for key in (KEY, other, young):
+        folders = home.folders(key)
+        Path(folders.code, "file").touch()
+        os.utime(folders.marks, (1000, 1000))
+    home.leave(young)
+    home.clean(before=2000.0, spared=frozenset({KEY}))
+    left = {path.name for path in (tmp_path / "work").iterdir()}
+    assert left == {Path(home.folders(key).marks).name for key in (KEY, young)}
+
+
+def test_cleaning_is_bounded(home: FolderHome, tmp_path: Path) -> None:
+    """One call deletes some, so that it never takes long."""
+    for replica in range(60):
+        folders = home.folders(KEY.replace("r0", f"r{replica}"))
+        os.utime(folders.marks, (1000, 1000))
+    home.clean(before=2000.0, spared=frozenset())
+    assert len(list((tmp_path / "work").iterdir())) == 10

@@ -1,0 +1,82 @@
+"""Keeper lives: who gets which number."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Script
+from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.life import begin_life
+from bastion.agent.surroundings import KeeperAndSpool
+from bastion.clock import VirtualClock
+from bastion.errors import StoreError
+from bastion.records import layout
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import ObjectStore
+from tests.bastion.agent.rig import MACHINE
+
+
+def begin(store: ObjectStore, living: KeeperAndSpool | None = None) -> KeeperAndSpool:
+    """Begin a life in a home of its own, as a fresh agent would."""
+    clock = VirtualClock()
+    nonces = (f"{id(clock)}-{n}" for n in itertools.count())
+
+    def connect() -> KeeperAndSpool:
+        if living is None:
+            raise KeeperGoneError("none")
+        return living
+
+    def spawn(life: int) -> KeeperAndSpool:
+        return FakeKeeper(FakeHome(), clock, lambda _: Script(), life=life)
+
+    return begin_life(
+        store,
+        MACHINE,
+        boot_id="b",
+        nonce=lambda: next(nonces),
+        connect=connect,
+        spawn=spawn,
+    )
+
+
+def test_lives_are_numbered_from_one() -> None:
+    """Each new keeper has the number after the newest, and it stands in the bucket."""
+    store = MemoryStore(lambda: 0.0)
+    assert [begin(store).life for _ in range(3)] == [1, 2, 3]
+    assert len(store.list(layout.lives(MACHINE))) == 3
+
+
+def test_a_living_keeper_is_gone_on_with() -> None:
+    """While a keeper lives no number is taken."""
+    store = MemoryStore(lambda: 0.0)
+    keeper = begin(store)
+    assert begin(store, keeper) is keeper
+    assert len(store.list(layout.lives(MACHINE))) == 1
+
+
+def test_numbers_beyond_one_page_are_seen() -> None:
+    """However many lives a machine has had, the next number is the one after the last."""
+    store = MemoryStore(lambda: 0.0)
+    for number in range(1, 1503):
+        store.create(layout.life(MACHINE, number), b"{}")
+    assert begin(store).life == 1503
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_number_in_doubt_is_left_behind(fault: Fault) -> None:
+    """When the answer is lost, the next try takes a number that nobody else has."""
+    memory = MemoryStore(lambda: 0.0)
+    left = [2]
+
+    def faults(operation: str, _: str) -> Fault | None:
+        left[0] -= operation in ("create", "read") and left[0] > 0
+        return fault if operation in ("create", "read") and left[0] > 0 else None
+
+    store = FaultyStore(memory, faults)
+    try:
+        life = begin(store).life
+    except StoreError:
+        life = begin(store).life
+    assert life == len(memory.list(layout.lives(MACHINE)))
