@@ -5,25 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bundler.progress import Progress
+Draw = Callable[[str, int, int], None]
+"""What is being done, how much of it is done, and how much there is (0: nobody knows)."""
 
 _AFTER_S = 1.0
 
 
 @contextmanager
-def bar(what: str, *, shown: bool) -> Iterator[Callable[[Progress], None]]:
+def bar(*, shown: bool, is_bytes: bool = False) -> Iterator[Draw]:
     """
-    A function that draws how far `what` has come, once it has taken a second.
+    A function that draws how far something has come, once it has taken a second.
 
     Args:
-        what: The first word on the line.
         shown: Draw at all; nothing is drawn where stderr is no terminal.
+        is_bytes: What is counted are bytes.
     """
     if not (shown and sys.stderr.isatty()):
-        yield lambda _: None
+        yield lambda _what, _done, _total: None
         return
     from bastion.clock import SystemClock
 
@@ -31,35 +31,38 @@ def bar(what: str, *, shown: bool) -> Iterator[Callable[[Progress], None]]:
     began = clock.monotonic()
     drawn: list[Any] = []
 
-    def report(progress: Progress) -> None:
+    def draw(what: str, done: int, total: int) -> None:
         if clock.monotonic() - began < _AFTER_S:
             return
         if not drawn:
-            drawn.extend(_begin(what))
-        drawn[0].update(
-            drawn[1],
-            description=f"{what}: {progress.step}",
-            completed=progress.done,
-            total=progress.total or None,
-        )
+            drawn.extend(_begin(is_bytes=is_bytes))
+        drawn[0].update(drawn[1], description=what, completed=done, total=total or None)
 
     try:
-        yield report
+        yield draw
     finally:
         if drawn:
             drawn[0].stop()
 
 
-def _begin(what: str) -> tuple[object, object]:
+def _begin(*, is_bytes: bool) -> tuple[object, object]:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     drawing = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
+        DownloadColumn() if is_bytes else MofNCompleteColumn(),
+        TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     drawing.start()
-    return drawing, drawing.add_task(what)
+    return drawing, drawing.add_task("")

@@ -174,7 +174,8 @@ def plain(item: Any, *, name: str = "") -> Any:
         return item
     if isinstance(item, float):
         return iso(item) if _is_moment(name) else item
-    names = _field_names(type(item))
+    kind: Any = type(item)
+    names = _field_names(kind)
     if names:
         return {each: plain(getattr(item, each), name=each) for each in names}
     if hasattr(item, "items"):

@@ -23,7 +23,7 @@ from bastion.client.search import find, find_all
 from bastion.client.submit import check_types, known_types, resolve_project, with_instance_types
 from bastion.client.views import EventView, JobView, PoolsView, StatusView, Why
 from bastion.client.wanted import Wanted
-from bastion.client.watch import Watch
+from bastion.client.watch import Waiting, Watch, unheard
 from bastion.clock import Clock, SystemClock
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.request import (
@@ -323,10 +323,21 @@ class Client:
         return self._logs.of(job, wanted or Wanted(), follow=follow)
 
     def wait(
-        self, names: Sequence[str], *, timeout_s: float | None = None, project: str = ""
+        self,
+        names: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        project: str = "",
+        report: Waiting = unheard,
     ) -> tuple[JobView, ...]:
         """
         The jobs named, once every one of them has ended.
+
+        Args:
+            names: Jobs, or launches for all of their jobs.
+            timeout_s: How long to wait; None: as long as it takes.
+            project: Only look in this project.
+            report: Told at every look how many have ended, and of how many.
 
         Raises:
             NotFoundError: One of them does not exist.
@@ -335,13 +346,16 @@ class Client:
             StoreRefusedError: The store said no for good.
         """
         jobs = [each for name in names for each in self.all_named(name, project=project)]
-        return self.watch.wait({job.id: job.project for job in jobs}, timeout_s=timeout_s)
+        places = {job.id: job.project for job in jobs}
+        return self.watch.wait(places, timeout_s=timeout_s, report=report)
 
     # Change
 
     def cancel(self, *names: str, project: str = "") -> tuple[str, ...]:
         """
-        Ask that jobs end, all of a launch's when a launch is named; the ids of the jobs.
+        Ask that jobs end, all of a launch's when a launch is named; the ids of those asked for.
+
+        Jobs that have ended already are left out: nothing about them can change.
 
         Raises:
             NotFoundError: There is no such job.
@@ -449,7 +463,8 @@ class Client:
     ) -> tuple[str, ...]:
         by_project: dict[str, list[str]] = {}
         for name in names:
-            for job in self.all_named(name, project=project):
+            active = (job for job in self.all_named(name, project=project) if not job.has_ended)
+            for job in active:
                 by_project.setdefault(job.project, []).append(job.id)
         for place, ids in by_project.items():
             targets = tuple(ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bastion.errors import NotFoundError, SpecError
 from bastion.records import layout
-from bastion.store.port import ObjectStore
+from bastion.store.port import ObjectStore, Version
 from quota.config import parse
 from quota.errors import QuotaError
 from quota.tree import Quota
@@ -20,6 +20,7 @@ class QuotaFile:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._parsed: tuple[Version, Quota | None] | None = None
 
     def text(self) -> str:
         """
@@ -53,13 +54,19 @@ class QuotaFile:
         """
         What it says, or None where that cannot be known here: the bastion will judge.
 
+        A file that did not change is not parsed again: who submits much asks often.
+
         Raises:
             StoreError: Out of reach.
         """
+        version = self._parsed[0] if self._parsed else None
         try:
-            return self.quota()
-        except (NotFoundError, SpecError):
+            found = self._store.read(layout.QUOTA, unless=version)
+        except NotFoundError:
             return None
+        if found is not None:
+            self._parsed = (found.version, _parsed_or_none(found.data))
+        return self._parsed[1] if self._parsed else None
 
     def apply(self, text: str) -> Quota:
         """
@@ -80,6 +87,13 @@ class QuotaFile:
         if standing.data != data:
             self._store.swap(layout.QUOTA, data, if_version=standing.version)
         return quota
+
+
+def _parsed_or_none(data: bytes) -> Quota | None:
+    try:
+        return parsed_quota(data.decode(errors="replace"))
+    except SpecError:
+        return None
 
 
 def parsed_quota(text: str) -> Quota:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from bastion.client.published import Published
 from bastion.client.views import JobView
@@ -11,6 +12,13 @@ from bastion.errors import NotFoundError, StoreError, StoreRefusedError, TimedOu
 
 _SHOWN = 5
 """Jobs that an error names."""
+
+Waiting: TypeAlias = Callable[[int, int], None]
+"""Is told how many jobs have ended, and of how many."""
+
+
+def unheard(ended: int, total: int) -> None:
+    """Tell nobody."""
 
 
 class Watch:
@@ -42,7 +50,11 @@ class Watch:
         return {job: self._latest(job, place, rows.get(job)) for job, place in jobs.items()}
 
     def wait(
-        self, jobs: Mapping[str, str], *, timeout_s: float | None = None
+        self,
+        jobs: Mapping[str, str],
+        *,
+        timeout_s: float | None = None,
+        report: Waiting = unheard,
     ) -> tuple[JobView, ...]:
         """
         Jobs by id, each with its project, once every one of them has ended.
@@ -59,6 +71,7 @@ class Watch:
         while True:
             left = {job: place for job, place in jobs.items() if job not in ended}
             ended |= self._ended(left)
+            report(len(ended), len(jobs))
             if len(ended) == len(jobs):
                 return tuple(ended[job] for job in jobs)
             if self._clock.monotonic() >= until:

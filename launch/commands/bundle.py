@@ -35,8 +35,10 @@ def send(args: argparse.Namespace) -> int:
     from bundler.code import LocalDir
 
     session = Session(args)
-    with bar("bundling", shown=not session.is_quiet) as report:
-        sent = session.client.send_code(LocalDir(args.folder), report=report)
+    with bar(shown=not session.is_quiet, is_bytes=True) as draw:
+        sent = session.client.send_code(
+            LocalDir(args.folder), report=lambda now: draw(now.step, now.done, now.total)
+        )
     digest = getattr(sent.ref, "digest", "")
     if session.out.format == "json":
         session.out.json(

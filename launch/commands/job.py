@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.errors import note
 from launch.parser import Parser, Run, Verbs, many, number, switch, text
+from launch.progress import bar
 from launch.render import Column, Output, amounts, iso, span
 from launch.session import Session
 
@@ -173,7 +174,13 @@ def wait_for(args: argparse.Namespace) -> int:
     session = Session(args)
     timeout_s = None if not args.timeout else seconds_of("--timeout", args.timeout)
     try:
-        jobs = session.client.wait(args.job, timeout_s=timeout_s, project=args.project_id)
+        with bar(shown=not session.is_quiet) as draw:
+            jobs = session.client.wait(
+                args.job,
+                timeout_s=timeout_s,
+                project=args.project_id,
+                report=lambda done, total: draw("waiting", done, total),
+            )
     except KeyboardInterrupt:
         note("stopped waiting; the jobs go on")
         return exits.DETACHED
@@ -209,6 +216,8 @@ def set_priority(args: argparse.Namespace) -> int:
 
 def _changed(session: Session, jobs: tuple[str, ...], what: str) -> int:
     out = session.out
+    if not jobs:
+        note("nothing to do: all of them have ended")
     columns: list[Column[str]] = [
         Column(title="JOB", text=str),
         Column(title="DONE", text=lambda _: what),

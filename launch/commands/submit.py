@@ -128,9 +128,11 @@ def submit_and_follow(args: argparse.Namespace) -> int:
 
 def _submitted(session: Session) -> LaunchHandle:
     args = session.args
-    with bar("submitting", shown=not session.is_quiet) as report:
+    with bar(shown=not session.is_quiet, is_bytes=True) as draw:
         handle = session.client.launch(
-            _launch_of(args), idempotency_key=args.idempotency_key, report=report
+            _launch_of(args),
+            idempotency_key=args.idempotency_key,
+            report=lambda now: draw(now.step, now.done, now.total),
         )
     following = args.verb_name == "run" or args.watch
     if session.out.format == "json":

@@ -231,6 +231,13 @@ def test_changes_say_what_was_done(run: Run, bucket: Bucket) -> None:
     assert bodies[3] == UpdateRequest(targets=(JOB,), priority=1)
 
 
+def test_cancelling_what_has_ended_is_no_mistake(run: Run, bucket: Bucket) -> None:
+    """There is nothing to do, and that is told."""
+    end(bucket.store, "old-0123456789")
+    ran = run("cancel", "old")
+    assert (ran.code, ran.err) == (0, "nothing to do: all of them have ended\n")
+
+
 def test_machines_and_pools(run: Run, bucket: Bucket) -> None:
     """What there is, what is free, and who is on it."""
     machine = {

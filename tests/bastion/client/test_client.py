@@ -273,6 +273,27 @@ def test_a_launch_is_cancelled_whole() -> None:
     assert bastion.taken[0][1] == JobsRequest(targets=tuple(jobs))
 
 
+def test_what_has_ended_is_not_cancelled() -> None:
+    """Nothing is asked for jobs that are over, so a list that is a little old does no harm."""
+    client, store, _, bastion = client_of()
+    publish(store, "queue", {"jobs": [row("b-0123456789")]})
+    end(store, JOB)
+    assert client.cancel(JOB) == ()
+    assert client.cancel(JOB, "b-0123456789") == ("b-0123456789",)
+    assert [body for _, body in bastion.taken] == [JobsRequest(targets=("b-0123456789",))]
+
+
+def test_a_changed_quota_file_counts_at_once() -> None:
+    """What is remembered of the quota file between submissions is never older than the file."""
+    store, clock = world()
+    ScriptedBastion(store, clock)
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    client.launch(launch_of())
+    put(store, layout.QUOTA, QUOTA.replace("ada", "ann").encode())
+    with pytest.raises(SpecError, match="ada is not a member of any project"):
+        client.launch(launch_of())
+
+
 def test_waiting_ends_when_every_job_has_its_record() -> None:
     """A job is over when its final record is written, not when it leaves a view."""
     client, store, clock, _ = client_of()
