@@ -169,9 +169,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
         ]
     assert rules.quota is not None
     limit = rules.quota.scheduler.max_queued_per_user
-    queued = sum(
-        1 for job in draft.jobs.values() if job.user == name.user and job.phase is Phase.QUEUED
-    )
+    queued = draft.queued_of(name.user)
     if queued + len(launch.jobs) > limit:
         return [
             f"{name.user} has {queued} jobs in the queue; with these {len(launch.jobs)} it would be"

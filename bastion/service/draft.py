@@ -7,6 +7,7 @@ commit, and is thrown away when the commit is lost.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from bastion.job import JobRecord, Phase, state_of
@@ -41,6 +42,7 @@ class Draft:
         self.is_scheduling = False
         self._kept_events = root.events
         self._events: list[Event] = []
+        self._queued: Counter[str] | None = None
         self._instructions: dict[str, list[Instruction]] = {}
 
     def apply(self, job_id: str, event: JobEvent) -> None:
@@ -68,7 +70,16 @@ class Draft:
         """Take a new job in."""
         self.put(job)
         self.is_scheduling = True
+        if self._queued is not None:
+            self._queued[job.user] += 1
         self.tell(what="submitted", job=job, text=f"by {job.user}")
+
+    def queued_of(self, user: str) -> int:
+        """How many jobs of `user` wait; counted once a turn, however many requests it has."""
+        if self._queued is None:
+            waiting = (job.user for job in self.jobs.values() if job.phase is Phase.QUEUED)
+            self._queued = Counter(waiting)
+        return self._queued[user]
 
     def withdraw(self, job_id: str) -> None:
         """Undo `add`: the job is refused in the very turn that brought it."""
