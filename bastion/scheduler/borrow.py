@@ -55,10 +55,10 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
     reserved = [*draft.reserved.values(), *draft.plans.values()]
     closed = [each for each in reserved if each.until >= end and each.gang is not gang]
     for each in closed:
-        draft.open(each)
+        draft.lend(each)
     done = bool(closed) and start_borrowing(draft, gang, shape)
     for each in closed:
-        draft.shut(each)
+        draft.call_in(each)
     return done
 
 

@@ -177,8 +177,6 @@ class Draft:
                 self._credited.add(running.name)
                 reserved.credited.append(running)
                 credit = [a + b for a, b in zip(credit, running.charge)]
-                if reserved.is_promise:
-                    self.shares.depart(running.project, running.held)
         net = tuple((a - b).positive() for a, b in zip(reserved.placed.charge, credit))
         places = reserved.placed.placements
         reserved.hold = self.capacity.close(reserved.shape.parts, places, net)
@@ -186,7 +184,7 @@ class Draft:
             self.plans[reserved.name] = reserved
         else:
             self.reserved[reserved.name] = reserved
-            self.shares.add(reserved.gang[0].project, reserved.placed.total)
+        self._count(reserved, sign=1)
 
     def open(self, reserved: Reserved) -> None:
         """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
@@ -201,17 +199,32 @@ class Draft:
         places = reserved.placed.placements
         reserved.hold = self.capacity.close(reserved.shape.parts, places, charge)
 
+    def lend(self, reserved: Reserved) -> None:
+        """Open it for those who are gone in time: until then its gang does not need it."""
+        self.open(reserved)
+        self._count(reserved, sign=-1)
+
+    def call_in(self, reserved: Reserved) -> None:
+        """End what `lend` began."""
+        self._count(reserved, sign=1)
+        self.shut(reserved)
+
+    def _count(self, reserved: Reserved, *, sign: int) -> None:
+        if not reserved.is_promise:
+            return
+        self.shares.add(reserved.gang[0].project, sign * reserved.placed.total)
+        for running in reserved.credited:
+            self.shares.depart(running.project, sign * running.held)
+
     def release(self, reserved: Reserved) -> None:
         """Forget a reservation that is open: its gang starts, or it is void."""
         for running in reserved.credited:
             self._credited.discard(running.name)
+        self._count(reserved, sign=-1)
         if not reserved.is_promise:
             del self.plans[reserved.name]
             return
         del self.reserved[reserved.name]
-        self.shares.add(reserved.gang[0].project, -reserved.placed.total)
-        for running in reserved.credited:
-            self.shares.depart(running.project, -running.held)
         for running in reserved.victims:
             if self.doomed[running.name].by == reserved.name:
                 del self.doomed[running.name]

@@ -23,6 +23,7 @@ from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.running import Running, charge_of, taken_by
+from quota.amounts import Amounts
 
 
 def stand_by(draft: Draft) -> None:
@@ -53,12 +54,9 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
     placed = placed_again(draft, line, promise.placements)
     if placed is None:
         return
-    if promise.within_share:
-        if not draft.shares.is_within(line.project, placed.total):
-            return
-    elif not draft.shares.is_under_ceiling(line.project, placed.total):
-        return
     victims = list(_victims(draft, promise, gang, line))
+    if not _has_room(draft, promise, line, placed, victims):
+        return
     holders = draft.holders(promise.placements)
     named = {victim.name for victim in victims}
     for holder in holders:
@@ -87,6 +85,21 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
             victims=tuple(victims),
         )
     )
+
+
+def _has_room(
+    draft: Draft, promise: Promise, line: Line, placed: Placed, victims: list[Running]
+) -> bool:
+    """Whether the quota still lets it start once its victims are gone."""
+    if promise.within_share:
+        return draft.shares.is_within(line.project, placed.total)
+    going = {r.name: r for r in draft.holders(promise.placements) if r.is_leaving}
+    going.update((victim.name, victim) for victim in victims)
+    back = Amounts.sum(r.held for r in going.values() if r.project == line.project)
+    draft.shares.add(line.project, -back)
+    has_room = draft.shares.is_under_ceiling(line.project, placed.total)
+    draft.shares.add(line.project, back)
+    return has_room
 
 
 def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator[Running]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
+from bastion.scheduler.promise import Promise
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 from quota.ledger import available
@@ -112,9 +113,9 @@ def everyone_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
     for job in snapshot.jobs.values():
         if job.phase is Phase.QUEUED:
-            assert isinstance(plan.verdicts[job.id], Admit | Wait | Refuse)
+            assert isinstance(plan.verdicts.get(job.id), Admit | Wait | Refuse)
         elif job.is_admitted:
-            assert isinstance(plan.verdicts[job.id], Keep | Preempt)
+            assert isinstance(plan.verdicts.get(job.id), Keep | Preempt)
     for verdict in plan.verdicts.values():
         assert len(text(verdict.reason, now)) > 10
 
@@ -251,7 +252,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     if len(snapshot.quota.tiers) > 1:
         return
     for promise in plan.promises:
-        if promise in snapshot.promises or not promise.within_share:
+        if not promise.within_share or not _is_new(snapshot, promise):
             continue
         victims = {name for name, _ in promise.victims}
         gang = [snapshot.jobs[name] for name in promise.gang]
@@ -262,6 +263,12 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         for victim in _gangs(snapshot, victims):
             free = free_by_machine(snapshot, others, without=gone - victim)
             assert not _startable(snapshot, gang, free, gone - victim)
+
+
+def _is_new(snapshot: Snapshot, promise: Promise) -> bool:
+    """Made in this cycle, and not only taken over."""
+    known = [(each.gang, each.made_at, each.placements) for each in snapshot.promises]
+    return (promise.gang, promise.made_at, promise.placements) not in known
 
 
 def _gangs(snapshot: Snapshot, names: Iterable[str]) -> list[set[str]]:
@@ -313,7 +320,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     safe = guaranteed(snapshot)
     held = usage(snapshot, plan)
     for promise in plan.promises:
-        if promise not in snapshot.promises:
+        if _is_new(snapshot, promise):
             assert promise.deadline <= bound
         owner = snapshot.jobs[promise.gang[0]].project
         units = sum(snapshot.jobs[name].request.units["gpu"] for name in promise.gang)

@@ -1,0 +1,192 @@
+"""
+Schedulers that are wrong on purpose: each breaks one promise, and a law must notice.
+
+Most see another world than the true one (a share doubled, a gang torn apart, a broken device
+whole); the rest leave out a phase, or judge by other parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from bastion.job import JobClass, JobRecord, Phase
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Wait
+from bastion.scheduler.reason import Held
+from bastion.scheduler.snapshot import Snapshot
+from quota import Amounts, Quota
+from tests.bastion.scheduler.world import Decide
+
+Change = Callable[[Snapshot], Snapshot]
+
+
+def seeing(change: Change) -> Decide:
+    """`decide` in a world that is not the true one."""
+    return lambda snapshot, now: decide(change(snapshot), now)
+
+
+def _jobs(snapshot: Snapshot, change: Callable[[JobRecord], JobRecord]) -> Snapshot:
+    return replace(snapshot, jobs={name: change(job) for name, job in snapshot.jobs.items()})
+
+
+def _shares(quota: Quota, change: Callable[[Amounts], Amounts]) -> Quota:
+    projects = {n: replace(p, nominal=change(p.nominal)) for n, p in quota.projects.items()}
+    return replace(quota, projects=projects)
+
+
+def _torn_gangs(snapshot: Snapshot) -> Snapshot:
+    return _jobs(snapshot, lambda job: replace(job, gang=()))
+
+
+def _small_gangs(snapshot: Snapshot) -> Snapshot:
+    def halve(job: JobRecord) -> JobRecord:
+        if job.phase is not Phase.QUEUED or job.request.replicas < 2:
+            return job
+        return replace(job, request=replace(job.request, replicas=job.request.replicas - 1))
+
+    return _jobs(snapshot, halve)
+
+
+def _whole_devices(snapshot: Snapshot) -> Snapshot:
+    machines = {n: replace(m, bad_devices={}) for n, m in snapshot.machines.items()}
+    return replace(snapshot, machines=machines)
+
+
+def _forgotten_jobs(snapshot: Snapshot) -> Snapshot:
+    jobs = {n: j for n, j in snapshot.jobs.items() if j.phase is not Phase.STOPPING}
+    return replace(snapshot, jobs=jobs)
+
+
+def _larger_tiers(snapshot: Snapshot) -> Snapshot:
+    quota = snapshot.quota
+    tiers = tuple(replace(tier, units=2 * tier.units) for tier in quota.tiers)
+    machines = {n: replace(m, resources=2 * m.resources) for n, m in snapshot.machines.items()}
+    return replace(snapshot, quota=replace(quota, tiers=tiers), machines=machines)
+
+
+def _doubled_shares(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, quota=_shares(snapshot.quota, lambda nominal: 2 * nominal))
+
+
+def _no_shares(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, quota=_shares(snapshot.quota, lambda _: Amounts({})))
+
+
+def _own_share_for_one(snapshot: Snapshot) -> Snapshot:
+    """Everybody else's running jobs look borrowed to those who ask."""
+    asking = {job.project for job in snapshot.jobs.values() if job.phase is Phase.QUEUED}
+    kept = {
+        n: p if n in asking and n == min(asking) else replace(p, nominal=Amounts({}))
+        for n, p in snapshot.quota.projects.items()
+    }
+    return replace(snapshot, quota=replace(snapshot.quota, projects=kept))
+
+
+def _impatient(snapshot: Snapshot) -> Snapshot:
+    options = replace(snapshot.quota.scheduler, min_runtime_s=0.0)
+    return replace(snapshot, quota=replace(snapshot.quota, scheduler=options))
+
+
+def _half_the_machines(snapshot: Snapshot) -> Snapshot:
+    names = sorted(snapshot.machines)
+    machines = {
+        n: replace(m, cordoned="unseen") if i % 2 else m
+        for i, (n, m) in enumerate((name, snapshot.machines[name]) for name in names)
+    }
+    return replace(snapshot, machines=machines)
+
+
+def stops_one_too_many(snapshot: Snapshot, now: float) -> Plan:
+    """Names one more borrower as a victim of every new promise than it needs."""
+    plan = decide(snapshot, now)
+    promises = []
+    for promise in plan.promises:
+        named = {name for name, _ in promise.victims}
+        more = [
+            name
+            for name, verdict in sorted(plan.verdicts.items())
+            if isinstance(verdict, Keep)
+            and verdict.job_class is JobClass.BORROWED
+            and name not in named
+            and not snapshot.jobs[name].gang
+            and snapshot.jobs[name].phase is Phase.RUNNING
+        ]
+        extra = tuple((name, now) for name in more[:1])
+        promises.append(replace(promise, victims=(*promise.victims, *extra)))
+    return replace(plan, promises=tuple(promises))
+
+
+def says_nothing(snapshot: Snapshot, now: float) -> Plan:
+    """Leaves waiting jobs without a verdict."""
+    plan = decide(snapshot, now)
+    verdicts = {n: v for n, v in plan.verdicts.items() if not isinstance(v, Wait)}
+    return replace(plan, verdicts=verdicts)
+
+
+def postpones(snapshot: Snapshot, now: float) -> Plan:
+    """Moves every deadline along with the clock."""
+    plan = decide(snapshot, now)
+    promises = tuple(replace(each, deadline=now + 50) for each in plan.promises)
+    return replace(plan, promises=promises)
+
+
+def holds_back(snapshot: Snapshot, now: float) -> Plan:
+    """Lets everybody wait who is not within his share."""
+    plan = decide(snapshot, now)
+    verdicts = {
+        n: Wait(reason=Held(by="nobody at all"))
+        if isinstance(v, Admit) and v.job_class is JobClass.BORROWED
+        else v
+        for n, v in plan.verdicts.items()
+    }
+    waiting = {n: v for n, v in verdicts.items() if v is not plan.verdicts[n]}
+    words = {n: replace(v, reason=_reason_of(plan)) for n, v in waiting.items()}
+    return replace(plan, verdicts={**verdicts, **words})
+
+
+def _reason_of(plan: Plan) -> object:
+    from bastion.scheduler.reason import WaitingForCapacity
+
+    return WaitingForCapacity(asked=Amounts({"gpu": 1}), short=Amounts({"gpu": 1}))
+
+
+def thrashes(snapshot: Snapshot, now: float) -> Plan:
+    """Stops a borrower for nothing whenever there is one."""
+    plan = decide(snapshot, now)
+    for name, verdict in plan.verdicts.items():
+        if isinstance(verdict, Keep) and snapshot.jobs[name].phase is Phase.RUNNING:
+            from bastion.scheduler.reason import Outranked
+
+            reason = Outranked(by=name, priority=3, theirs=3)
+            stop = Preempt(by=name, deadline=now + 10, reason=reason)
+            return replace(plan, verdicts={**plan.verdicts, name: stop})
+    return plan
+
+
+def depends_on_order(snapshot: Snapshot, now: float) -> Plan:
+    """Lets the first job that it happens to see go to the end of the line."""
+    first = next((n for n, j in snapshot.jobs.items() if j.phase is Phase.QUEUED), None)
+    if first is None:
+        return decide(snapshot, now)
+    jobs = dict(snapshot.jobs)
+    jobs[first] = replace(jobs[first], held="chance")
+    return decide(replace(snapshot, jobs=jobs), now)
+
+
+MUTANTS: Mapping[str, tuple[Decide, str]] = {
+    "torn gangs": (seeing(_torn_gangs), "gangs_are_whole"),
+    "small gangs": (seeing(_small_gangs), "gangs_are_whole"),
+    "broken devices": (seeing(_whole_devices), "no_device_is_shared"),
+    "forgotten jobs": (seeing(_forgotten_jobs), "no_device_is_shared"),
+    "larger tiers": (seeing(_larger_tiers), "within_capacity"),
+    "doubled shares": (seeing(_doubled_shares), "none_above_its_share_reclaims"),
+    "one share only": (seeing(_own_share_for_one), "no_guaranteed_victim"),
+    "no shares": (seeing(_no_shares), "the_guarantee"),
+    "impatient": (seeing(_impatient), "borrowers_have_their_time"),
+    "half the machines": (seeing(_half_the_machines), "work_is_conserved"),
+    "one too many": (stops_one_too_many, "victims_are_minimal"),
+    "holds back": (holds_back, "work_is_conserved"),
+    "says nothing": (says_nothing, "everyone_has_a_verdict"),
+}
+"""Name -> (a broken scheduler, the law that must notice)."""

@@ -1,0 +1,179 @@
+"""Every plan keeps the laws, on random histories; every law notices a scheduler that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Plan, Preempt
+from bastion.scheduler.snapshot import Snapshot
+from tests.bastion.scheduler import histories, laws, mutants
+from tests.bastion.scheduler.world import Decide, World
+
+QUICK = settings(max_examples=60, deadline=None, database=None)
+LONG = settings(max_examples=10_000, deadline=None, database=None)
+SEEDS = st.integers(0, 2**32)
+
+
+def law(name: str) -> laws.Law:
+    """The law of that name."""
+    found: laws.Law = getattr(laws, name)
+    return found
+
+
+@given(seed=SEEDS)
+@QUICK
+def test_every_plan_keeps_every_law(seed: int) -> None:
+    """At every cycle of a random history, every law holds."""
+    histories.run(seed, laws.LAWS, steps=20)
+
+
+@pytest.mark.prove
+@given(seed=SEEDS)
+@LONG
+def test_every_plan_keeps_every_law_at_length(seed: int) -> None:
+    """Ten thousand histories, every law at every cycle."""
+    histories.run(seed, laws.LAWS, steps=25)
+
+
+@pytest.mark.parametrize("name", sorted(mutants.MUTANTS))
+def test_a_broken_scheduler_is_noticed(name: str) -> None:
+    """The law made for it fails on some early seed."""
+    inner, broken = mutants.MUTANTS[name]
+    for seed in range(300):
+        try:
+            histories.run(seed, [law(broken)], steps=12, inner=inner)
+        except AssertionError:
+            return
+    pytest.fail(f"{broken} never noticed {name}")
+
+
+def moves(plan: Plan) -> set[str]:
+    """Jobs that a plan starts or stops."""
+    return {n for n, v in plan.verdicts.items() if isinstance(v, Admit | Preempt)}
+
+
+def assert_stable(world: World, inner: Decide = decide) -> None:
+    """The same state decided again moves nothing and keeps its promises."""
+    again = inner(world.snapshot(), world.now)
+    assert not moves(again)
+    assert again.promises == world.plan.promises
+
+
+@given(seed=SEEDS)
+@QUICK
+def test_the_same_state_decided_twice_moves_nothing(seed: int) -> None:
+    """After a plan is carried out, deciding at once again starts and stops nobody."""
+    histories.run(seed, (), steps=12, after=assert_stable)
+
+
+@pytest.mark.parametrize("inner", [mutants.thrashes])
+def test_an_unstable_scheduler_is_noticed(inner: Decide) -> None:
+    """A scheduler that stops borrowers for nothing does not pass for a stable one."""
+    with pytest.raises(AssertionError):
+        for seed in range(50):
+            histories.run(seed, (), steps=8, after=lambda w: assert_stable(w, inner))
+
+
+def assert_deadlines_kept(world: World, known: dict[tuple[str, ...], float]) -> None:
+    """A standing promise keeps its deadline."""
+    for promise in world.plan.promises:
+        if known.setdefault(promise.gang, promise.deadline) != promise.deadline:
+            raise AssertionError(f"{promise.gang}: the deadline moved")
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_promise_keeps_its_deadline(*, is_broken: bool) -> None:
+    """While nothing is lost the deadline stands; a scheduler that postpones is noticed."""
+    inner = mutants.postpones if is_broken else decide
+    moved = False
+    for seed in range(30):
+        world = World(
+            histories.world_of(Random(seed), decide).quota,
+            histories.machines_of(2, gpu=8),
+            decide=inner,
+        )
+        world.quota = histories.quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
+        world.ask("B", "b", replicas=2, gpu=8)
+        world.cycle()
+        world.ask("A", "a", gpu=8)
+        known: dict[tuple[str, ...], float] = {}
+        for _ in range(5):
+            world.cycle()
+            try:
+                assert_deadlines_kept(world, known)
+            except AssertionError:
+                moved = True
+            world.pass_time(7)
+    assert moved == is_broken
+
+
+def shuffled(random: Random, snapshot: Snapshot) -> Snapshot:
+    """The same snapshot, its mappings in another order."""
+
+    def mix(mapping: dict[str, object]) -> dict[str, object]:
+        names = sorted(mapping)
+        random.shuffle(names)
+        return {name: mapping[name] for name in names}
+
+    return replace(
+        snapshot,
+        jobs=mix(dict(snapshot.jobs)),  # type: ignore[arg-type]
+        machines=mix(dict(snapshot.machines)),  # type: ignore[arg-type]
+        pools=mix(dict(snapshot.pools)),  # type: ignore[arg-type]
+    )
+
+
+def assert_deterministic(world: World, inner: Decide = decide) -> None:
+    """The order of mappings does not matter, not even for the order of what comes out."""
+    snapshot = world.snapshot()
+    one = inner(shuffled(Random(1), snapshot), world.now)
+    two = inner(shuffled(Random(2), snapshot), world.now)
+    assert one == two
+    assert list(one.verdicts) == list(two.verdicts)
+
+
+@given(seed=SEEDS)
+@QUICK
+def test_the_order_of_mappings_does_not_matter(seed: int) -> None:
+    """Two snapshots that are equal give plans that are equal."""
+    random = Random(seed)
+    world = histories.world_of(random, decide)
+    for _ in range(8):
+        histories.step(random, world)
+        histories.step(random, world)
+        assert_deterministic(world)
+        world.cycle()
+
+
+def test_a_scheduler_that_depends_on_order_is_noticed() -> None:
+    """One that treats the first job it sees otherwise does not pass for deterministic."""
+    with pytest.raises(AssertionError):
+        for seed in range(50):
+            random = Random(seed)
+            world = histories.world_of(random, decide)
+            for _ in range(8):
+                histories.step(random, world)
+                assert_deterministic(world, mutants.depends_on_order)
+
+
+@given(seed=SEEDS)
+@QUICK
+def test_when_nothing_more_arrives_preemption_comes_to_an_end(seed: int) -> None:
+    """Left alone, a world settles: who was preempted and waits again causes nothing further."""
+    world = histories.run(seed, (), steps=10)
+    world.quota = replace(world.quota, scheduler=replace(world.quota.scheduler, plan_after_s=1e9))
+    world.ends.clear()
+    for _ in range(60):
+        world.pass_time(60)
+        world.cycle()
+    settled = len(world.preemptions)
+    for _ in range(20):
+        world.pass_time(60)
+        world.cycle()
+    assert len(world.preemptions) == settled

@@ -1,0 +1,364 @@
+"""The states that must come out right, as the design names them, and the traces of an adversary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bastion.job import JobClass
+from bastion.scheduler.plan import Keep, Preempt, Wait
+from tests.bastion.scheduler.histories import watched
+from tests.bastion.scheduler.laws import LAWS
+from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
+
+HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+
+
+def world(total: int, shares: dict[str, dict[str, float]], **scheduler: object) -> World:
+    """One machine with everything, every plan held against the laws."""
+    quota = quota_of({"gpu": total}, shares, **scheduler)
+    return World(quota, machines_of(1, gpu=total), decide=watched(LAWS))
+
+
+def test_a_big_gang_never_hides_a_small_one_behind_it() -> None:
+    """(a) A's 10 runs at once although its 100 stands before it and B streams single units."""
+    w = world(100, HALVES)
+    w.ask("A", "big", gpu=100)
+    w.ask("A", "small", gpu=10)
+    for _ in range(120):
+        w.ask("B", gpu=1)
+    w.cycle()
+    assert w.runs("small")
+    assert w.units("B") == 90
+    assert not w.preemptions
+
+
+def test_nobody_is_killed_for_one_who_asks_beyond_his_share() -> None:
+    """(b) A keeps its 20 of 30, since B asks for 12 with a share of 10; nothing is stopped."""
+    w = world(30, {name: {"gpu": 0.333} for name in "ABC"})
+    w.ask("A", "a", gpu=20)
+    w.cycle()
+    w.ask("B", "b", gpu=12)
+    w.run(2000, 100)
+    assert w.runs("a")
+    assert not w.preemptions
+
+
+def test_an_aged_gang_starts_when_others_durably_leave_room() -> None:
+    """(c) With B limited to 40, A's 60 starts within a bound, though B streams single units."""
+    w = world(100, HALVES, plan_after_s=1000, min_runtime_s=0, borrow_slice_s=3000)
+    _stream(w, limit=60)
+    w.ask("A", "a", gpu=60)
+    for _ in range(100):
+        _stream(w, limit=40)
+        w.pass_time(50)
+        w.cycle()
+        if w.runs("a"):
+            break
+    assert w.runs("a")
+
+
+def test_nothing_idles_for_a_gang_that_can_never_start() -> None:
+    """(c) With B unlimited the reason is BeyondShare, and B uses every unit."""
+    w = world(100, HALVES, plan_after_s=1000, min_runtime_s=0, borrow_slice_s=3000)
+    w.ask("A", "a", gpu=60)
+    for _ in range(60):
+        _stream(w, limit=200)
+        w.cycle()
+        assert w.units("B") == 100
+        w.pass_time(100)
+    _stream(w, limit=200)
+    w.cycle()
+    assert w.why("a") == (
+        "asks for 60 gpu; the share of A is 50 gpu and it holds nothing; others use, wait for or"
+        " keep 50 gpu of theirs, out of 100 gpu; it starts when they leave enough idle"
+    )
+
+
+def _stream(w: World, *, limit: int) -> None:
+    """B always has jobs of one unit and 500 s, `limit` of them at most."""
+    while sum(job.project == "B" for job in w.jobs.values()) < limit:
+        w.ask("B", f"b-{w.seq}-{len(w.jobs)}", gpu=1, runs_s=500, max_runtime_s=600)
+
+
+def test_a_share_is_had_within_the_bound_whatever_streams() -> None:
+    """(d) B streams 500 s jobs over everything; A's 50 starts after min_runtime_s and grace."""
+    w = world(100, HALVES, min_runtime_s=100, grace_s=30)
+    _stream(w, limit=300)
+    w.cycle()
+    assert w.units("B") == 100
+    w.pass_time(20)
+    w.ask("A", "a", gpu=50)
+    asked_at = w.now
+    while not w.runs("a") and w.now < asked_at + 1000:
+        _stream(w, limit=300)
+        w.cycle()
+        w.pass_time(5)
+    assert w.now - asked_at <= 100 + 30 + 5
+
+
+def test_free_units_are_closed_from_the_cycle_in_which_they_are_promised() -> None:
+    """(e) The 6 free units are A's, not those of B's new 6, from the first cycle on."""
+    w = world(16, {"A": {"gpu": 0.625}, "B": {"gpu": 0.375}})
+    w.ask("B", "b6", gpu=6)
+    w.cycle()
+    w.ask("B", "b4", gpu=4)
+    w.cycle()
+    w.ask("A", "a", gpu=10)
+    w.ask("B", "more", gpu=6)
+    w.cycle()
+    assert not w.runs("more")
+    (promise,) = w.plan.promises
+    assert promise.deadline == w.now + 600 + 30
+    w.run(640)
+    assert w.running("A") == ["a"]
+    assert w.preemptions == [("b4", "a")]
+
+
+def test_one_above_its_share_never_reclaims() -> None:
+    """(f) A and B run 16 each with shares of 8; A's further 8 takes nothing from B."""
+    w = world(32, {name: {"gpu": 0.25} for name in "ABCD"}, min_runtime_s=0)
+    for project in "AB":
+        for _ in range(2):
+            w.ask(project, gpu=8)
+    w.cycle()
+    w.ask("A", "more", gpu=8)
+    w.run(3000, 100)
+    assert w.units("B") == 16
+    assert not w.preemptions
+
+
+def test_a_cut_quota_demotes_the_newest_and_kills_nobody_by_itself() -> None:
+    """(g) A cut makes jobs borrowed, the newest first; they run until the share is asked for."""
+    w = world(16, HALVES, min_runtime_s=0)
+    for i in range(4):
+        w.ask("A", f"a{i}", gpu=2)
+        w.cycle()
+        w.pass_time(1)
+    w.quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.25}, "B": {"gpu": 0.75}}, min_runtime_s=0)
+    w.cycle()
+    verdicts = [w.plan.verdicts[f"a{i}"] for i in range(4)]
+    classes = [verdict.job_class for verdict in verdicts if isinstance(verdict, Keep)]
+    assert classes == [JobClass.GUARANTEED] * 2 + [JobClass.BORROWED] * 2
+    w.ask("B", "b", gpu=12)
+    w.run(100)
+    assert w.runs("b")
+    assert {victim for victim, _ in w.preemptions} == {"a2", "a3"}
+
+
+def test_a_tier_that_shrinks_moves_nobody() -> None:
+    """(g) Running gangs keep their tier when its total shrinks below what they hold."""
+    shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+    quota = quota_of([{"gpu": 8}, {"gpu": 8}], shares)
+    machines = machines_of(1, "good", gpu=8) | {
+        name: replace(m, tier=1) for name, m in machines_of(1, "spot", gpu=8).items()
+    }
+    w = World(quota, machines, decide=watched(LAWS))
+    w.ask("A", "a", gpu=8)
+    w.cycle()
+    before = w.jobs["a"].attempt
+    w.quota = quota_of([{"gpu": 4}, {"gpu": 12}], shares)
+    w.run(100)
+    assert before is not None
+    assert w.jobs["a"].attempt == replace(before, job_class=JobClass.GUARANTEED)
+
+
+def test_a_promise_is_made_anew_when_its_machine_dies() -> None:
+    """(g) A machine dies under a promise: it is void, and made anew in the same cycle."""
+    quota = quota_of({"gpu": 24}, HALVES)
+    w = World(quota, machines_of(3, gpu=8), decide=watched(LAWS))
+    for i in range(3):
+        w.ask("B", f"b{i}", gpu=8)
+        w.cycle()
+        w.pass_time(1)
+    w.ask("A", "a", gpu=8)
+    w.cycle()
+    (first,) = w.plan.promises
+    machine = first.placements[0][0].hosts[0].machine
+    w.machines[machine] = replace(w.machines[machine], cordoned="dead")
+    for job in list(w.jobs.values()):
+        if job.attempt and job.attempt.placement[0].hosts[0].machine == machine:
+            w.requeue(job.id)
+    w.pass_time(1)
+    w.cycle()
+    (second,) = w.plan.promises
+    assert second.placements[0][0].hosts[0].machine != machine
+    assert second.gang == ("a",)
+
+
+def test_a_full_pool_gang_starts_against_a_stream_of_single_units() -> None:
+    """Single units for ever do not keep out a gang of the whole pool when nobody owns it."""
+    quota = quota_of({"gpu": 16}, {"A": {}, "B": {}}, plan_after_s=600, borrow_slice_s=2000)
+    w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
+    w.ask("A", "all", replicas=2, gpu=8)
+    started = None
+    for _ in range(200):
+        _stream(w, limit=40)
+        w.cycle()
+        if w.runs("all"):
+            started = w.now
+            break
+        w.pass_time(50)
+    assert started is not None
+    assert not w.preemptions
+
+
+def test_two_projects_around_their_shares_do_not_preempt_in_turns() -> None:
+    """Two projects, in turns just above and below their shares, cost each other one preemption."""
+    w = world(16, HALVES, min_runtime_s=0)
+    for project in "AB":
+        for i in range(4):
+            w.ask(project, f"{project}{i}", gpu=2)
+    w.ask("A", "extra", gpu=2)
+    w.cycle()
+    for _ in range(40):
+        w.pass_time(10)
+        w.cycle()
+    assert not w.preemptions
+    w.end("B0")
+    w.cycle()
+    assert w.runs("extra")
+    w.ask("B", "again", gpu=2)
+    w.run(500)
+    assert w.preemptions == [("extra", "again")]
+
+
+def test_a_preempted_job_that_returns_at_once_preempts_nobody() -> None:
+    """The victim waits in the queue; no further preemption follows from it."""
+    w = world(16, HALVES, min_runtime_s=0)
+    w.ask("B", "b1", gpu=8)
+    w.cycle()
+    w.ask("B", "b2", gpu=8)
+    w.cycle()
+    w.ask("A", "a", gpu=8)
+    w.run(1000)
+    assert w.preemptions == [("b2", "a")]
+    assert isinstance(w.plan.verdicts["b2"], Wait)
+
+
+def test_higher_priority_preempts_lower_inside_one_project() -> None:
+    """In one project priority 1 stops priority 5, and no other project's jobs."""
+    w = world(16, HALVES)
+    w.ask("A", "low", gpu=8, priority=5)
+    w.ask("B", "other", gpu=8, priority=5)
+    w.cycle()
+    w.ask("A", "high", gpu=8, priority=1)
+    w.cycle()
+    verdict = w.plan.verdicts["low"]
+    assert isinstance(verdict, Preempt)
+    assert w.why("low") == (
+        "preempted: high of the same project has priority 1, this has 5 (1 is highest)"
+    )
+    w.run(60)
+    assert w.runs("high")
+    assert w.runs("other")
+
+
+def test_gangs_of_several_jobs_start_together_or_not_at_all() -> None:
+    """Two jobs of one launch: the half that would fit waits for the other."""
+    w = world(8, HALVES)
+    w.ask("B", "b", gpu=4)
+    w.cycle()
+    gang = ("x", "y")
+    for name in gang:
+        w.ask("A", name, gang=gang, gpu=3)
+    w.cycle()
+    assert not w.runs("x")
+    assert not w.runs("y")
+    w.end("b")
+    w.cycle()
+    assert w.runs("x")
+    assert w.runs("y")
+
+
+def test_a_slice_is_taken_whole_and_made_when_it_is_missing() -> None:
+    """A replica of four hosts gets all machines of one slice; a second one is made for it."""
+    quota = quota_of({"v4": 64}, {"A": {"v4": 1.0}})
+    w = World(quota, {}, {"t": pool_of(8, "t", hosts=4, v4=8)})
+    w.ask("A", "a", replicas=2, hosts=4, v4=32)
+    w.cycle()
+    assert w.runs("a")
+    attempt = w.jobs["a"].attempt
+    assert attempt is not None
+    slices = [{w.machines[h.machine].slice for h in r.hosts} for r in attempt.placement]
+    assert slices == [{"t-0-0"}, {"t-0-1"}]
+    assert sorted(w.machines)[:4] == [f"t-0-0-h{host}" for host in range(4)]
+    assert all(len(h.devices["v4"]) == 8 for r in attempt.placement for h in r.hosts)
+
+
+def test_an_exclusive_job_is_charged_for_the_whole_machine() -> None:
+    """Two devices taken exclusively cost the eight they block."""
+    from bastion.spec.where import Where
+
+    w = World(quota_of({"gpu": 16}, HALVES), machines_of(2, gpu=8))
+    w.ask("A", "a", gpu=2, where=Where(exclusive=True))
+    w.ask("A", "b", gpu=2)
+    w.cycle()
+    first, second = w.jobs["a"].attempt, w.jobs["b"].attempt
+    assert first is not None
+    assert second is not None
+    assert first.placement[0].hosts[0].machine != second.placement[0].hosts[0].machine
+    assert first.job_class is JobClass.GUARANTEED
+    assert second.job_class is JobClass.BORROWED
+
+
+def test_jobs_that_ask_for_nothing_share_one_machine_up_to_32() -> None:
+    """Thirty-three of them on one machine: the last waits, and nothing counts as used."""
+    w = World(quota_of({"gpu": 8}, HALVES), machines_of(1, gpu=8))
+    for i in range(33):
+        w.ask("A", f"n{i:02}")
+    w.ask("A", "whole", gpu=4)
+    w.cycle()
+    assert sum(w.runs(f"n{i:02}") for i in range(33)) == 32
+    assert w.runs("whole")
+
+
+def test_tiers_fill_from_the_best_for_shares_and_from_the_worst_for_borrowers() -> None:
+    """A gang within its share lies in tier 0, a borrower in tier 1."""
+    quota = quota_of([{"gpu": 8}, {"gpu": 8}], {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
+    machines = machines_of(1, "good", gpu=8) | {
+        name: replace(m, tier=1) for name, m in machines_of(1, "spot", gpu=8).items()
+    }
+    w = World(quota, machines, decide=watched(LAWS))
+    w.ask("A", "own", gpu=4)
+    w.cycle()
+    w.ask("A", "lent", gpu=8)
+    w.cycle()
+    tiers = {n: j.attempt.placement[0].tier for n, j in w.jobs.items() if j.attempt}
+    assert tiers == {"own": 0, "lent": 1}
+
+
+def test_a_short_borrower_may_use_what_is_promised_for_later() -> None:
+    """Who will be gone before the deadline may start on promised units; a longer one may not."""
+    w = world(16, {"A": {"gpu": 0.625}, "B": {"gpu": 0.375}})
+    w.ask("B", "b6", gpu=6)
+    w.cycle()
+    w.ask("B", "b4", gpu=4)
+    w.cycle()
+    w.ask("A", "a", gpu=10)
+    w.ask("B", "short", gpu=6, max_runtime_s=300, runs_s=300)
+    w.ask("B", "long", gpu=6, max_runtime_s=3000)
+    w.cycle()
+    assert w.runs("short")
+    assert not w.runs("long")
+    w.run(640)
+    assert w.running("A") == ["a"]
+
+
+@pytest.mark.parametrize("limit", [None, 100.0])
+def test_backfill_goes_on_around_a_planned_start(limit: float | None) -> None:
+    """Beside a plan only those start who are gone by then."""
+    quota = quota_of({"gpu": 16}, {"A": {}, "B": {}}, plan_after_s=10, borrow_slice_s=90000)
+    w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
+    w.ask("B", "b", gpu=8, max_runtime_s=1000, runs_s=1000)
+    w.cycle()
+    w.ask("A", "all", replicas=2, gpu=8)
+    w.pass_time(20)
+    w.cycle()
+    (planned,) = w.plan.planned
+    assert planned.at == w.now - 20 + 1000 + 30
+    w.ask("B", "fill", gpu=8, max_runtime_s=limit)
+    w.cycle()
+    assert w.runs("fill") == (limit is not None)
+    assert w.why("all") == "planned to start in 16m 50s, when b have ended" or limit is not None
