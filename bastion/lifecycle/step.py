@@ -269,7 +269,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     **{(phase, ev.HostCheckpointed): _checkpointed for phase in (_S, _R, _T)},
     **{(phase, ev.HostEnded): _ended for phase in (_S, _R, _T)},
     **{(phase, ev.HostDrained): _drained for phase in (_S, _R, _T, _D)},
-    (_S, ev.GoWanted): _go("wanted"),
+    **{(phase, ev.GoWanted): _go("wanted") for phase in (_S, _R)},
     **{(phase, ev.GoGiven): _go("given") for phase in (_S, _R, _T)},
     (_T, ev.GoRevoked): _go("revoked"),
     (_S, ev.StopWanted): _stop,

@@ -69,6 +69,8 @@ def running(*, replicas: int = 1, **more: object) -> JobRecord:
     job = starting(replicas=replicas, **more)
     for r in range(replicas):
         job = step(job, ev.HostClaimed(replica=r, host=0, claim=Claim(machine="m", life=1)), T0)
+    if replicas > 1:
+        job = step(step(job, ev.GoWanted(), T0), ev.GoGiven(), T0)
     return step(job, ev.HostStarted(replica=0, host=0), T0)
 
 

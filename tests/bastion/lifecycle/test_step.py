@@ -30,7 +30,7 @@ WISHED = {
     "HostCheckpointed": "starting running stopping draining",
     "HostEnded": "starting running stopping draining",
     "HostDrained": "starting running stopping draining",
-    "GoWanted": "starting",
+    "GoWanted": "starting running",
     "GoGiven": "starting running stopping",
     "GoRevoked": "stopping",
     "StopWanted": "starting running",

@@ -1,0 +1,117 @@
+"""Lanes: slow outside calls that delay nobody."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from bastion.lane import Done, InlineLane, ThreadLane
+
+
+@pytest.fixture
+def lane() -> Iterator[ThreadLane]:
+    """A lane of two threads."""
+    made = ThreadLane("test", workers=2)
+    yield made
+    made.close()
+
+
+def _boom() -> None:
+    raise ValueError("boom")
+
+
+def collected(lane: ThreadLane, count: int) -> list[Done]:
+    """`count` pieces of work that ended."""
+    done: list[Done] = []
+    while len(done) < count:
+        lane.wait(10.0)
+        done += lane.collect()
+    return done
+
+
+def test_inline_work_is_done_where_it_is_submitted() -> None:
+    """An inline lane has done everything when `submit` returns, errors kept, sorted by key."""
+    lane = InlineLane()
+    lane.submit("b", lambda: 2)
+    lane.submit("a", _boom)
+    lane.wait(10.0)
+    first, second = lane.collect()
+    assert (first.key, str(first.error)) == ("a", "boom")
+    assert second == Done(key="b", result=2)
+    assert lane.collect() == ()
+
+
+def test_a_crash_passes_through() -> None:
+    """What is no `Exception` is nobody's to catch."""
+    with pytest.raises(KeyboardInterrupt):
+        InlineLane().submit("a", lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
+
+
+def test_threads_do_the_work(lane: ThreadLane) -> None:
+    """Work ends on the lane's threads; results and errors come back with their keys."""
+    lane.submit("a", threading.get_ident)
+    lane.submit("b", _boom)
+    done = {each.key: each for each in collected(lane, 2)}
+    assert done["a"].result != threading.get_ident()
+    assert isinstance(done["b"].error, ValueError)
+
+
+def test_work_in_flight_is_not_started_again(lane: ThreadLane) -> None:
+    """A key that is in flight is submitted in vain; once it ended it may be submitted again."""
+    gate, runs = threading.Event(), []
+    for _ in range(3):
+        lane.submit("a", lambda: (runs.append(1), gate.wait(10.0)))
+    gate.set()
+    collected(lane, 1)
+    assert len(runs) == 1
+    lane.submit("a", lambda: runs.append(2))
+    collected(lane, 1)
+    assert len(runs) == 2
+
+
+def test_hung_work_delays_no_other(lane: ThreadLane) -> None:
+    """While one call hangs, others are made and collected."""
+    gate = threading.Event()
+    lane.submit("hung", lambda: gate.wait(10.0))
+    lane.submit("quick", lambda: "done")
+    (done,) = collected(lane, 1)
+    assert done.key == "quick"
+    gate.set()
+    collected(lane, 1)
+
+
+def test_what_does_not_fit_waits(lane: ThreadLane) -> None:
+    """A lane is bounded: two threads never run three pieces at once."""
+    lock, now, most = threading.Lock(), [0], [0]
+
+    def work() -> None:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        with lock:
+            now[0] -= 1
+
+    for n in range(40):
+        lane.submit(str(n), work)
+    collected(lane, 40)
+    assert most[0] <= 2
+
+
+def test_waiting_for_nothing_is_short(lane: ThreadLane) -> None:
+    """With nothing in flight `wait` returns at once."""
+    lane.wait(1000.0)
+
+
+def test_closing_forgets_what_has_not_begun() -> None:
+    """After `close` nothing more is begun."""
+    lane = ThreadLane("test", workers=1)
+    began, gate, runs = threading.Event(), threading.Event(), []
+    lane.submit("first", lambda: (began.set(), gate.wait(10.0)))
+    lane.submit("second", lambda: runs.append(1))
+    assert began.wait(10.0)
+    lane.close()
+    gate.set()
+    lane.wait(0.2)
+    assert not runs

@@ -1,0 +1,217 @@
+"""The monitor of one job: what follows from what is known, and what committed state asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bastion.job import Claim, End, HostState, JobRecord, Phase, Stop, StopReason
+from bastion.lifecycle import events as ev
+from bastion.lifecycle import step
+from bastion.machine import Machine, MachinePhase, Start, StopHost
+from bastion.monitor import (
+    Options,
+    RevokeClaim,
+    RevokeGo,
+    WriteEnd,
+    WriteGo,
+    WriteResult,
+    due,
+    grace_s,
+    watch,
+)
+from tests.bastion.lifecycle import records
+from tests.bastion.lifecycle.records import T0, ended, exited
+
+OPTIONS = Options(grace_s=5.0, max_grace_s=60.0)
+
+
+def machines(
+    count: int = 3, *, life: int = 1, phase: MachinePhase = MachinePhase.READY
+) -> dict[str, Machine]:
+    """The machines of a placement."""
+    names = [f"m{n}-0" for n in range(count)]
+    return {n: Machine(name=n, pool="p", phase=phase, life=life) for n in names}
+
+
+def seen(
+    job: JobRecord, fleet: dict[str, Machine] | None = None, now: float = T0, **more: object
+) -> list[str]:
+    """The names of the events that follow."""
+    watched = watch(job, machines() if fleet is None else fleet, now, options=OPTIONS, **more)  # type: ignore[arg-type]
+    return [type(event).__name__ for event in watched.events]
+
+
+def stop_of(
+    job: JobRecord, fleet: dict[str, Machine] | None = None, now: float = T0, **more: object
+) -> Stop:
+    """The stop that follows."""
+    (event,) = watch(
+        job, machines() if fleet is None else fleet, now, options=OPTIONS, **more
+    ).events  # type: ignore[arg-type]
+    assert isinstance(event, ev.StopWanted)
+    return event.stop
+
+
+def claimed(job: JobRecord, *replicas: int, life: int = 1) -> JobRecord:
+    """`job` after agents claimed these replicas."""
+    for r in replicas:
+        claim = Claim(machine=f"m{r}-0", life=life)
+        job = step(job, ev.HostClaimed(replica=r, host=0, claim=claim), T0)
+    return job
+
+
+def test_ready_machines_are_told_to_start() -> None:
+    """Every host on a ready machine is instructed once, with all that its agent needs."""
+    job = records.starting(replicas=2)
+    fleet = machines()
+    fleet["m1-0"] = replace(fleet["m1-0"], phase=MachinePhase.CREATING, life=0)
+    watched = watch(job, fleet, T0, options=OPTIONS)
+    assert watched.events == (ev.Instructed(replica=0, host=0, life=1),)
+    ((machine, start),) = watched.instructions
+    assert machine == "m0-0"
+    assert isinstance(start, Start)
+    assert (start.replica, start.replicas, start.barrier, start.grace_s) == (0, 2, True, 5.0)
+    assert start.devices == {"h100": (0, 1)}
+    told = step(job, watched.events[0], T0)
+    assert seen(told, fleet) == []
+
+
+def test_a_new_life_is_told_again() -> None:
+    """A host whose machine began a new life before it claimed is instructed anew."""
+    job = step(records.starting(), ev.Instructed(replica=0, host=0, life=1), T0)
+    assert seen(job, machines(life=1)) == []
+    assert seen(job, machines(life=2)) == ["Instructed"]
+
+
+def test_the_barrier_opens_when_all_have_claimed() -> None:
+    """The go of a gang is wanted when the last host has claimed, and is written after that."""
+    job = claimed(records.starting(replicas=2), 0)
+    assert seen(job) == ["Instructed"]
+    job = claimed(job, 1)
+    assert seen(job) == ["GoWanted"]
+    assert due(job, machines()) == ()
+    assert due(step(job, ev.GoWanted(), T0), machines()) == (WriteGo(),)
+
+
+def test_a_failure_stops_the_others_or_not() -> None:
+    """The first failure stops its siblings with `stop_others`, and is theirs alone without."""
+    job = ended(records.running(replicas=2, stops_others=True), exited(1))
+    stop = stop_of(job)
+    assert (stop.reason, stop.by, stop.deadline) == (StopReason.SIBLING, "replica 0", T0 + 5)
+    assert seen(replace(job, stops_others=False)) == []
+
+
+def test_a_failed_job_of_the_launch_stops_this_one() -> None:
+    """A sibling job's failure is named as who asked for the stop."""
+    stop = stop_of(records.running(), failed_sibling="other-1")
+    assert (stop.reason, stop.by) == (StopReason.SIBLING, "other-1")
+
+
+@pytest.mark.parametrize(
+    "fleet", [{}, machines(life=2)], ids=["its machine is gone", "a new keeper life"]
+)
+def test_a_lost_host_stops_the_attempt(fleet: dict[str, Machine]) -> None:
+    """A machine that left the records, or a keeper life after the claim's, loses the host."""
+    stop = stop_of(claimed(records.running(), 0), fleet)
+    assert (stop.reason, stop.by) == (StopReason.HOST_LOST, "replica 0 on m0-0")
+
+
+def test_a_host_that_ended_is_not_lost() -> None:
+    """The machine of a replica that has ended well may go."""
+    job = ended(claimed(records.running(replicas=2), 0, 1), exited(0))
+    fleet = machines()
+    del fleet["m0-0"]
+    assert seen(job, fleet) == []
+
+
+def test_the_time_limit_has_slack() -> None:
+    """The bastion stops what the keeper should have: limit, grace and 30 s after the start."""
+    job = claimed(records.running(), 0)
+    assert seen(job, now=T0 + 60 + 5 + 30) == []
+    stop = stop_of(job, now=T0 + 60 + 5 + 31)
+    assert stop.reason is StopReason.TIME_LIMIT
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 5.0), (20.0, 20.0), (1e6, 60.0), (0.0, 0.0)])
+def test_grace_is_asked_for_and_capped(asked: float | None, given: float) -> None:
+    """A job gets the notice it asked for, up to the admin's cap."""
+    job = records.queued()
+    job = replace(job, request=replace(job.request, grace_s=asked))
+    assert grace_s(job, OPTIONS) == given
+
+
+def test_stopping_tells_those_that_claimed() -> None:
+    """A claimed host is instructed to stop, once for each life of its machine."""
+    job = claimed(records.starting(replicas=2), 0)
+    job = step(job, ev.StopWanted(stop=records.stop()), T0)
+    watched = watch(job, machines(), T0, options=OPTIONS)
+    assert watched.events == (ev.StopInstructed(replica=0, host=0, life=1),)
+    ((machine, told),) = watched.instructions
+    assert isinstance(told, StopHost)
+    assert (machine, told.reason, told.by, told.grace_s) == ("m0-0", "preempt", "owner", 5.0)
+    job = step(job, watched.events[0], T0)
+    assert seen(job) == []
+    assert seen(job, machines(life=2)) == ["StopInstructed"]
+
+
+def test_stopping_revokes_what_was_not_claimed() -> None:
+    """Committed STOPPING closes the barrier and takes the unclaimed rights, and no others."""
+    job = claimed(records.starting(replicas=3), 1)
+    job = step(job, ev.StopWanted(stop=records.stop()), T0)
+    wanted = (RevokeGo(), RevokeClaim(replica=0, host=0), RevokeClaim(replica=2, host=0))
+    assert due(job, machines()) == wanted
+    assert due(job, machines()) == wanted, "asked again it says the same"
+    job = step(job, ev.GoRevoked(), T0)
+    job = step(job, ev.HostEnded(replica=0, host=0, end=End(kind="revoked")), T0)
+    assert due(job, machines()) == (RevokeClaim(replica=2, host=0),)
+
+
+def test_an_end_is_written_only_for_a_machine_that_is_gone() -> None:
+    """The bastion states an end for a claimed host only when its machine left the records."""
+    job = claimed(records.running(), 0)
+    assert due(job, machines()) == ()
+    assert due(job, machines(phase=MachinePhase.DELETING)) == ()
+    (action,) = due(job, {})
+    end = End(kind="lost", detail="machine m0-0 is gone")
+    assert action == WriteEnd(replica=0, host=0, end=end)
+
+
+def test_draining_ends_with_the_logs_or_its_deadline() -> None:
+    """A job drains until every host is drained, at most until its deadline."""
+    job = records.draining()
+    assert seen(job, now=job.drain_deadline - 1) == []
+    assert seen(job, now=job.drain_deadline) == ["DrainEnded"]
+    assert seen(step(job, ev.HostDrained(replica=0, host=0), T0)) == ["DrainEnded"]
+
+
+@pytest.mark.parametrize("phase", [Phase.QUEUED, Phase.DONE])
+def test_nothing_follows_for_what_is_not_there(phase: Phase) -> None:
+    """A job without an attempt has nothing to watch; one that is done wants its result."""
+    job = records.RECORDS[phase]()
+    assert seen(job) == []
+    assert due(job, {}) == ((WriteResult(),) if phase is Phase.DONE else ())
+
+
+def test_watching_comes_to_rest() -> None:
+    """Applying what follows, again and again, ends after a few steps, from every state."""
+    for claims in ((), (0,), (0, 1)):
+        for make in (records.starting, records.running):
+            for reason in (None, *StopReason):
+                job = claimed(make(replicas=2), *claims)
+                if reason is not None:
+                    job = step(job, ev.StopWanted(stop=records.stop(reason)), T0)
+                for _ in range(10):
+                    events = watch(job, machines(), T0, options=OPTIONS).events
+                    for event in events:
+                        job = step(job, event, T0)
+                    if not events:
+                        break
+                else:
+                    raise AssertionError(f"{job} never comes to rest")
+
+
+def test_a_host_state_begins_empty() -> None:
+    """Nothing is known of a host before anybody told."""
+    assert HostState() == HostState(instructed=0, claim=None, end=None, drained=False)

@@ -1,0 +1,195 @@
+"""The life of machines: who makes, keeps and deletes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.pool import Create, Delete, Seen, machine_actions, new_name, reconcile
+from quota import Amounts
+
+POOL = Pool(
+    name="gpu",
+    provider="fake",
+    resources=Amounts({"h100": 8}),
+    max_machines=4,
+    idle_timeout_s=60.0,
+    labels={"cluster": "c"},
+)
+READY = Machine(name="gpu-1-0", pool="gpu", phase=MachinePhase.READY)
+RUNS = Seen(name="gpu-1-0", pool="gpu", runs=True, gone=False)
+
+
+def turn(
+    *machines: Machine,
+    listing: tuple[Seen, ...] | None = None,
+    used: Collection[str] = (),
+    now: float = 0.0,
+    pool: Pool = POOL,
+    seq: int = 5,
+) -> dict[str, Machine]:
+    """The machines after one turn."""
+    listings = {} if listing is None else {pool.name: listing}
+    reconciled = reconcile(
+        {m.name: m for m in machines}, {pool.name: pool}, listings, used, now, seq=seq
+    )
+    assert not reconciled.stale
+    return dict(reconciled.machines)
+
+
+def act(*machines: Machine, listing: tuple[Seen, ...] = (), seq: int = 5) -> list[object]:
+    """What is to be done outside."""
+    listings = {"gpu": listing}
+    return list(machine_actions({m.name: m for m in machines}, listings, seq=seq))
+
+
+def test_a_pool_keeps_its_least() -> None:
+    """`min_machines` of a pool are made, named by the commit that allocates them."""
+    made = turn(pool=replace(POOL, min_machines=2))
+    assert sorted(made) == ["gpu-5-0", "gpu-5-1"]
+    assert made["gpu-5-0"].labels == {"cluster": "c"}
+    assert act(*made.values()) == [Create(machine="gpu-5-0"), Create(machine="gpu-5-1")]
+    again = turn(*made.values(), pool=replace(POOL, min_machines=3), seq=6)
+    assert sorted(again) == ["gpu-5-0", "gpu-5-1", "gpu-6-0"]
+
+
+def test_a_warm_machine_is_kept_for_a_while() -> None:
+    """An idle machine is kept for the pool's idle time-out, then deleted."""
+    idle = turn(READY, now=100.0)["gpu-1-0"]
+    assert idle.idle_since == 100.0
+    assert turn(idle, now=159.0)["gpu-1-0"].phase is MachinePhase.READY
+    assert turn(idle, now=160.0)["gpu-1-0"].phase is MachinePhase.DELETING
+
+
+def test_use_ends_idleness() -> None:
+    """A machine that an attempt needs is not idle, however long it was."""
+    idle = replace(READY, idle_since=0.0)
+    used = turn(idle, used=["gpu-1-0"], now=1e6)["gpu-1-0"]
+    assert used.idle_since is None
+    assert used.phase is MachinePhase.READY
+
+
+def test_idle_machines_go_longest_idle_first_and_one_by_one() -> None:
+    """Of several idle machines the one that idles longest goes first; the least are kept."""
+    idle = [replace(READY, name=f"gpu-1-{i}", idle_since=10.0 - i) for i in range(3)]
+    after = turn(*idle, now=1000.0)
+    assert [m.name for m in after.values() if m.phase is MachinePhase.DELETING] == ["gpu-1-2"]
+    kept = turn(*idle, now=1000.0, pool=replace(POOL, min_machines=3))
+    assert all(m.phase is MachinePhase.READY for m in kept.values())
+
+
+def test_deleting_never_goes_back() -> None:
+    """A machine that is being deleted is deleted, though something would use it again."""
+    doomed = replace(READY, phase=MachinePhase.DELETING)
+    after = turn(doomed, listing=(RUNS,), used=["gpu-1-0"])["gpu-1-0"]
+    assert after.phase is MachinePhase.DELETING
+    assert act(after, listing=(RUNS,)) == [Delete(machine="gpu-1-0", pool="gpu")]
+    assert act(after) == [Delete(machine="gpu-1-0", pool="gpu")]
+    gone = Seen(name="gpu-1-0", pool="gpu", runs=False, gone=True)
+    assert act(after, listing=(gone,)) == []
+
+
+def test_two_listings_must_agree() -> None:
+    """A machine is gone when two listings in a row do not show it; one that does starts anew."""
+    once = turn(READY, listing=())["gpu-1-0"]
+    assert once.missing == 1
+    back = turn(once, listing=(RUNS,))["gpu-1-0"]
+    assert back.missing == 0
+    assert "gpu-1-0" not in turn(once, listing=())
+    assert turn(once)["gpu-1-0"].missing == 1, "a turn without a listing says nothing"
+
+
+def test_what_is_listed_as_gone_is_gone_the_same_way() -> None:
+    """A listing that calls a machine gone counts like one that does not show it."""
+    gone = Seen(name="gpu-1-0", pool="gpu", runs=False, gone=True)
+    once = turn(READY, listing=(gone,))["gpu-1-0"]
+    assert "gpu-1-0" not in turn(once, listing=(gone,))
+
+
+def test_a_machine_on_its_way_is_not_missed() -> None:
+    """A machine that is being made and is not listed yet is asked for, not given up."""
+    coming = replace(READY, phase=MachinePhase.CREATING)
+    for _ in range(5):
+        coming = turn(coming, listing=())["gpu-1-0"]
+    assert coming.missing == 0
+    assert act(coming) == [Create(machine="gpu-1-0")]
+
+
+def test_a_name_is_for_one_create() -> None:
+    """A machine that was ready and is listed no more is not made again under its name."""
+    assert act(READY) == []
+
+
+def test_a_machine_without_its_agent_is_started() -> None:
+    """A machine that stands but whose agent does not run is asked for again: that starts it."""
+    stopped = Seen(name="gpu-1-0", pool="gpu", runs=False, gone=False)
+    assert act(READY, listing=(stopped,)) == [Create(machine="gpu-1-0")]
+    assert act(READY, listing=(RUNS,)) == []
+
+
+def test_an_older_stranger_is_deleted() -> None:
+    """A machine of a superseded commit that no record knows is an orphan, and deleted."""
+    orphan = Seen(name="gpu-3-0", pool="gpu", runs=True, gone=False)
+    assert act(listing=(orphan,), seq=5) == [Delete(machine="gpu-3-0", pool="gpu")]
+
+
+def test_a_newer_stranger_means_that_we_are_stale() -> None:
+    """A machine that only a newer commit can have allocated is left alone; it is we who are old."""
+    newer = Seen(name="gpu-9-0", pool="gpu", runs=True, gone=False)
+    assert act(listing=(newer,), seq=5) == []
+    reconciled = reconcile({}, {"gpu": POOL}, {"gpu": (newer,)}, (), 0.0, seq=6)
+    assert reconciled.stale == "gpu-9-0"
+
+
+def test_a_pool_that_is_no_more_loses_its_machines() -> None:
+    """Machines of a pool that left the configuration go when nothing uses them any more."""
+    used = reconcile({"gpu-1-0": READY}, {}, {}, ["gpu-1-0"], 0.0, seq=5).machines
+    assert used["gpu-1-0"].phase is MachinePhase.READY
+    unused = reconcile({"gpu-1-0": READY}, {}, {}, [], 0.0, seq=5).machines
+    assert unused["gpu-1-0"].phase is MachinePhase.DELETING
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.0, 200.0),
+            st.one_of(st.none(), st.sets(st.integers(0, 5))),
+            st.sets(st.integers(0, 5)),
+        ),
+        max_size=12,
+    ),
+    st.integers(0, 3),
+)
+def test_machines_in_use_are_never_deleted(
+    turns: list[tuple[float, set[int] | None, set[int]]], least: int
+) -> None:
+    """Whatever is listed and however time goes, what an attempt uses is not deleted by us."""
+    pool = replace(POOL, min_machines=least)
+    names = [f"gpu-1-{i}" for i in range(6)]
+    machines = {name: replace(READY, name=name) for name in names}
+    now, created = 0.0, set(names)
+    for seq, (passed, listed, used) in enumerate(turns, start=2):
+        now += passed
+        wanted = {names[i] for i in used} & machines.keys()
+        listings = {}
+        if listed is not None:
+            listings["gpu"] = tuple(replace(RUNS, name=names[i]) for i in listed)
+        before = machines
+        machines = dict(reconcile(machines, {"gpu": pool}, listings, wanted, now, seq=seq).machines)
+        for name, machine in before.items():
+            if machine.phase is MachinePhase.DELETING and name in machines:
+                assert machines[name].phase is MachinePhase.DELETING
+            elif name in wanted and name in machines:
+                assert machines[name].phase is machine.phase
+        assert not (machines.keys() - before.keys()) & created, "no name twice"
+        created |= machines.keys()
+
+
+def test_names_tell_pool_and_commit() -> None:
+    """A name is pool, commit and index."""
+    assert new_name("gpu", 12, 3) == "gpu-12-3"
