@@ -37,6 +37,7 @@ def report(error: BaseException, *, debug: bool, follows: bool) -> int:
         traceback.print_exception(error)
     match error:
         case KeyboardInterrupt():
+            note("interrupted; what was asked of the bastion already goes on")
             return exits.DETACHED
         case BrokenPipeError():
             _stop_printing()

@@ -36,6 +36,7 @@ from bastion.records.request import (
 from bastion.spec import Launch, check_name
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
+from bastion.store.reach import Reach, reach_of
 from quota.amounts import Amounts
 from quota.tree import Quota
 
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
     from bastion.client.code import Sent
     from bundler.progress import Report
 
-LOCAL_POLL_S = 0.02
-CLOUD_POLL_S = 1.0
+POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
 """Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
 _LOG_POLLS = 3
 """Polls between two looks at a log: agents send what is new five times a second at most."""
@@ -86,9 +86,10 @@ class Client:
             raise SpecError(*problems)
         self.clock = clock or SystemClock()
         self.store = open_store(root) if store is None else store
-        self.is_local = root.startswith(("file:", "memory:"))
-        self.poll_s = LOCAL_POLL_S if self.is_local else CLOUD_POLL_S
-        self._published = Published(self.store, self.clock.wall)
+        reach = reach_of(root)
+        self.is_local = reach is Reach.FOLDER
+        self.poll_s = POLL_S[reach]
+        self._published = Published(self.store, self.clock.wall, place=root)
         self._quota_file = QuotaFile(self.store)
         inbox = Inbox(self.store, self.clock, poll_s=self.poll_s)
         self._requests = Requests(inbox, self.clock, self.user)
@@ -204,7 +205,7 @@ class Client:
             project: Only of this project.
             user: Only of this user.
             states: Only in one of these states.
-            finished: How many finished jobs to add, the newest of each project.
+            finished: How many finished jobs to add, the newest.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
@@ -213,12 +214,9 @@ class Client:
         rows: Iterable[JobView] = self._published.queue()
         if finished:
             places = (project,) if project else self._published.projects()
-            ended = [
-                job for place in places for job in self._published.finished(place, limit=finished)
-            ]
-            ended.sort(key=lambda job: job.ended_at or 0.0, reverse=True)
+            ended = self._published.finished(places, limit=finished)
             known = {job.id for job in ended}
-            rows = [*(row for row in rows if row.id not in known), *ended[:finished]]
+            rows = [*(row for row in rows if row.id not in known), *ended]
         return tuple(
             row
             for row in rows

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from heapq import nlargest
 from typing import Any
 
 from bastion.client.views import (
@@ -46,11 +47,15 @@ class Published:
     Args:
         store: The bucket.
         wall: This machine's clock, only to say how old something looks.
+        place: Where the bucket is, for those who read errors.
     """
 
-    def __init__(self, store: ObjectStore, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, store: ObjectStore, wall: Callable[[], float], *, place: str = "URL"
+    ) -> None:
         self._store = store
         self._wall = wall
+        self._place = place
         self._known: dict[str, tuple[Version, Any]] = {}
         self._rows: tuple[object, tuple[JobView, ...]] = (None, ())
 
@@ -117,13 +122,11 @@ class Published:
         found = self.record(job)
         return None if found is None else _job_of_record(found)
 
-    def finished(self, project: str, *, limit: int) -> tuple[JobView, ...]:
-        """The newest `limit` finished jobs of a project, newest first."""
-        entries = sorted(
-            self._every(layout.results_of(project)), key=lambda entry: entry.modified_at
-        )
-        ids = (entry.key.split("/")[2] for entry in reversed(entries[-limit:]))
-        found = (self.result(project, job) for job in ids)
+    def finished(self, projects: Iterable[str], *, limit: int) -> tuple[JobView, ...]:
+        """The newest `limit` finished jobs of some projects, newest first; no others are read."""
+        every = (entry for place in projects for entry in self._every(layout.results_of(place)))
+        newest = nlargest(limit, every, key=lambda entry: entry.modified_at)
+        found = (self.result(*entry.key.split("/")[1:3]) for entry in newest)
         return tuple(job for job in found if job is not None)
 
     def finished_like(self, project: str, text: str) -> tuple[tuple[str, float], ...]:
@@ -183,7 +186,7 @@ class Published:
         if found is None:
             raise NotFoundError(
                 "no bastion has published anything here yet",
-                hint="start one: bastion serve --root=URL",
+                hint=f"start one: bastion serve --root={self._place}",
             )
         if found.get("schema") != 1:
             raise RecordError(

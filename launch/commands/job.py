@@ -24,6 +24,7 @@ def register(verbs: Verbs) -> None:
         "list active jobs: running first, then the queue",
         aliases=("ls", "queue"),
         prints=True,
+        text="Where --project_id or --user_id is given, only theirs.",
         example="bastion list --state=running\nbastion list -q | xargs bastion cancel",
     )
     many(jobs, "--state", "only in this state", metavar="STATE")

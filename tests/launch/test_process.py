@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -88,6 +90,23 @@ def test_a_broken_pipe_is_quiet(bucket: Bucket, tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 141
+
+
+def test_on_a_terminal_there_are_colours_and_relative_times(bucket: Bucket, tmp_path: Path) -> None:
+    """A person sees a drawn table; the words are those that a pipe gets."""
+    ours, theirs = pty.openpty()
+    env = environment(bucket, tmp_path) | {"COLUMNS": "150", "TERM": "xterm-256color"}
+    with subprocess.Popen([*COMMAND, "list"], env=env, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # Linux says EIO where the other side is closed
+            while data := os.read(ours, 4096):
+                shown += data
+        assert process.wait() == 0
+    os.close(ours)
+    assert b"\x1b[34mrunning\x1b[0m" in shown
+    assert JOB.encode() in shown
+    assert b" ago" in shown.splitlines()[-1]
 
 
 def test_ctrl_c_detaches_and_says_so(bucket: Bucket, tmp_path: Path) -> None:

@@ -96,8 +96,11 @@ def test_the_newest_finished_jobs_come_first() -> None:
     for number in range(5):
         end(store, f"a-{number:010d}")
         clock.advance(1)
-    found = Published(store, clock.wall).finished("blue", limit=2)
-    assert [job.id for job in found] == ["a-0000000004", "a-0000000003"]
+    end(store, "b-0000000000", project="green")
+    counting = FaultyStore(store, lambda op, key: None)
+    found = Published(counting, clock.wall).finished(("blue", "green"), limit=2)
+    assert [job.id for job in found] == ["b-0000000000", "a-0000000004"]
+    assert counting.counts["read"] == 2
 
 
 def test_nothing_at_all_is_not_an_empty_queue() -> None:
