@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import assert_never
 
 from bastion.logs.pace import CLOUD, LOCAL, Pace
+from bastion.store.reach import Reach, reach_of
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -37,10 +39,21 @@ S3 = Tempo(busy_s=1.0, idle_s=5.0, retry_s=30.0, logs=CLOUD)
 """S3 bills for looking: 5 s are 17,000 looks a day, 0.7 cents."""
 
 
+NEAR = Tempo(busy_s=0.1, idle_s=0.3, retry_s=2.0, logs=LOCAL)
+"""A server on this machine bills nobody, and answers in milliseconds."""
+
+
 def tempo_of(root_url: str) -> Tempo:
     """The tempo that suits the store at `root_url`."""
-    scheme = root_url.partition(":")[0]
-    return {"file": FOLDER, "memory": FOLDER, "s3": S3}.get(scheme, GCS)
+    match reach_of(root_url):
+        case Reach.FOLDER:
+            return FOLDER
+        case Reach.LOOPBACK:
+            return NEAR
+        case Reach.CLOUD:
+            return S3 if root_url.startswith("s3:") else GCS
+        case other:
+            assert_never(other)
 
 
 @value

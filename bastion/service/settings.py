@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bastion.store.reach import Reach, reach_of
 from bastion.value import value
 
 
@@ -12,8 +13,8 @@ class Pace:
     """
     How often a leader does what, in seconds.
 
-    A folder is free to look at; a cloud store bills every look and takes one write a second to one
-    object.
+    A folder is free to look at, a server on this machine nearly so; a cloud store bills every look
+    and takes one write a second to one object.
     """
 
     busy_poll_s: float
@@ -60,9 +61,23 @@ CLOUD = Pace(
 )
 
 
+NEAR = Pace(
+    busy_poll_s=0.1,
+    idle_poll_s=0.3,
+    settle_s=0.3,
+    commit_s=0.0,
+    ttl_s=10.0,
+    files_s=1.0,
+    listing_s=1.0,
+    sweep_s=2.0,
+    view_s=0.3,
+)
+"""A server on this machine: nobody bills for asking it."""
+
+
 def pace_of(root_url: str) -> Pace:
     """The pace that suits the store at `root_url`."""
-    return LOCAL if root_url.startswith(("file:", "memory:")) else CLOUD
+    return {Reach.FOLDER: LOCAL, Reach.LOOPBACK: NEAR, Reach.CLOUD: CLOUD}[reach_of(root_url)]
 
 
 @value

@@ -6,7 +6,6 @@ Adapters are imported here, when they are chosen, so that nobody pays for a clou
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -14,6 +13,7 @@ from bastion.clock import SystemClock
 from bastion.errors import SpecError
 from bastion.store.keys import PREFIX_BYTES, is_key
 from bastion.store.port import ObjectStore
+from bastion.store.reach import gcs_emulator
 
 _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
 
@@ -62,11 +62,10 @@ def _open_gcs(url: str, parts: SplitResult) -> ObjectStore:
     if parts.query:
         raise SpecError(f"store {url!r}: gs:// takes no settings, found {parts.query!r}")
     bucket, prefix = _bucket_and_prefix(url, parts)
-    emulator = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
-    if not emulator:
-        return GcsStore(bucket, prefix, credentials=default_credentials())
-    endpoint = emulator if "://" in emulator else f"http://{emulator}"
-    return GcsStore(bucket, prefix, credentials=None, endpoint=endpoint)
+    emulator = gcs_emulator()
+    if emulator:
+        return GcsStore(bucket, prefix, credentials=None, endpoint=emulator)
+    return GcsStore(bucket, prefix, credentials=default_credentials())
 
 
 def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
