@@ -50,6 +50,7 @@ class Leader:
     pid_started: float
     """Of the process, in its own machine's terms: with `pid` and `boot` it names one process."""
     since: float
+    """Store's seconds. In the commit that took the lead, that of the commit before it."""
     ttl_s: float
 
 

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import psutil
 
@@ -48,9 +49,10 @@ def compose(
     is_folder = settings.pace == LOCAL
     writer = RootWriter(store, clock, compress=not is_folder)
     quota_store, quota_key = _quota_place(settings, store)
-    fleet = Fleet(clock, journal, _posts(settings), listing_s=settings.pace.listing_s)
 
     def lead(held: Held) -> Leader:
+        # Nothing that one term has seen or begun goes into the next: another may have led between.
+        fleet = Fleet(clock, journal, _posts(settings), listing_s=settings.pace.listing_s)
         files = AdminFiles(
             store, quota_store, clock, quota_key=quota_key, every_s=settings.pace.files_s
         )
@@ -90,8 +92,9 @@ def compose(
 def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:
     if not settings.quota_url:
         return store, layout.QUOTA
-    folder, _, name = settings.quota_url.rpartition("/")
-    return open_store(folder), name
+    parts = urlsplit(settings.quota_url)
+    folder, _, name = parts.path.rpartition("/")
+    return open_store(parts._replace(path=folder).geturl()), unquote(name)
 
 
 def _posts(settings: ServeSettings) -> Callable[[Pool], Post]:

@@ -114,9 +114,12 @@ class Election:
             leader=self._leader(now),
         )
         try:
-            return self._writer.commit(self._told(root), over=held)
+            taken = self._writer.commit(self._told(root), over=held)
         except FencedError as error:
             raise LeaseHeldError("someone who was faster", hint="ask again") from error
+        # Only the store knows when that was, and only now: our next commit carries it.
+        leader = self._leader(max(now, taken.modified_at))
+        return replace(taken, root=replace(taken.root, leader=leader))
 
     def _leader(self, since: float) -> Leader:
         mine = self._candidate

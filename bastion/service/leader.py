@@ -87,6 +87,7 @@ class Leader:
         self._files = files
         self._publisher = publisher
         self._lane = lane
+        self._spec_lane = spec_lane
         self._pace = pace
         self._nonce = nonce
         self._journal = journal
@@ -162,6 +163,12 @@ class Leader:
         draft = Draft(self.held.root, self.now)
         draft.tell(what="rests", text=self._journal.name)
         self._commit(draft, leader=None)
+
+    def close(self) -> None:
+        """Begin nothing more outside: what is not yet under way is left to whoever leads now."""
+        self._lane.close()
+        self._spec_lane.close()
+        self._fleet.close()
 
     def settle(self, timeout_s: float) -> None:
         """Wait for what is being done outside, `timeout_s` at most: it likely moves something."""

@@ -75,6 +75,8 @@ class Service:
                     return 1
             else:
                 return self._rest(leader)
+            finally:
+                leader.close()
         return 0
 
     def once(self) -> int:
