@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from bastion.client.wanted import Grep, Wanted, last_lines
 from bastion.clock import Clock
-from bastion.errors import NotFoundError
+from bastion.errors import NotFoundError, StoreError, StoreRefusedError
 from bastion.logs.segments import offset_of, segment_key
 from bastion.records import layout
 from bastion.records.layout import LogStream
@@ -95,38 +95,60 @@ class JobLog:
 
         Raises:
             NotFoundError: A process's log has a gap: bytes that were never stored.
-            StoreError: Out of reach.
+            StoreRefusedError: The store said no for good; while it is only out of reach, following
+                goes on.
         """
-        grep, looks = Grep(wanted.grep), 0
-        positions: dict[LogStream, int] = {}
+        grep, positions = Grep(wanted.grep), dict[LogStream, int]()
+        looks, is_first = 0, True
         while True:
             ended = has_ended()
+            is_due = ended or looks % _LOOK_FOR_NEW == 0
             moved = False
-            for chunk in self._new(wanted, positions) if _is_due(looks, ended=ended) else ():
-                moved = True
-                yield from _filtered(grep, chunk)
-            for stream in sorted(positions, key=_order):
-                for chunk in self._next(stream, positions):
+            try:
+                for chunk in self._look(wanted, positions, is_first=is_first, for_new=is_due):
                     moved = True
                     yield from _filtered(grep, chunk)
-            if ended:
-                for stream in positions:
-                    yield from _rest(grep, stream)
-                return
+                if ended:
+                    self._refuse_cut(positions)
+                    break
+                is_first = is_first and not positions
+            except StoreRefusedError:
+                raise
+            except StoreError:
+                pass  # positions stand where they stood: the next look goes on from there
             looks = looks + 1 if positions else 0
             if not moved:
                 clock.sleep(poll_s)
+        for stream in positions:
+            yield from _rest(grep, stream)
 
-    def _new(self, wanted: Wanted, positions: dict[LogStream, int]) -> Iterator[Chunk]:
-        """What stands of processes that were not known yet; tail and since are about the first."""
-        is_first = not positions
-        for stream in wanted.chosen(self.streams(), since_attempt=_oldest(positions)):
-            if stream in positions:
-                continue
+    def _look(
+        self, wanted: Wanted, positions: dict[LogStream, int], *, is_first: bool, for_new: bool
+    ) -> Iterator[Chunk]:
+        """One look at everything that is followed."""
+        if for_new:
+            for stream in wanted.chosen(self.streams(), since_attempt=_oldest(positions)):
+                if stream not in positions:
+                    yield from self._found(stream, wanted, positions, is_first=is_first)
+        for stream in sorted(positions, key=_order):
+            yield from self._next(stream, positions)
+
+    def _found(
+        self,
+        stream: LogStream,
+        wanted: Wanted,
+        positions: dict[LogStream, int],
+        *,
+        is_first: bool,
+    ) -> Iterator[Chunk]:
+        """Begin to follow a process; tail and since are about what stood at the first look."""
+        if is_first and (wanted.tail is not None or wanted.since is not None):
+            end = self._end(stream)
+            chunks = tuple(self._begin(stream, wanted, until=end))
+            positions[stream] = end
+            yield from chunks
+        else:
             positions[stream] = 0
-            if is_first:
-                positions[stream] = self._end(stream)
-                yield from self._begin(stream, wanted, until=positions[stream])
 
     def _next(self, stream: LogStream, positions: dict[LogStream, int]) -> Iterator[Chunk]:
         """What came after the position of `stream`, which moves on."""
@@ -168,6 +190,11 @@ class JobLog:
                     f"{self._prefix(stream)}: bytes {end} to {offset_of(after.key)} are missing"
                 )
 
+    def _refuse_cut(self, positions: dict[LogStream, int]) -> None:
+        """Everything was followed up to a gap, or to the end: say so if it was a gap."""
+        for stream in positions:
+            self._refuse_gaps(stream, self._segments(stream))
+
     def _end(self, stream: LogStream) -> int:
         segments = self._segments(stream)
         return (offset_of(segments[-1].key) or 0) + segments[-1].size if segments else 0
@@ -204,11 +231,6 @@ class JobLog:
 
 def _order(stream: LogStream) -> tuple[int, int, int, int]:
     return stream.attempt, stream.replica, stream.host, stream.process
-
-
-def _is_due(looks: int, *, ended: bool) -> bool:
-    """Whether to list what may be new."""
-    return ended or looks % _LOOK_FOR_NEW == 0
 
 
 def _oldest(positions: dict[LogStream, int]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.client import Chunk, Client, Wanted
@@ -15,7 +15,7 @@ from bastion.errors import NotFoundError, SpecError
 from bastion.records import layout
 from bastion.records.layout import LogStream
 from bastion.records.request import FollowRequest
-from bastion.store.memory import MemoryStore
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.bastion.client.scripted import (
     Clock,
     ScriptedBastion,
@@ -172,6 +172,47 @@ def test_following_from_the_tail_misses_nothing_that_comes() -> None:
     print_log(store, JOB, b"one\ntwo\n")
     script.extend((lambda: print_log(store, JOB, b"three\n"), lambda: end(store, JOB)))
     assert [chunk.data for chunk in follow()] == [b"two\n", b"three\n"]
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
+    """Whatever reads and lists fail on the way, every byte is shown once."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    print_log(store, JOB, b"old 1\n", b"old 2\n")
+    steps = iter(
+        (
+            lambda: print_log(store, JOB, b"new 3\n"),
+            lambda: None,
+            lambda: print_log(store, JOB, b"new 4\n", attempt=2),
+            lambda: end(store, JOB),
+        )
+    )
+    clock.on_sleep.append(lambda: next(steps, lambda: None)())
+    failing = data.draw(st.lists(st.booleans(), max_size=40).map(iter))
+    faulty = FaultyStore(store, lambda op, key: Fault.BEFORE if next(failing, False) else None)
+    tail = data.draw(st.sampled_from((None, 1)))
+    log = JobLog(faulty, "blue", JOB)
+    chunks = log.follow(
+        Wanted(tail=tail), clock, poll_s=1, has_ended=lambda: bool(store.list("jobs/"))
+    )
+    shown = b"".join(chunk.data for chunk in chunks)
+    lines = [b"old 1\n", b"old 2\n", b"new 3\n", b"new 4\n"]
+    # What came before the first look that succeeded may count as having stood there.
+    assert shown in (b"".join(lines[n:]) for n in ((0, 3) if tail is None else (1, 2, 3)))
+
+
+def test_a_gap_is_told_when_following_ends() -> None:
+    """Following stops before a gap, and says at the end that there is one."""
+    script: list[Callable[[], None]] = []
+    follow, store = followed(script)
+    prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
+    store.create(f"{prefix}{layout.padded(0)}.log", b"abc")
+    store.create(f"{prefix}{layout.padded(5)}.log", b"late")
+    script.append(lambda: end(store, JOB))
+    with pytest.raises(NotFoundError, match="bytes 3 to 5 are missing"):
+        follow()
 
 
 def test_following_a_job_that_prints_nothing_ends_too() -> None:
