@@ -107,7 +107,7 @@ class Fleet:
         for machine in reconciled.machines.values():
             draft.put_machine(machine)
 
-    def act(self, root: Root) -> None:
+    def act(self, root: Root, store_now: float) -> None:
         """Ask providers for what the committed `root` wants, and for listings when it is time."""
         now = self._clock.monotonic()
         for action in machine_actions(root.machines, self._listings, seq=root.seq):
@@ -116,7 +116,7 @@ class Fleet:
             post = self._posts.get(pool)
             if post is None or now - self._asked.get(action.machine, -1e9) < CREATE_AGAIN_S:
                 continue
-            if isinstance(action, Create) and self._stockouts.get(pool, 0.0) > root.now:
+            if isinstance(action, Create) and self._stockouts.get(pool, 0.0) > store_now:
                 continue
             self._asked[action.machine] = now
             self._submit(post, action, root)

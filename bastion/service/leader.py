@@ -278,7 +278,7 @@ class Leader:
             for batch in machine.outgoing:
                 key = f"batch {machine.name}/{batch.life}/{batch.number}"
                 self._lane.submit(key, act.batch_work(self._store, machine, batch))
-        self._fleet.act(root)
+        self._fleet.act(root, self.now)
         for key, answer in root.answers.items():
             self._lane.submit(f"answer {key}", act.answer_work(self._store, key, answer))
         for segment in root.sealed:
