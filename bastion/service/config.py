@@ -95,6 +95,11 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         wrong.append("count: stands for min_machines and max_machines; give it or them")
     if table.count is None and table.max_machines is None:
         wrong.append("max_machines: missing; how many machines may exist (or count, if always)")
+    if table.max_machines is not None and table.min_machines > table.max_machines:
+        most = table.max_machines
+        wrong.append(
+            f"min_machines: {table.min_machines} is more than max_machines, which is {most}"
+        )
     if bool(table.resources) == bool(table.instance_type):
         wrong.append("resources: give either resources or instance_type")
     if wrong:

@@ -112,4 +112,4 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello) -> None:
 
 
 def _has_host(hosts: tuple[tuple[HostState, ...], ...], of: HostFact) -> bool:
-    return of.replica < len(hosts) and of.host < len(hosts[of.replica])
+    return 0 <= of.replica < len(hosts) and 0 <= of.host < len(hosts[of.replica])

@@ -1,0 +1,128 @@
+"""`config/bastion.toml`: pools as they are written, and every problem at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.errors import SpecError
+from bastion.service.config import parse_config
+from quota import Amounts
+
+
+def problems(text: str) -> tuple[str, ...]:
+    """Every problem of `text`."""
+    with pytest.raises(SpecError) as caught:
+        parse_config(text)
+    return caught.value.problems
+
+
+def test_an_empty_file_has_no_pools() -> None:
+    """Nothing need be configured."""
+    assert parse_config("").pools == {}
+
+
+def test_a_pool_as_it_is_written() -> None:
+    """Every key of a pool table has its meaning."""
+    config = parse_config(
+        """
+        [pools.gpu]
+        provider = "gce"
+        instance_type = "a3-highgpu-8g"
+        min_machines = 1
+        max_machines = 4
+        tier = 1
+        zones = ["a", "b"]
+        cluster = "primary"
+        shard = "rl"
+        labels = { owner = "x" }
+        idle_timeout = "10m"
+        boot = 90
+        options = { image = "i" }
+
+        [pools.here]
+        provider = "local"
+        resources = { cpu = 4, memory = "8GiB" }
+        count = 1
+        """
+    )
+    gpu, here = config.pools["gpu"], config.pools["here"]
+    assert (gpu.min_machines, gpu.max_machines, gpu.tier, gpu.zones) == (1, 4, 1, ("a", "b"))
+    assert gpu.resources["h100"] == 8
+    assert gpu.labels == {"cluster": "primary", "shard": "rl", "owner": "x"}
+    assert (gpu.idle_timeout_s, gpu.boot_s, gpu.options) == (600.0, 90.0, {"image": "i"})
+    assert (here.min_machines, here.max_machines) == (1, 1)
+    assert here.resources == Amounts({"cpu": 4, "memory": 8 * 2**30})
+
+
+def test_a_slice_is_counted_in_hosts() -> None:
+    """A multi-host instance type makes slices of so many machines."""
+    pool = parse_config(
+        '[pools.tpu]\nprovider = "x"\ninstance_type = "tpu-v4-32"\nmax_machines = 8\n'
+    ).pools["tpu"]
+    assert pool.hosts == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("not toml", "config/bastion.toml: not TOML: "),
+        ("[pool.x]", "config/bastion.toml: pool: "),
+        ("[pools.x]\nresources = { a = 1 }\ncount = 1", "config/bastion.toml: pools.x.provider: "),
+        (
+            '[pools.x]\nprovider = "p"\ncount = 1',
+            "config/bastion.toml: pools.x.resources: give either resources or instance_type",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ninstance_type = "b"\ncount = 1',
+            "config/bastion.toml: pools.x.resources: give either resources or instance_type",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\nresources = { a = 1 }',
+            "config/bastion.toml: pools.x.max_machines: missing; how many machines may exist (or"
+            " count, if always)",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ncount = 1\nmax_machines = 2',
+            "config/bastion.toml: pools.x.count: stands for min_machines and max_machines; give"
+            " it or them",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\nmin_machines = 3\nmax_machines = 2',
+            "config/bastion.toml: pools.x.min_machines: 3 is more than max_machines, which is 2",
+        ),
+        (
+            '[pools."a b"]\nprovider = "p"\nresources = { a = 1 }\ncount = 1',
+            "config/bastion.toml: pools.a b.name: 'a b' is not a name; ",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\ninstance_type = "nonsense"\ncount = 1',
+            "config/bastion.toml: pools.x.instance_type: 'nonsense' is not an instance type",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\nresources = { a = 0 }\ncount = 1',
+            "config/bastion.toml: pools.x.resources.a: 0 is not above zero",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ncount = 1\nidle_timeout = "soon"',
+            "config/bastion.toml: pools.x.idle_timeout: ",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ncount = 1\nzones = []',
+            "config/bastion.toml: pools.x.zones: none given; leave it out where there is only one",
+        ),
+        (
+            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ncount = 1\ncolour = 1',
+            "config/bastion.toml: pools.x.colour: ",
+        ),
+    ],
+)
+def test_a_problem_names_file_pool_and_key(text: str, problem: str) -> None:
+    """Whatever is wrong is told by file and path, with what is allowed."""
+    (found,) = problems(text)
+    assert found.startswith(problem)
+
+
+def test_every_pools_problems_are_told() -> None:
+    """Two bad pools are two problems."""
+    bad = 'provider = "p"\nresources = { a = 1 }\n'
+    assert len(problems(f"[pools.x]\n{bad}[pools.y]\n{bad}")) == 2
