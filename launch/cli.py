@@ -37,7 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return run(mine, command)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # no traceback reaches a user
-        follows = next(iter(mine), "") in FOLLOWING
+        follows = "--watch" in mine or next(iter(mine), "") in FOLLOWING
         return report(error, debug=debug, follows=follows)
 
 
