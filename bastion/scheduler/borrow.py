@@ -18,8 +18,7 @@ from bastion.scheduler.order import Gang, Line, Projects
 from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
-from bastion.scheduler.victims import find, least_lost
-from quota.amounts import Amounts
+from bastion.scheduler.victims import find, least_lost, yields_to
 
 
 def borrow(draft: Draft) -> None:
@@ -65,22 +64,25 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
 def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
     """Promise the devices of lower priority of the same project, if that lets it start."""
     gang, shape = line.head, line.shape
-    if not draft.parts.preemption.outranks or gang[0].fail_when_busy:
+    policy = draft.parts.preemption
+    if gang[0].fail_when_busy or not (policy.outranks or policy.follows_order):
         return False
     key = line_key(gang, shape)
     if key in outranks_none:
         return False
     outranks_none.add(key)
-    lower = [r for r in draft.staying(line.project) if r.priority > shape.priority]
+    near = draft.staying(None if policy.follows_order else line.project)
+    lower = [running for running in near if yields_to(draft, running, gang, shape)]
     if not lower:
         return False
     lower.sort(key=lambda running: (-running.priority, least_lost(draft, running)))
 
     def allows(gone: Sequence[Running]) -> bool:
-        back = Amounts.sum(running.held for running in gone)
-        draft.shares.add(line.project, -back)
+        for running in gone:
+            draft.shares.add(running.project, -running.held)
         allowed = draft.shares.may_borrow(line.project, shape.asked)
-        draft.shares.add(line.project, back)
+        for running in gone:
+            draft.shares.add(running.project, running.held)
         return allowed
 
     found = find(draft, shape, lower, allows, guaranteed=False)

@@ -100,6 +100,7 @@ class Draft:
         """Running gangs that will be stopped, or are from this cycle on."""
         self.waiting: dict[str, WaitingReason] = {}
         """Reasons that the phases found out themselves."""
+        self.rank = parts.order.rank(snapshot, now)
         self._credited: set[str] = set()
         self._too_full: set[tuple[int, bool]] = set()
         self._by_project: dict[str, list[Running]] | None = None
@@ -121,9 +122,11 @@ class Draft:
             self.capacity.charge(running.charge)
         self.shares = Shares(self.snapshot.quota, found)
         waiting: Waiting = wait_or_queue(self.snapshot, self.now)
-        self.aside = waiting.aside
-        rank = self.parts.order.rank(self.snapshot, self.now)
-        self.lines = line_up(waiting.gangs, self.shapes, rank)
+        used = Amounts.sum(running.held for running in found)
+        held_back = self.parts.admission(waiting.gangs, self.snapshot.quota, used)
+        self.aside = {**waiting.aside, **held_back}
+        gangs = [gang for gang in waiting.gangs if gang[0].id not in held_back]
+        self.lines = line_up(gangs, self.shapes, self.rank)
 
     # Starting
 

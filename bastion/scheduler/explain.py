@@ -37,8 +37,8 @@ def explain(draft: Draft) -> Plan:
     verdicts.update(_waiting(draft))
     return Plan(
         verdicts=dict(sorted(verdicts.items())),
-        promises=tuple(draft.promises.values()),
-        planned=tuple(draft.planned.values()),
+        promises=tuple(sorted(draft.promises.values(), key=lambda p: (p.made_at, p.gang))),
+        planned=tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang))),
         new_machines=tuple(
             replace(room.machine, created_at=draft.now) for room in draft.capacity.created
         ),

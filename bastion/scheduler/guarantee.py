@@ -16,7 +16,7 @@ from itertools import chain
 from bastion.scheduler.draft import Doom, Draft, Reserved
 from bastion.scheduler.order import Gang, Line, Projects, Queue, usage_of
 from bastion.scheduler.promise import Promise
-from bastion.scheduler.reason import Outranked, PreemptReason, Reclaimed
+from bastion.scheduler.reason import Outranked, PreemptReason, Reclaimed, Yielded
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import Found, find, furthest_above_first, least_lost, stop_at
@@ -123,7 +123,7 @@ def keep_promise(
     name = gang[0].id
     ends = [draft.ends_at(running) for running in found.ending]
     for victim in found.victims:
-        doom = doom_of(victim, gang, shape, stop_at(draft, victim))
+        doom = doom_of(draft, victim, gang, shape, stop_at(draft, victim))
         draft.doomed[victim.name] = doom
         ends.append(doom.end_at)
     deadline = max([draft.now, *ends])
@@ -151,11 +151,13 @@ def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, flo
     return tuple((job, draft.doomed[v.name].stop_at) for v in victims for job in v.ids)
 
 
-def doom_of(victim: Running, gang: Gang, shape: Shape, stop: float) -> Doom:
+def doom_of(draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float) -> Doom:
     """What `victim` has to expect, and why."""
     reason: PreemptReason
-    if victim.project == gang[0].project:
+    if victim.project == gang[0].project and victim.priority > shape.priority:
         reason = Outranked(by=gang[0].id, priority=victim.priority, theirs=shape.priority)
-    else:
+    elif draft.shares.is_within(gang[0].project, shape.asked):
         reason = Reclaimed(by=gang[0].id, project=gang[0].project, units=shape.asked)
+    else:
+        reason = Yielded(by=gang[0].id, order=draft.options.order)
     return Doom(by=gang[0].id, stop_at=stop, end_at=stop + victim.grace_s, reason=reason)

@@ -7,11 +7,10 @@ They are values, so that a study or a test can put in another part without touch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from bastion.scheduler.classes import classify
-from bastion.scheduler.order import Rank
-from bastion.scheduler.policies import ORDERS, PLACEMENTS, PREEMPTIONS
+from bastion.scheduler.policies import ADMISSIONS, ORDERS, PLACEMENTS, PREEMPTIONS
+from bastion.scheduler.policies.admission import Admission, admit_all
 from bastion.scheduler.policies.order import OrderPolicy
 from bastion.scheduler.policies.preemption import PreemptionPolicy
 from bastion.scheduler.running import Running
@@ -20,19 +19,15 @@ from bastion.value import value
 from quota.options import SchedulerOptions
 from quota.tree import Quota
 
-if TYPE_CHECKING:
-    from bastion.scheduler.draft import Draft
-
-Phase = Callable[["Draft"], None]
-
 
 @value
 class Parts:
-    """The policies of one cycle, and the functions that are its phases."""
+    """The policies of one cycle, and how it derives classes."""
 
     order: OrderPolicy
     placement: PlacementPolicy
     preemption: PreemptionPolicy
+    admission: Admission = admit_all
     classify: Callable[[Quota, Iterable[Running]], None] = classify
 
 
@@ -42,7 +37,5 @@ def chosen(options: SchedulerOptions) -> Parts:
         order=ORDERS[options.order],
         placement=PLACEMENTS[options.placement],
         preemption=PREEMPTIONS[options.preemption],
+        admission=ADMISSIONS[options.admission],
     )
-
-
-__all__ = ["Parts", "Rank", "chosen"]

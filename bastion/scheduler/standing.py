@@ -23,6 +23,7 @@ from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.running import Running, charge_of, taken_by
+from bastion.scheduler.victims import yields_to
 from quota.amounts import Amounts
 
 
@@ -66,7 +67,7 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
             return
     for victim in victims:
         stop = min(at for job, at in promise.victims if job in victim.ids)
-        draft.doomed[victim.name] = doom_of(victim, gang, shape, stop)
+        draft.doomed[victim.name] = doom_of(draft, victim, gang, shape, stop)
     line.remove(gang)
     legal = {job for victim in victims for job in victim.ids}
     still = tuple(
@@ -110,10 +111,9 @@ def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator
         if running is None or running.is_leaving or running.name in seen:
             continue
         seen.add(running.name)
-        if running.project == gang[0].project:
-            legal = running.priority > line.shape.priority
-        else:
-            legal = running.is_borrowed and promise.within_share
+        legal = yields_to(draft, running, gang, line.shape)
+        if promise.within_share and running.project != gang[0].project:
+            legal = running.is_borrowed
         if legal and running.overlaps(taken_by(promise.placements)):
             yield running
 

@@ -16,6 +16,7 @@ from heapq import heapify, heappop, heappush
 
 from bastion.scheduler.capacity import Capacity, can_make
 from bastion.scheduler.draft import Draft
+from bastion.scheduler.order import Gang
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.release import Release
 from bastion.scheduler.room import Room
@@ -240,6 +241,22 @@ def least_lost(draft: Draft, running: Running) -> tuple[bool, float, float, str]
     is_recent = any(draft.now - at < RECENT_S for at in times)
     lost = draft.shares.weight(running.held) * max(0.0, draft.now - running.saved_at)
     return is_recent, lost, -running.admitted_at, running.name
+
+
+def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
+    """
+    Whether `running` may be stopped for `gang` though that is not within its share.
+
+    Lower priority for higher inside one project; under the preemption policy `order`, whoever
+    comes later in it: of the same project, or a borrower of another.
+    """
+    policy = draft.parts.preemption
+    is_own = running.project == gang[0].project
+    if policy.outranks and is_own and running.priority > shape.priority:
+        return True
+    if not policy.follows_order or not (is_own or running.is_borrowed):
+        return False
+    return draft.rank(tuple(running.jobs)) > draft.rank(gang)
 
 
 def stop_at(draft: Draft, running: Running) -> float:

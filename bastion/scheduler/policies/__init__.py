@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bastion.scheduler.policies.admission import Admission, admit_all, load_limit
 from bastion.scheduler.policies.best_fit import best_fit
 from bastion.scheduler.policies.first_fit import first_fit
+from bastion.scheduler.policies.las import attained
 from bastion.scheduler.policies.order import OrderPolicy, priority_of
 from bastion.scheduler.policies.preemption import PreemptionPolicy
 from bastion.scheduler.policies.spread import spread
+from bastion.scheduler.policies.srtf import remaining
+from bastion.scheduler.policies.tiresias import level
 from bastion.scheduler.view import PlacementPolicy
 
 PLACEMENTS: Mapping[str, PlacementPolicy] = {
@@ -26,10 +30,12 @@ ORDERS: Mapping[str, OrderPolicy] = {
     "fair": OrderPolicy(rank_of=priority_of, between_users=True),
     "fifo": OrderPolicy(rank_of=priority_of),
     "priority": OrderPolicy(rank_of=priority_of),
-    "srtf": OrderPolicy(rank_of=priority_of),
-    "las": OrderPolicy(rank_of=priority_of),
-    "tiresias": OrderPolicy(rank_of=priority_of),
+    "srtf": OrderPolicy(rank_of=remaining),
+    "las": OrderPolicy(rank_of=attained),
+    "tiresias": OrderPolicy(rank_of=level),
 }
+
+ADMISSIONS: Mapping[str, Admission] = {"all": admit_all, "load-limit": load_limit}
 
 PREEMPTIONS: Mapping[str, PreemptionPolicy] = {
     "reclaim": PreemptionPolicy(reclaims=True, outranks=True),

@@ -195,7 +195,8 @@ def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) ->
         by = snapshot.jobs[verdict.by]
         if by.project == snapshot.jobs[name].project or verdict.by in planned:
             continue
-        asked = sum(job.request.units["gpu"] for job in gang_of(snapshot, verdict.by))
+        gang = [job for job in gang_of(snapshot, verdict.by) if job.phase is Phase.QUEUED]
+        asked = sum(job.request.units["gpu"] for job in gang)
         nominal = snapshot.quota.project(by.project).nominal["gpu"]
         assert held.get(by.project, Amounts({}))["gpu"] + asked <= nominal
 
