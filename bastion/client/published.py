@@ -74,8 +74,8 @@ class Published:
         return self._rows[1]
 
     def queue_as_of(self) -> float:
-        """When the queue was published, in the store's seconds."""
-        return float(self._view("queue")["now"])
+        """Until when the queue is known to be as published, in the store's seconds."""
+        return self._true_until(self._view("queue"))
 
     def pools(self) -> PoolsView:
         """
@@ -87,7 +87,8 @@ class Published:
         """
         view = self._view("pool")
         machines: tuple[MachineView, ...] = tuple(map(machine_of_row, view.get("machines", ())))
-        return PoolsView(as_of=view["now"], machines=machines, pools=tuple(view.get("pools") or ()))
+        as_of = self._true_until(view)
+        return PoolsView(as_of=as_of, machines=machines, pools=tuple(view.get("pools") or ()))
 
     def status(self) -> StatusView:
         """
@@ -180,6 +181,12 @@ class Published:
             if len(page) < _PAGE:
                 return
             after = page[-1].key
+
+    def _true_until(self, view: Any) -> float:
+        """A later status may say that no row has changed since `view` was published."""
+        status = self._json(layout.view("status")) or {}
+        is_standing = status.get("views_seq") == view["seq"]
+        return float(max(view["now"], status.get("now", 0.0) if is_standing else 0.0))
 
     def _view(self, name: str) -> Any:
         found = self._json(layout.view(name))

@@ -8,6 +8,7 @@ commit, and is thrown away when the commit is lost.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from bastion.job import JobRecord, Phase, state_of
@@ -25,14 +26,21 @@ class Draft:
     One turn's changes to `root`, as of `now`.
 
     `is_changed` tells whether there is anything to commit; `is_scheduling` whether anything changed
-    that the scheduler would look at.
+    that the scheduler would look at. `working` names the jobs that do more than wait in the queue,
+    so that a turn costs what moves and not what stands.
+
+    Args:
+        working: Those of `root`, where the caller knows them; else they are looked for.
     """
 
-    def __init__(self, root: Root, now: float) -> None:
+    def __init__(self, root: Root, now: float, *, working: Iterable[str] | None = None) -> None:
         self.root = root
         self.now = now
         self.seq = root.seq + 1
         self.jobs: dict[str, JobRecord] = dict(root.jobs)
+        if working is None:
+            working = (job.id for job in root.jobs.values() if job.phase is not Phase.QUEUED)
+        self.working: dict[str, None] = dict.fromkeys(working)
         self.machines: dict[str, Machine] = dict(root.machines)
         self.answers: dict[str, Answer] = dict(root.answers)
         self.sealed: tuple[Segment, ...] = root.sealed
@@ -64,6 +72,10 @@ class Draft:
     def put(self, job: JobRecord) -> None:
         """Take `job` in, or replace it."""
         self.jobs[job.id] = job
+        if job.phase is Phase.QUEUED:
+            self.working.pop(job.id, None)
+        else:
+            self.working[job.id] = None
         self.is_changed = True
 
     def add(self, job: JobRecord) -> None:
@@ -73,6 +85,12 @@ class Draft:
         if self._queued is not None:
             self._queued[job.user] += 1
         self.tell(what="submitted", job=job, text=f"by {job.user}")
+
+    def working_jobs(self) -> Iterator[JobRecord]:
+        """The jobs that do more than wait, as they are now; it may change meanwhile."""
+        for job_id in tuple(self.working):
+            if job_id in self.jobs:
+                yield self.jobs[job_id]
 
     def queued_of(self, user: str) -> int:
         """How many jobs of `user` wait; counted once a turn, however many requests it has."""
@@ -94,7 +112,7 @@ class Draft:
         """Let a finished job go: its final record stands."""
         job = self.jobs.get(job_id)
         if job is not None and job.phase is Phase.DONE:
-            del self.jobs[job_id]
+            del self.jobs[job_id], self.working[job_id]
             self.is_changed = True
 
     def batch_written(self, name: str, batch: Batch) -> None:
@@ -192,8 +210,8 @@ class Draft:
             now=self.now,
             write_id=write_id,
             prev_write_id=self.root.write_id,
-            jobs=self.jobs,
-            machines=self.machines,
+            jobs=self.jobs if self.is_changed else self.root.jobs,
+            machines=self.machines if self.is_changed else self.root.machines,
             answers=self.answers,
             events=(*self._kept_events, *self._events),
             sealed=self.sealed,

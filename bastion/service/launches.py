@@ -18,13 +18,15 @@ from bastion.service.draft import Draft
 def failing_launches(draft: Draft) -> Mapping[str, str]:
     """Launch -> the job of it whose failure or loss stops the whole launch."""
     return {
-        job.launch: job.id for job in draft.jobs.values() if job.launch_scope and job.is_failing
+        job.launch: job.id for job in draft.working_jobs() if job.launch_scope and job.is_failing
     }
 
 
 def end_failed_launches(draft: Draft, options: Options) -> None:
     """Cancel whatever is left of launches of which a job has failed for good."""
-    failed = {job.launch: job for job in draft.jobs.values() if job.launch_scope and job.has_failed}
+    failed = {
+        job.launch: job for job in draft.working_jobs() if job.launch_scope and job.has_failed
+    }
     for job in list(draft.jobs.values()) if failed else ():
         cause = failed.get(job.launch)
         if cause is not None and _is_left(job):

@@ -98,6 +98,7 @@ class Leader:
         self._sweep_at = 0.0
         self._synced_at = clock.monotonic()
         self._absorbed: dict[str, Absorbed] = {}
+        self._working = tuple(Draft(held.root, held.root.now).working)
         self._plan: Plan | None = None
         self._must_decide = True
         files.adopt(held.root)
@@ -121,7 +122,7 @@ class Leader:
         gathered = self._gatherer.gather(
             skip=self._absorbed.__contains__, is_active=self._is_active
         )
-        draft = Draft(self.held.root, self.now)
+        draft = Draft(self.held.root, self.now, working=self._working)
         self._learn(draft)
         listings = self._fleet.collect(draft.now)
 
@@ -198,8 +199,8 @@ class Leader:
         options = self._files.rules.options
         self._guarded("failed launches", end_failed_launches, draft, options)
         failing = failing_launches(draft)
-        for job_id in [j.id for j in draft.jobs.values() if j.phase is not Phase.QUEUED]:
-            self._guarded(f"monitor of {job_id}", self._watch_one, draft, job_id, options, failing)
+        for job in draft.working_jobs():
+            self._guarded(f"monitor of {job.id}", self._watch_one, draft, job.id, options, failing)
 
     def _watch_one(
         self, draft: Draft, job_id: str, options: Options, failing: Mapping[str, str]
@@ -267,13 +268,13 @@ class Leader:
             **changes,
         )
         self.held = self._writer.commit(root, over=self.held)
+        self._working = tuple(draft.working)
         self._synced_at = self._clock.monotonic()
 
     def _act(self) -> None:
         root = self.held.root
-        for job in root.jobs.values():
-            if job.phase is not Phase.QUEUED:
-                self._guarded(f"monitor of {job.id}", self._act_for, job)
+        for job_id in self._working:
+            self._guarded(f"monitor of {job_id}", self._act_for, root.jobs[job_id])
         for machine in root.machines.values():
             for batch in machine.outgoing:
                 key = f"batch {machine.name}/{batch.life}/{batch.number}"
@@ -346,7 +347,7 @@ def _in_use(draft: Draft) -> set[str]:
     """The machines that an attempt still needs, its logs included."""
     return {
         place.machine
-        for job in draft.jobs.values()
+        for job in draft.working_jobs()
         if job.attempt is not None
         for _, _, place, _ in job.attempt.each_host()
     }

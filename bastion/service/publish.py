@@ -40,31 +40,48 @@ class Publisher:
         self._clock = clock
         self._every_s = every_s
         self._next_at = 0.0
-        self._published: tuple[int, Plan | None] = (-1, None)
+        self._published = -1
+        self._shown: tuple[object, ...] = ()
+        self._shown_seq = -1
+        self._is_writing = False
         self._versions: dict[str, Version] = {}
 
     def works(
         self, root: Root, plan: Plan | None, files: AdminFiles, problems: tuple[str, ...]
     ) -> Callable[[], None] | None:
-        """The work that publishes everything, or None when it is not time or nothing is new."""
+        """
+        The work that publishes what is new since the last time, or None when it is not time.
+
+        A commit that only renews the lease changes no row: then the status alone is published, and
+        says of which commit the other views are, for what they show is still true.
+        """
         now = self._clock.monotonic()
-        seq, published = self._published
-        if now < self._next_at or (root.seq == seq and plan is published):
+        shown = (root.jobs, root.machines, plan)
+        is_same = len(self._shown) == 3 and all(a is b for a, b in zip(shown, self._shown))
+        if self._is_writing or now < self._next_at or (root.seq == self._published and is_same):
             return None
-        self._published = (root.seq, plan)
-        bodies = {
-            "queue": queue_view(root, plan),
-            "pool": pool_view(root, files.config.pools),
-            "status": status_view(root, files, problems),
-        }
+        self._published = root.seq
+        bodies: dict[str, dict[str, Any]] = {}
+        if not is_same:
+            self._shown, self._shown_seq = shown, root.seq
+            bodies["queue"] = queue_view(root, plan)
+            bodies["pool"] = pool_view(root, files.config.pools)
+        bodies["status"] = status_view(root, files, problems) | {"views_seq": self._shown_seq}
         data = {name: _dump(body) for name, body in bodies.items()}
         cost_s = self._clock.monotonic() - now
         self._next_at = now + max(self._every_s, COST_SHARE * cost_s)
+        self._is_writing = True
         return lambda: self._write(data, root.seq)
 
     def _write(self, data: Mapping[str, bytes], seq: int) -> None:
-        for name, body in data.items():
-            self._put(layout.view(name), body, seq)
+        try:
+            for name, body in data.items():
+                self._put(layout.view(name), body, seq)
+        except BaseException:
+            self._published, self._shown = -1, ()
+            raise
+        finally:
+            self._is_writing = False
 
     def _put(self, key: str, body: bytes, seq: int) -> None:
         """Publish `body`, unless a view of a later commit than `seq` stands."""
