@@ -16,6 +16,7 @@ from typing import Literal
 
 from bastion.clock import Clock
 from bastion.errors import (
+    BastionError,
     ConflictError,
     FencedError,
     NotFoundError,
@@ -169,7 +170,7 @@ class RootWriter:
                     return landed
                 if isinstance(failure, StoreRefusedError):
                     raise
-                self._clock.sleep(BACKOFF_S)
+                self._clock.sleep(_pause_s(failure))
             else:
                 return Held(root=root, version=written.version, modified_at=written.modified_at)
 
@@ -182,8 +183,8 @@ class RootWriter:
                 if over is None:
                     return None
                 raise
-            except StoreError:
-                self._clock.sleep(BACKOFF_S)
+            except StoreError as failure:
+                self._clock.sleep(_pause_s(failure))
                 continue
             assert found is not None
             standing = _head(found.data)
@@ -239,6 +240,11 @@ def _head(data: bytes) -> dict[str, str]:
         return {"write_id": head["write_id"], "epoch": head["epoch"]}
     except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
         raise RecordError(f"{layout.ROOT}: not a root: {error!r}") from error
+
+
+def _pause_s(failure: BastionError) -> float:
+    """Before the next try: as long as the store asks to be left alone, and never less than ours."""
+    return max(BACKOFF_S, getattr(failure, "retry_after_s", 0.0))
 
 
 def _without_maps(root: Root) -> Root:

@@ -20,7 +20,15 @@ from bastion.errors import (
 from bastion.machine import Batch, Follow, Leave, Machine, MachinePhase, Start
 from bastion.records import layout
 from bastion.records.request import Answer
-from bastion.records.root import Event, Held, Leader, Root, RootWriter, Segment, decode_root
+from bastion.records.root import (
+    Event,
+    Held,
+    Leader,
+    Root,
+    RootWriter,
+    Segment,
+    decode_root,
+)
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from quota import Amounts
@@ -267,6 +275,33 @@ def test_in_doubt_the_bytes_are_sent_again_slowly() -> None:
     began = clock.monotonic()
     writer.commit(root(2, "mine"), over=held)
     assert clock.monotonic() - began == pytest.approx(6 * 1.1)
+
+
+def test_a_store_that_asks_to_be_left_alone_is() -> None:
+    """Between two tries passes at least what the store asked for, reads included."""
+    clock = VirtualClock()
+
+    class Busy(MemoryStore):
+        refusals = 2
+
+        def _refuse(self) -> None:
+            if self.refusals:
+                self.refusals -= 1
+                raise StoreError("slow down", retry_after_s=7.0)
+
+        def swap(self, *given: object, **named: object) -> object:  # type: ignore[override]
+            self._refuse()
+            return super().swap(*given, **named)  # type: ignore[arg-type]
+
+        def read(self, *given: object, **named: object) -> object:  # type: ignore[override]
+            self._refuse()
+            return super().read(*given, **named)  # type: ignore[arg-type]
+
+    writer = RootWriter(Busy(clock.wall), clock)
+    held = writer.commit(root(), over=None)
+    began = clock.monotonic()
+    writer.commit(root(2, "mine"), over=held)
+    assert clock.monotonic() - began == pytest.approx(7.0 + 7.0)
 
 
 def test_root_can_be_read_with_cat() -> None:
