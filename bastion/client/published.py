@@ -185,7 +185,7 @@ class Published:
     def _true_until(self, view: Any) -> float:
         """A later status may say that no row has changed since `view` was published."""
         status = self._json(layout.view("status")) or {}
-        is_standing = status.get("views_seq") == view["seq"]
+        is_standing = status.get("views_seq", -1) == view.get("seq")
         return float(max(view["now"], status.get("now", 0.0) if is_standing else 0.0))
 
     def _view(self, name: str) -> Any:
