@@ -126,10 +126,10 @@ class Client:
             BastionError: Its code could not be bundled.
             StoreError: The bucket is out of reach.
         """
-        checked = self.checked(launch)
+        checked, warnings = self.checked(launch), tuple[str, ...]()
         if checked.code is not None:
             sent = self.send_code(checked.code, report=report)
-            checked = dataclasses.replace(checked, code=sent.ref)
+            checked, warnings = dataclasses.replace(checked, code=sent.ref), sent.warnings
         body = LaunchRequest(launch=checked, idempotency_key=idempotency_key)
         ask = self._requests.ask_once if idempotency_key else self._ask_launch
         answer = ask(checked.project, body, timeout_s=timeout_s)
@@ -139,6 +139,7 @@ class Client:
             project=checked.project,
             jobs=answer.jobs,
             names=tuple(job.name for job in checked.jobs),
+            warnings=warnings,
         )
 
     def checked(self, launch: Launch | str | Path) -> Launch:

@@ -23,6 +23,7 @@ class LaunchHandle:
         project: What it is charged to.
         jobs: The ids of its jobs, in the order of the launch.
         names: What the launch calls them, in the same order.
+        warnings: What the user should look at in the code that was sent.
     """
 
     def __init__(
@@ -33,11 +34,13 @@ class LaunchHandle:
         project: str,
         jobs: tuple[str, ...],
         names: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
     ) -> None:
         self._client = client
         self.id = launch
         self.project = project
         self.jobs = jobs
+        self.warnings = warnings
         self._by_name = dict(zip(names, jobs, strict=False))
 
     def __repr__(self) -> str:
@@ -111,5 +114,4 @@ class LaunchHandle:
             launch=self.id,
             state="queued",
             phase="queued",
-            text="taken; the next cycle of the scheduler will say more",
         )

@@ -134,6 +134,8 @@ def _submitted(session: Session) -> LaunchHandle:
             idempotency_key=args.idempotency_key,
             report=lambda now: draw(now.step, now.done, now.total),
         )
+    for warning in handle.warnings:
+        note(f"warning: {warning}")
     following = args.verb_name == "run" or args.watch
     if session.out.format == "json":
         session.out.json({"launch": handle.id, "project": handle.project, "jobs": handle.jobs})
@@ -152,7 +154,7 @@ def _tell_next(session: Session, handle: LaunchHandle) -> None:
     while not first.text and client.clock.monotonic() < until:
         client.clock.sleep(client.poll_s)
         first = handle.status().jobs[0]
-    note(f"{first.id} is {first.state}{': ' if first.text else ''}{first.text}")
+    note(f"{first.id} is {first.state}: {first.text or 'taken; bastion why will say more soon'}")
     for verb, meaning in (
         (f"why {first.id}", "why it waits, or where it runs"),
         (f"logs {first.id} -f", "what it prints"),

@@ -86,8 +86,7 @@ def test_launch_prints_the_job_and_what_to_type_next(run: Run, bucket: Bucket) -
     assert ran.code == 0, ran.err
     job = ran.out.strip()
     assert job.startswith("train-")
-    assert ran.err.splitlines()[0] == f"{job} is queued: taken; the next cycle of the scheduler " \
-        "will say more"  # fmt: skip
+    assert ran.err.splitlines()[0] == f"{job} is queued: taken; bastion why will say more soon"
     assert [line.split()[1] for line in ran.err.splitlines()[1:]] == ["why", "logs", "cancel"]
     body = bastion.taken[0][1]
     assert isinstance(body, LaunchRequest)
@@ -116,6 +115,18 @@ def test_a_refusal_exits_1_or_104(run: Run, bucket: Bucket) -> None:
             bastion.refusals.append("asks for too much")
             ran = run(verb, "--", "true")
         assert (ran.code, ran.out, ran.err) == (code, "", "error: asks for too much\n")
+
+
+def test_code_that_looks_secret_is_warned_about(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """What should perhaps not have been sent is told on stderr."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "id_rsa").write_text("key\n")
+    with bucket.bastion():
+        ran = run("launch", f"--code={code}", "-q", "--", "true")
+    assert ran.code == 0
+    assert ran.err.startswith("warning: ")
+    assert "id_rsa" in ran.err
 
 
 def test_dry_run_submits_nothing(run: Run, bucket: Bucket) -> None:

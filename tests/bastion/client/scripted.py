@@ -136,7 +136,11 @@ def row(job: str, *, state: str = "queued", **fields: object) -> dict[str, objec
 
 def publish(store: ObjectStore, name: str, view: Mapping[str, object]) -> None:
     """Publish a view, in place of the one before."""
-    put(store, layout.view(name), json.dumps({"schema": 1, "now": NOW + 10, **view}).encode())
+    put(
+        store,
+        layout.view(name),
+        json.dumps({"schema": 1, "now": NOW + 10, "seq": 1, **view}).encode(),
+    )
 
 
 def put(store: ObjectStore, key: str, data: bytes) -> None:

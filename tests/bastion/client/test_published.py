@@ -25,6 +25,18 @@ def test_an_unchanged_view_is_neither_read_nor_parsed_again() -> None:
     assert place.queue() == ()
 
 
+def test_a_status_of_the_same_commit_keeps_a_view_true() -> None:
+    """Views are not written again while nothing changes; the status says until when they hold."""
+    store, clock = world()
+    publish(store, "queue", {"seq": 7, "jobs": []})
+    place = Published(store, clock.wall)
+    assert place.queue_as_of() == NOW + 10
+    publish(store, "status", {"now": NOW + 500, "views_seq": 7})
+    assert place.queue_as_of() == NOW + 500
+    publish(store, "status", {"now": NOW + 600, "views_seq": 8})
+    assert place.queue_as_of() == NOW + 10
+
+
 def test_a_view_of_another_schema_is_refused() -> None:
     """A newer format is not guessed at."""
     store, clock = world()
