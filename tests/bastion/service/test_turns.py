@@ -12,6 +12,7 @@ from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefused
 from bastion.records import layout
 from bastion.records.root import Root, RootWriter, decode_root
 from bastion.service.lead import Candidate, Election
+from bastion.service.publish import Publisher
 from bastion.spec import Job, Process, Resources
 from bastion.store.memory import Fault, FaultyStore
 from tests.bastion.service.rig import CONFIG, PACE, QUOTA, Rig
@@ -515,13 +516,12 @@ def test_a_fenced_leaders_view_never_replaces_a_newer_one() -> None:
     rig = Rig()
     rig.turn(2)
     old = rig.leader
-    work = old._publisher.works
     rig.leader = rig.take("other")
     rig.submit()
     rig.turn(2)
     newer = json.loads(rig.bucket.read(layout.view("queue")).data)["seq"]  # type: ignore[union-attr]
-    old._publisher._published = (-1, None)
-    late = work(old.held.root, None, old._files, ())
+    publisher = Publisher(rig.bucket, rig.clock, every_s=0.0)
+    late = publisher.works(old.held.root, None, old._files, ())
     assert late is not None
     late()
     stands = json.loads(rig.bucket.read(layout.view("queue")).data)["seq"]  # type: ignore[union-attr]

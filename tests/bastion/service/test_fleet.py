@@ -1,0 +1,148 @@
+"""Providers: asked once at a time, left alone when sold out, and never waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bastion.errors import FencedError, ProviderUnavailableError
+from bastion.job import End
+from bastion.machine import MachinePhase
+from bastion.records import layout
+from bastion.records.facts import Ended
+from tests.bastion.service.rig import CONFIG, PACE, Rig
+
+ON_DEMAND = CONFIG.replace("count = 2", 'max_machines = 2\nidle_timeout = "30s"')
+
+
+def test_machines_are_made_for_jobs_and_deleted_after() -> None:
+    """A pool without least machines has none until a job needs one, and none some time after."""
+    rig = Rig(config=ON_DEMAND)
+    rig.turn(3)
+    assert not rig.root.machines
+    job = rig.start()
+    provider = rig.providers["gpu"]
+    (name,) = provider.states
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    assert list(provider.states) == [name], "it is kept warm for a while"
+    rig.until(lambda: not rig.root.machines)
+    assert provider.creates == [name]
+    assert not provider.states
+
+
+def test_a_warm_machine_is_used_again() -> None:
+    """The next job gets the machine that stands."""
+    rig = Rig(config=ON_DEMAND)
+    for n in range(3):
+        job = rig.start(f"job-{n}")
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+    assert len(rig.providers["gpu"].creates) == 1
+
+
+def test_a_create_is_not_repeated_every_turn() -> None:
+    """A machine that boots for a minute is asked for once in a while, by the same name."""
+    rig = Rig()
+    rig.are_agents_up = False
+    rig.turn()
+    provider = rig.providers["gpu"]
+    rig.turn(5)
+    assert len(provider.creates) == 2
+    assert len(set(provider.creates)) == 2
+
+
+def test_a_pool_that_is_sold_out_is_left_alone() -> None:
+    """After a stock-out nothing is asked for a minute, and the view of the queue says why."""
+    rig = Rig(config=ON_DEMAND)
+    rig.turn()
+    rig.providers["gpu"].stock = 0
+    job = rig.submit()
+    rig.turn(30)
+    asked = len(rig.providers["gpu"].creates)
+    assert asked == 1
+    assert rig.leader._fleet.stockouts(rig.leader.now)
+    rig.turn(40)
+    assert len(rig.providers["gpu"].creates) == asked + 1
+    rig.providers["gpu"].stock = 10
+    rig.until(lambda: rig.phase(job) == "running", turns=150)
+
+
+def test_a_provider_out_of_reach_delays_nobody() -> None:
+    """While a provider answers nothing, jobs on its machines go on; the problem is told."""
+    rig = Rig()
+    first = rig.start()
+    rig.providers["gpu"].error = ProviderUnavailableError("no route to the API")
+    rig.turn(30)
+    assert rig.phase(first) == "running"
+    assert any("no route to the API" in problem for problem in rig.journal.problems)
+    second = rig.start("second")
+    rig.agent_of(second).end(second)
+    assert rig.ended(second).outcome == "succeeded"
+
+
+def test_an_orphan_is_deleted() -> None:
+    """A machine of ours that no record knows is deleted when its name is of an older commit."""
+    rig = Rig()
+    rig.turn(3)
+    rig.providers["gpu"].states["gpu-1-9"] = "running"
+    rig.turn(4)
+    assert "gpu-1-9" not in rig.providers["gpu"].states
+
+
+def test_a_machine_from_the_future_fences_us() -> None:
+    """A machine that only a newer commit can have allocated is not touched: we stop."""
+    rig = Rig()
+    rig.turn(3)
+    rig.providers["gpu"].states["gpu-999-0"] = "running"
+    with pytest.raises(FencedError):
+        rig.turn(4)
+    assert "gpu-999-0" in rig.providers["gpu"].states
+
+
+def test_a_dead_agent_is_started_again() -> None:
+    """A machine that stands without its agent is asked for again, which starts it."""
+    rig = Rig()
+    rig.turn(20)
+    provider = rig.providers["gpu"]
+    name = next(iter(provider.states))
+    provider.states[name] = "stopped"
+    rig.turn(5)
+    assert provider.creates.count(name) == 2
+    assert provider.states[name] == "running"
+
+
+def test_an_attempts_machine_is_kept_until_its_logs_are_shipped() -> None:
+    """A machine is not deleted while a job that ended on it still ships its logs."""
+    rig = Rig(config=ON_DEMAND.replace("30s", "1s"))
+    job = rig.start()
+    agent = rig.agent_of(job)
+    of = agent.of(job)
+    end = agent.end_as(of, End(kind="exited", codes=(0,)), rings=False)
+    agent.ring(Ended(of=of, end=end))
+    rig.turn(60)
+    assert rig.phase(job) == "draining"
+    assert rig.root.machines[agent.name].phase is MachinePhase.READY
+    rig.until(lambda: not rig.root.machines, turns=120)
+
+
+def test_a_pool_is_changed_while_jobs_run() -> None:
+    """A new configuration applies on the next turn; what runs stays."""
+    rig = Rig()
+    job = rig.start()
+    rig.put(layout.CONFIG, CONFIG.replace("count = 2", "count = 3"))
+    rig.until(lambda: len(rig.root.machines) == 3)
+    assert rig.phase(job) == "running"
+
+
+def test_the_pace_of_listings_is_kept() -> None:
+    """A provider is listed no more often than the pace allows."""
+    rig = Rig(pace=replace(PACE, listing_s=10.0))
+    calls: list[float] = []
+    rig.turn()
+    provider = rig.providers["gpu"]
+    real = provider.list
+    provider.list = lambda: (calls.append(rig.clock.monotonic()), real())[1]  # type: ignore[method-assign]
+    rig.turn(60)
+    assert 5 <= len(calls) <= 7

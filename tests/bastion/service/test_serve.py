@@ -1,0 +1,163 @@
+"""One bastion from start to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
+from bastion.records.root import Held, Root
+from bastion.service.journal import Journal
+from bastion.service.serve import Service
+from bastion.service.settings import CLOUD, LOCAL, pace_of
+from bastion.store import Version
+
+HELD = Held(root=Root(epoch=3, seq=1, now=1.0, write_id="w"), version=Version("1"), modified_at=1.0)
+
+
+class Script:
+    """An election and leaders that do what a test says, and what they were asked."""
+
+    def __init__(
+        self, *, tries: list[object] | None = None, turns: list[object] | None = None
+    ) -> None:
+        self.tries = tries or []
+        self.turns = turns or []
+        self.stop_after = 20
+        self.did: list[str] = []
+        self.clock = VirtualClock()
+        self.give_up_error: Exception | None = None
+
+    def try_once(self) -> Held:
+        """See `Election`."""
+        self.did.append("stand")
+        outcome = self.tries.pop(0) if self.tries else HELD
+        if isinstance(outcome, Exception):
+            raise outcome
+        return HELD
+
+    def turn(self) -> bool:
+        """See `Leader`."""
+        self.did.append("turn")
+        outcome = self.turns.pop(0) if self.turns else False
+        if isinstance(outcome, Exception):
+            raise outcome
+        return bool(outcome)
+
+    def give_up(self) -> None:
+        """See `Leader`."""
+        self.did.append("give up")
+        if self.give_up_error is not None:
+            raise self.give_up_error
+
+    def settle(self, timeout_s: float) -> None:
+        """See `Leader`: nothing is ever under way."""
+
+    def close(self) -> None:
+        """See `Leader`."""
+        self.did.append("close")
+
+    def wait_s(self, *, moved: bool, busy: bool) -> float:
+        """See `Leader`."""
+        return 0.1
+
+    def is_stopping(self) -> bool:
+        """Whether enough was done."""
+        return len(self.did) >= self.stop_after
+
+    def service(self, *, standby: bool = False) -> Service:
+        """The service under test."""
+        lead: Callable[[Held], object] = lambda held: self  # noqa: E731
+        return Service(
+            self,  # type: ignore[arg-type]
+            lead,  # type: ignore[arg-type]
+            self.clock,
+            Journal("b", self.clock, out=None),
+            pace=LOCAL,
+            is_stopping=self.is_stopping,
+            standby=standby,
+        )
+
+
+def test_it_leads_until_told_to_stop() -> None:
+    """It takes the lead, turns until it is told to stop, and gives the lead up."""
+    script = Script()
+    assert script.service().run() == 0
+    assert script.did[:2] == ["stand", "turn"]
+    assert script.did[-2:] == ["give up", "close"]
+    assert script.did.count("give up") == 1
+
+
+def test_a_store_out_of_reach_is_waited_for() -> None:
+    """A turn that the store fails is made again a second later."""
+    script = Script(tries=[StoreError("down")], turns=[StoreError("down"), True])
+    assert script.service().run() == 0
+    assert script.did[:5] == ["stand", "stand", "turn", "turn", "turn"]
+
+
+def test_a_fenced_bastion_does_no_more() -> None:
+    """One that was fenced closes its lanes, gives nothing up, and ends with 1."""
+    script = Script(turns=[True, FencedError(ours=3, theirs=4)])
+    assert script.service().run() == 1
+    assert script.did == ["stand", "turn", "turn", "close"]
+
+
+def test_a_standby_stands_again() -> None:
+    """A standby that was fenced waits for the lead again."""
+    script = Script(turns=[FencedError(ours=3, theirs=4)])
+    assert script.service(standby=True).run() == 0
+    assert script.did[:4] == ["stand", "turn", "close", "stand"]
+
+
+def test_who_does_not_stand_by_waits_for_two_leases_at_most() -> None:
+    """Without `--standby` a bastion that finds a live leader ends with 1 after a while."""
+    script = Script(tries=[LeaseHeldError("other")] * 1000)
+    script.stop_after = 1000
+    assert script.service().run() == 1
+    assert script.clock.monotonic() - 1000.0 == pytest.approx(2 * LOCAL.ttl_s, abs=1.0)
+    assert "turn" not in script.did
+
+
+def test_a_standby_waits_as_long_as_it_takes() -> None:
+    """With `--standby` it waits until it may lead."""
+    script = Script(tries=[LeaseHeldError("other")] * 100)
+    script.stop_after = 105
+    assert script.service(standby=True).run() == 0
+    assert "turn" in script.did
+
+
+def test_a_refusal_for_good_is_passed_on() -> None:
+    """A store that says no for good when the lead is stood for ends the bastion."""
+    with pytest.raises(StoreRefusedError):
+        Script(tries=[StoreRefusedError("no such bucket")]).service().run()
+
+
+def test_a_last_commit_that_fails_is_said() -> None:
+    """A lead that could not be given up is an exit code of 1."""
+    script = Script()
+    script.give_up_error = StoreError("down")
+    assert script.service().run() == 1
+
+
+def test_once_is_one_turn() -> None:
+    """`once` leads for one turn and gives the lead up."""
+    script = Script()
+    assert script.service().once() == 0
+    assert script.did == ["stand", "turn", "give up"]
+
+
+@pytest.mark.parametrize(
+    ("url", "pace"),
+    [("file:///x", LOCAL), ("memory:", LOCAL), ("gs://b", CLOUD), ("s3://b", CLOUD)],
+)
+def test_the_pace_is_the_stores(url: str, pace: object) -> None:
+    """Folders are looked at all the time, cloud stores as seldom as their limits ask."""
+    assert pace_of(url) == pace
+
+
+def test_paces_leave_room_for_the_lease() -> None:
+    """A leader that idles still renews its lease several times before it is over."""
+    for pace in (LOCAL, CLOUD):
+        assert pace.idle_poll_s + pace.commit_s < pace.ttl_s / 3
