@@ -26,7 +26,7 @@ from bastion.errors import (
 )
 from bastion.job import JobRecord
 from bastion.machine import Machine
-from bastion.records import layout
+from bastion.records import layout, migrate
 from bastion.records.codec import decode, encode, plain
 from bastion.records.request import Answer
 from bastion.scheduler.promise import PlannedStart, Promise
@@ -217,17 +217,20 @@ class RootWriter:
         return "{" + ",\n".join(parts) + "}"
 
 
-def decode_root(data: bytes) -> Root:
+def decode_root(
+    data: bytes, *, key: str = layout.ROOT, schema: migrate.Schema = migrate.ROOT
+) -> Root:
     """
-    The root that `data` holds, gzipped or not.
+    The root that `data`, read at `key`, holds: gzipped or not, of today's schema or an older one.
 
     Raises:
-        RecordError: It holds none, or one of an unknown schema.
+        RecordError: It holds none, or one of a schema that this Bastion does not know.
     """
     try:
-        return decode(Root, _plain_bytes(data), key=layout.ROOT)
+        plain_data = _plain_bytes(data)
     except (OSError, EOFError) as error:
-        raise RecordError(f"{layout.ROOT}: cannot be unpacked: {error}") from error
+        raise RecordError(f"{key}: cannot be unpacked: {error}") from error
+    return decode(Root, schema.current_bytes(plain_data, key=key), key=key)
 
 
 def _plain_bytes(data: bytes) -> bytes:

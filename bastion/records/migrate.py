@@ -1,0 +1,85 @@
+"""
+Schemas of stored records: what an older Bastion wrote is brought up step by step, what a newer one
+wrote is refused.
+
+Every stored record carries `schema: int`. A step takes the plain JSON of schema n and gives that of
+schema n + 1; it is pure, knows no class of today's code, and is never changed once released. What
+was migrated is written in today's schema by the next commit, so an older Bastion refuses it then:
+going back is `bastion restore` of a copy that the older one wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from bastion.errors import RecordError
+from bastion.value import value
+from bastion.version import VERSION
+
+Plain = dict[str, Any]
+"""A record as JSON has it."""
+Step = Callable[[Plain], Plain]
+
+_HEAD = re.compile(rb'\s*\{\s*"schema"\s*:\s*(\d+)\s*[,}]')
+"""Our own writer puts the schema first: a root of many megabytes is not parsed to find it."""
+
+
+@value
+class Schema:
+    """
+    The newest schema of one kind of record, and the steps that lead to it.
+
+    `steps[n]` makes schema n + 1 of schema n. Records older than the first step cannot be read.
+    """
+
+    current: int
+    steps: Mapping[int, Step] = field(default_factory=dict)
+
+    def current_bytes(self, data: bytes, *, key: str) -> bytes:
+        """
+        `data` in today's schema; `data` itself when it is, or is no record at all.
+
+        Raises:
+            RecordError: It is of a schema that this Bastion does not know.
+        """
+        found = _schema_of(data)
+        if found is None or found == self.current:
+            return data
+        if found > self.current:
+            raise RecordError(
+                f"{key}: is of schema {found}, and Bastion {VERSION} knows schemas up to"
+                f" {self.current}",
+                hint="a newer Bastion wrote it: run that version or a later one here",
+            )
+        record: Plain = json.loads(data)
+        for schema in range(found, self.current):
+            step = self.steps.get(schema)
+            if step is None:
+                oldest = min(self.steps, default=self.current)
+                raise RecordError(
+                    f"{key}: is of schema {found}, and Bastion {VERSION} knows schemas from"
+                    f" {oldest} to {self.current}",
+                    hint="start a Bastion between the two versions once: it brings the record up",
+                )
+            record = {**step(record), "schema": schema + 1}
+        return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _schema_of(data: bytes) -> int | None:
+    """The schema that `data` says it is of; None when it says none."""
+    head = _HEAD.match(data)
+    if head is not None:
+        return int(head[1])
+    try:
+        schema = json.loads(data)["schema"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return schema if type(schema) is int else None
+
+
+ROOT = Schema(current=1)
+"""Of `state/root.json` and its copies under `state/snap/`."""
