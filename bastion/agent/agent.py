@@ -36,8 +36,8 @@ _LIVES_S = 30.0
 _CLEAN_S = 600.0
 """Between two cleanings of old work directories."""
 
-_BUSY_FOR_S = 5.0
-"""How long looks stay quick after the last instruction."""
+_QUIET_S = 20.0
+"""How long nothing must have come before looks are as rare as they get."""
 
 _TURN_S = 0.2
 """How long hosts are advanced before facts are told: calls to a folder are made within a turn."""
@@ -109,6 +109,7 @@ class Agent:
         self._hosts: dict[str, Host] = {}
         self._events: list[KeeperEvent] = []
         self._is_leaving = False
+        self._began_at = clock.monotonic()
         self._permit_sent_at = 0.0
         self._lives_at = 0.0
         self._clean_at = clock.monotonic() + _CLEAN_S
@@ -259,9 +260,11 @@ class Agent:
                 return
 
     def _pause_s(self, now: float) -> float:
+        """Until the next look: the longer nothing came, the longer; less where something runs."""
         tempo = self._settings.tempo
-        is_busy = bool(self._hosts) or now < self._instructions.found_at + _BUSY_FOR_S
-        return tempo.busy_s if is_busy else tempo.idle_s
+        longest_s = tempo.idle_s / 2 if self._hosts else tempo.idle_s
+        quiet_s = now - max(self._instructions.found_at, self._began_at)
+        return max(tempo.busy_s, min(longest_s, tempo.idle_s * quiet_s / _QUIET_S))
 
     def _renew_permit(self) -> None:
         proof, permit_s = self._instructions.proof_sent_at, self._settings.permit_s

@@ -21,15 +21,15 @@ class Tempo:
     """How often an agent asks the store."""
 
     busy_s: float
-    """Between looks for instructions, and for `go`, while something runs or begins."""
+    """Between looks for instructions after some came, and for `go`."""
     idle_s: float
-    """The same when nothing runs."""
+    """The same when none has come for 20 s; half of it while something runs."""
     retry_s: float
     """Longest pause between tries while the store is out of reach."""
     logs: Pace
 
 
-FOLDER = Tempo(busy_s=0.015, idle_s=0.05, retry_s=1.0, logs=LOCAL)
+FOLDER = Tempo(busy_s=0.015, idle_s=0.1, retry_s=1.0, logs=LOCAL)
 """A look at a folder is one system call."""
 
 GCS = Tempo(busy_s=1.0, idle_s=2.0, retry_s=30.0, logs=CLOUD)

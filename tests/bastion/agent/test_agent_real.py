@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -14,10 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.keeper_client import KeeperClient
+from bastion.agent.agent import Agent
+from bastion.agent.home import FolderHome
+from bastion.agent.keeper_client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_port import KeeperGoneError
 from bastion.agent.set_up import BundleBlobs
+from bastion.agent.settings import AgentSettings
 from bastion.agent.strays import look
+from bastion.clock import SystemClock
+from bastion.lane import ThreadLane
 from bastion.records import layout
 from bastion.spec import BundleRef, GitRef, Job, Process
 from bastion.store.local import LocalStore
@@ -266,3 +272,40 @@ def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
     machine.begin()
     assert machine.agent.wait(DEADLINE_S) == 1
     subprocess.run(end, cwd=HOUSE, check=True, timeout=DEADLINE_S)
+
+
+def test_calls_on_threads_change_nothing(tmp_path: Path) -> None:
+    """With every call to the store on a thread, as on clouds, jobs end the same way."""
+    machine = Machine(tmp_path)
+    machine.home.mkdir()
+    keeper = spawn_keeper(machine.home, life=1, permit_s=30.0)
+    lane = ThreadLane("test", workers=6)
+    said: list[str] = []
+    agent = Agent(
+        machine.bucket.store,
+        keeper,
+        SystemClock(),
+        AgentSettings(machine=MACHINE, permit_s=30.0),
+        lane,
+        lambda: secrets.token_hex(8),
+        home=FolderHome(machine.home),
+        ports=lambda: 29500,
+        say=said.append,
+        long_lane=lane,
+    )
+    hosts = [replace(OF, job=f"train-{n}") for n in range(20)]
+    machine.bucket.spec(shell("echo hello; echo world >&2"))
+    machine.bucket.instruct(*(start(of) for of in hosts))
+    try:
+        deadline = time.monotonic() + DEADLINE_S
+        while not all("drained" in machine.bucket.told(of) for of in hosts):
+            assert time.monotonic() < deadline, said
+            for _ in range(20):
+                if not agent.turn():
+                    lane.wait(0.01)
+        for of in hosts:
+            assert machine.bucket.log(of=of) == b"hello\nworld\n"
+            assert machine.bucket.told(of) == ("claimed", "started", "ended", "drained")
+    finally:
+        lane.close()
+        machine.close()
