@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from bastion.errors import (
     StoreError,
     StoreRefusedError,
 )
+from bastion.job import Claim, End, HostState, JobRecord, Outcome, OutcomeKind
 from bastion.machine import Batch, Follow, Leave, Machine, MachinePhase, Start
 from bastion.records import layout
 from bastion.records.request import Answer
@@ -95,6 +97,66 @@ def test_root_reads_as_it_was_written(compress: bool) -> None:
     assert decode_root(data) == full()
     assert data.startswith(b"\x1f\x8b") == compress
     assert writer.encoded(full()) == data, "the same root is the same bytes"
+
+
+TEXTS = st.text(max_size=20).filter(lambda text: text.isprintable() or "\n" in text)
+TIMES = st.floats(0, 1e12, allow_nan=False)
+ENDS = st.builds(
+    End,
+    kind=st.sampled_from(["exited", "setup_failed", "lost", "revoked"]),
+    codes=st.lists(st.integers(-64, 255), max_size=3).map(tuple),
+    notice=st.sampled_from(["", "preempt", "cancel"]),
+    finished=st.booleans(),
+    sizes=st.lists(st.integers(0, 2**50), max_size=3).map(tuple),
+    ran_s=TIMES,
+    detail=TEXTS,
+)
+HOSTS = st.builds(
+    HostState,
+    instructed=st.integers(0, 9),
+    claim=st.one_of(st.none(), st.builds(Claim, machine=TEXTS, life=st.integers(0, 9))),
+    end=st.one_of(st.none(), ENDS),
+    drained=st.booleans(),
+)
+JOBS = st.builds(
+    lambda job, host, held, at, text: replace(
+        job,
+        held=held,
+        queued_at=at,
+        attempt=job.attempt and replace(job.attempt, hosts=((host,),), checkpoint_at=at),
+        last=Outcome(kind=OutcomeKind.LOST, text=text),
+    ),
+    st.sampled_from([make() for make in records.RECORDS.values()]),
+    HOSTS,
+    TEXTS,
+    TIMES,
+    TEXTS,
+)
+MACHINES = st.builds(
+    Machine,
+    name=TEXTS,
+    pool=TEXTS,
+    phase=st.sampled_from(list(MachinePhase)),
+    resources=st.dictionaries(TEXTS, st.integers(-(2**60), 2**60), max_size=3).map(Amounts),
+    labels=st.dictionaries(TEXTS, TEXTS, max_size=3),
+    idle_since=st.one_of(st.none(), TIMES),
+    bad_devices=st.dictionaries(TEXTS, st.lists(st.integers(0, 99)).map(tuple), max_size=2),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(TEXTS, JOBS, max_size=3),
+    st.dictionaries(TEXTS, MACHINES, max_size=3),
+    st.booleans(),
+)
+def test_any_record_reads_as_it_was_written(
+    jobs: dict[str, JobRecord], machines: dict[str, Machine], compress: bool
+) -> None:
+    """Random jobs and machines, under random names, come back as they were."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK, compress=compress)
+    one = root(jobs=jobs, machines=machines)
+    assert decode_root(writer.encoded(one)) == one
 
 
 def test_what_stands_at_its_default_is_not_stored() -> None:
