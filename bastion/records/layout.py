@@ -48,6 +48,11 @@ VIEWS = "view/"
 LOGS = "logs/"
 BUNDLES = "bundles/"
 RESULTS = "jobs/"
+ANSWERS = "results/"
+SPECS = "launches/"
+RUNS = "run/"
+MACHINES = "machines/"
+ASIDE = "state/aside/"
 
 _DIGITS = 12
 """Enough for a log of 1 TB by byte offset and for a million years of events."""
@@ -56,6 +61,16 @@ _ASIDE_BYTES = 200
 """Longest name under `state/aside/` that is the whole key: a part of a key takes 240 bytes."""
 
 _SEGMENT = re.compile(r"logs/[^/]+/[^/]+/a(\d+)/r(\d+)/h(\d+)/p(\d+)/\d+\.log")
+_REGISTER = re.compile(
+    r"run/([^/]+)/([^/]+)/a(\d+)-([^/]+)/(?:r(\d+)/h(\d+)/(claim|end)|(go))", re.ASCII
+)
+_INSTRUCTIONS = re.compile(r"machines/([^/]+)/(\d+)/instructions/(\d+)\.json", re.ASCII)
+_LIFE = re.compile(r"machines/([^/]+)/life/(\d+)", re.ASCII)
+_ANSWER = re.compile(r"results/([^/]+)/([^/]+)/([^/]+)\.json")
+_SNAPSHOT = re.compile(r"state/snap/([^/]+)/(\d+)\.json", re.ASCII)
+_EVENTS = re.compile(r"state/log/(\d+)\.jsonl", re.ASCII)
+_RESULT = re.compile(r"jobs/([^/]+)/([^/]+)/result\.json")
+_SPEC = re.compile(r"launches/([^/]+)/([^/]+)/spec\.json")
 
 
 @value
@@ -110,14 +125,32 @@ def answer(project: str, user: str, ulid: str) -> str:
     return f"results/{project}/{user}/{ulid}.json"
 
 
+def parse_answer(key: str) -> tuple[str, str, str] | None:
+    """(project, user, ulid) of an answer's key, or None when it is none."""
+    found = _ANSWER.fullmatch(key)
+    return None if found is None else (found[1], found[2], found[3])
+
+
 def events(first: int) -> str:
     """The sealed segment of events that begins with number `first`."""
     return f"{EVENTS}{first:0{_DIGITS}d}.jsonl"
 
 
+def parse_events(key: str) -> int | None:
+    """The number of a sealed segment's first event, or None when the key is no segment's."""
+    found = _EVENTS.fullmatch(key)
+    return None if found is None else int(found[1])
+
+
 def snapshot(date: str, seq: int) -> str:
     """The copy of root as of commit `seq`, taken on `date` (YYYY-MM-DD)."""
     return f"{SNAPSHOTS}{date}/{seq:0{_DIGITS}d}.json"
+
+
+def parse_snapshot(key: str) -> tuple[str, int] | None:
+    """(date, seq) of a copy of root, or None when the key is none's."""
+    found = _SNAPSHOT.fullmatch(key)
+    return None if found is None else (found[1], int(found[2]))
 
 
 def aside(key: str) -> str:
@@ -126,7 +159,7 @@ def aside(key: str) -> str:
     if len(name.encode()) > _ASIDE_BYTES:
         digest = sha256(key.encode()).hexdigest()
         name = f"{name[: _ASIDE_BYTES // 8]}!{digest}"
-    return f"state/aside/{name}"
+    return f"{ASIDE}{name}"
 
 
 def spec(project: str, launch: str) -> str:
@@ -134,9 +167,21 @@ def spec(project: str, launch: str) -> str:
     return f"launches/{project}/{launch}/spec.json"
 
 
+def parse_spec(key: str) -> tuple[str, str] | None:
+    """(project, launch) of a spec's key, or None when it is none."""
+    found = _SPEC.fullmatch(key)
+    return None if found is None else (found[1], found[2])
+
+
 def result(project: str, job: str) -> str:
     """The final record of a job; also the tombstone that makes a late duplicate harmless."""
     return f"jobs/{project}/{job}/result.json"
+
+
+def parse_result(key: str) -> tuple[str, str] | None:
+    """(project, job) of a final record's key, or None when it is none."""
+    found = _RESULT.fullmatch(key)
+    return None if found is None else (found[1], found[2])
 
 
 def results_of(project: str) -> str:
@@ -173,6 +218,42 @@ def end(project: str, job: str, number: int, nonce: str, *, replica: int, host: 
     return f"{attempt(project, job, number, nonce)}/r{replica}/h{host}/end"
 
 
+@value
+class RegisterName:
+    """What the key of a register says; `go` belongs to no replica."""
+
+    project: str
+    job: str
+    attempt: int
+    nonce: str
+    replica: int = 0
+    host: int = 0
+    kind: str
+    """claim, end or go."""
+
+
+def parse_register(key: str) -> RegisterName | None:
+    """Which register `key` names, or None when it is none."""
+    found = _REGISTER.fullmatch(key)
+    if found is None:
+        return None
+    project, job, attempt, nonce, replica, host, kind, go_kind = found.groups()
+    return RegisterName(
+        project=project,
+        job=job,
+        attempt=int(attempt),
+        nonce=nonce,
+        replica=int(replica or 0),
+        host=int(host or 0),
+        kind=kind or go_kind,
+    )
+
+
+def job_registers(project: str, job: str) -> str:
+    """The prefix of all registers of a job."""
+    return f"{RUNS}{project}/{job}/"
+
+
 def lives(machine: str) -> str:
     """The prefix of a machine's keeper lives."""
     return f"machines/{machine}/life/"
@@ -183,9 +264,21 @@ def life(machine: str, number: int) -> str:
     return f"{lives(machine)}{number:06d}"
 
 
+def parse_life(key: str) -> tuple[str, int] | None:
+    """(machine, number) of a keeper life's key, or None when it is none."""
+    found = _LIFE.fullmatch(key)
+    return None if found is None else (found[1], int(found[2]))
+
+
 def instructions(machine: str, life: int, number: int) -> str:
     """The `number`-th batch of instructions to one keeper life."""
     return f"machines/{machine}/{life}/instructions/{number:0{_DIGITS}d}.json"
+
+
+def parse_instructions(key: str) -> tuple[str, int, int] | None:
+    """(machine, life, number) of a batch's key, or None when it is none."""
+    found = _INSTRUCTIONS.fullmatch(key)
+    return None if found is None else (found[1], int(found[2]), int(found[3]))
 
 
 def view(name: str) -> str:

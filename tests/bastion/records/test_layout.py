@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,3 +100,34 @@ def test_a_ulid_knows_its_time(seconds: float, random: bytes) -> None:
 def test_what_is_no_ulid(text: str) -> None:
     """Wrong length, a time beyond 48 bits, a letter outside the alphabet: none is a ULID."""
     assert not ulid.is_ulid(text)
+
+
+@given(NAMES, NAMES, st.integers(1, 99), NUMBERS, NUMBERS, NUMBERS)
+def test_every_name_that_is_read_back_is_as_it_was_written(
+    project: str, job: str, attempt: int, replica: int, host: int, number: int
+) -> None:
+    """Each parser reads what its writer wrote, and none takes another's keys for its own."""
+    register = layout.RegisterName(
+        project=project, job=job, attempt=attempt, nonce="n1", replica=replica, host=host, kind=""
+    )
+    where = (project, job, attempt, "n1")
+    written = {
+        layout.claim(*where, replica=replica, host=host): replace(register, kind="claim"),
+        layout.end(*where, replica=replica, host=host): replace(register, kind="end"),
+        layout.go(*where): replace(register, replica=0, host=0, kind="go"),
+        layout.life(job, number): (job, number),
+        layout.instructions(job, attempt, number): (job, attempt, number),
+        layout.answer(project, job, "01X"): (project, job, "01X"),
+        layout.snapshot("2026-11-21", number): ("2026-11-21", number),
+        layout.events(number): number,
+        layout.result(project, job): (project, job),
+        layout.spec(project, job): (project, job),
+    }
+    parsers = (
+        layout.parse_register, layout.parse_life, layout.parse_instructions, layout.parse_answer,
+        layout.parse_snapshot, layout.parse_events, layout.parse_result, layout.parse_spec,
+    )  # fmt: skip
+    for key, wanted in written.items():
+        read = [found for parse in parsers if (found := parse(key)) is not None]  # type: ignore[operator]
+        assert read == [wanted], key
+    assert layout.claim(*where, replica=0, host=0).startswith(layout.job_registers(project, job))
