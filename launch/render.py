@@ -47,6 +47,10 @@ _CODES = {
 """SGR parameters. Source: ECMA-48; 208 is orange in xterm's 256 colours."""
 
 
+_CLIP_CHARACTERS = 80
+"""Of the last column of a table, so that a row fits most windows."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column(Generic[_T]):
     """One column of a table."""
@@ -191,6 +195,16 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 @cache
 def _is_moment(name: str) -> bool:
     return name == "as_of" or name.endswith(("_at", "since"))
+
+
+def clip(text: str) -> str:
+    """`text` cut to what a table has room for; `-o wide` shows all of it."""
+    return text if len(text) <= _CLIP_CHARACTERS else f"{text[: _CLIP_CHARACTERS - 1]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def iso(seconds: float) -> str:

@@ -9,7 +9,7 @@ from launch import exits
 from launch.errors import note
 from launch.parser import Parser, Run, Verbs, many, number, switch, text
 from launch.progress import bar
-from launch.render import Column, Output, amounts, iso, span
+from launch.render import Column, Output, amounts, clip, counted, iso, span
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def show_list(args: argparse.Namespace) -> int:
         "jobs", jobs, _columns(session.out, as_of), name=_id, more={"as_of": iso(as_of)}
     )
     if not session.is_quiet:
-        note(f"{len(jobs)} jobs as of {session.out.time(as_of)}")
+        note(f"{counted(len(jobs), 'job')} as of {session.out.time(as_of)}")
     return exits.OK
 
 
@@ -96,7 +96,7 @@ def _columns(out: Output, as_of: float) -> list[Column[JobView]]:
         Column(title="CLASS", text=lambda job: job.job_class, wide=True),
         Column(title="ATTEMPT", text=lambda job: str(job.attempt), wide=True),
         Column(title="MACHINES", text=lambda job: ",".join(job.machines), wide=True),
-        Column(title="WHY", text=lambda job: job.text if out.format == "wide" else job.text[:80]),
+        Column(title="WHY", text=lambda job: job.text if out.format == "wide" else clip(job.text)),
     ]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.errors import UsageError, note
+from launch.outlook import outlook_lines
 from launch.parser import Verbs
 from launch.render import Column, amounts
 from launch.session import Session
@@ -76,12 +77,23 @@ def _check(session: Session) -> int:
 
 
 def _diff(session: Session) -> int:
+    from bastion.client.quota_file import parsed_quota
+    from bastion.errors import NotFoundError
     from quota.change import compare
 
-    change = compare(session.client.quota(), _parsed(session.args.file))
+    text = _read(session.args.file)
+    change = compare(session.client.quota(), parsed_quota(text))
     for each in (*change.shares, *change.members, *change.options):
         print(each)
-    note("" if change else "nothing would change")
+    if not change:
+        note("nothing would change")
+        return exits.OK
+    try:
+        foreseen = session.client.what_if_quota(text).outlook
+    except NotFoundError:
+        return exits.OK
+    for line in outlook_lines(foreseen, session.out.now):
+        note(line)
     return exits.OK
 
 

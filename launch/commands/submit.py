@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.commands.logs import write
 from launch.errors import UsageError, note
+from launch.outlook import outlook_lines
 from launch.parser import Parser, Verbs, choice, many, number, switch, text
 from launch.progress import bar
 from launch.render import span
@@ -107,14 +108,28 @@ def submit(args: argparse.Namespace) -> int:
     if _is_script(args):
         return _run_script(session)
     if args.dry_run:
-        from bastion.records.codec import plain
-
-        session.out.json({"launch": plain(session.client.checked(_launch_of(args)))})
-        return exits.OK
+        return _foresee(session)
     handle = _submitted(session)
     if args.watch:
         return _follow(session, handle)
     _tell_next(session, handle)
+    return exits.OK
+
+
+def _foresee(session: Session) -> int:
+    """Print the checked spec, and what would happen where a bastion has left its state."""
+    from bastion.errors import NotFoundError
+    from bastion.records.codec import plain
+
+    launch = session.client.checked(_launch_of(session.args))
+    try:
+        foreseen = outlook_lines(session.client.what_if(launch), session.out.now)
+    except NotFoundError as error:
+        foreseen = [error.message]
+    session.out.json({"launch": plain(launch), "outlook": foreseen})
+    if not session.is_quiet:
+        for line in foreseen:
+            note(line)
     return exits.OK
 
 

@@ -19,7 +19,7 @@ def test_list_prints_a_table_and_when_it_was_true(run: Run) -> None:
     head, line = ran.out.splitlines()
     assert head.split() == ["JOB", "STATE", "PROJECT", "USER", "ASKS", "AGE", "WHY"]
     assert line.split()[:6] == [JOB, "running", "blue", "ada", "2", "h100"]
-    assert ran.err == "1 jobs as of 2023-11-14T22:13:30.000Z\n"
+    assert ran.err == "1 job as of 2023-11-14T22:13:30.000Z\n"
 
 
 def test_every_form_of_output_is_the_same_jobs(run: Run) -> None:

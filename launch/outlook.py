@@ -1,0 +1,35 @@
+"""What would happen, in lines for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bastion.scheduler.whatif import Outlook
+
+
+def outlook_lines(outlook: Outlook, now: float) -> list[str]:
+    """
+    A line for everything that would happen at once or be set in motion; none when nothing would.
+
+    Args:
+        outlook: What the scheduler would do.
+        now: The time that reasons are relative to.
+    """
+    from bastion.scheduler.reason import text
+
+    asked = dict(outlook.verdicts)
+    lines = [f"{job} would start now{_why(asked, job, now)}" for job in outlook.starts]
+    lines += [f"{job} would wait: {text(asked[job].reason, now)}" for job in outlook.waits]
+    lines += [f"{job} would be refused: {text(asked[job].reason, now)}" for job in outlook.refused]
+    lines += [f"{job} would be stopped for {by}" for job, by in outlook.stops]
+    lines += [f"{job} would no longer stand on its project's share" for job in outlook.demoted]
+    lines += [f"{job} would stand on its project's share" for job in outlook.promoted]
+    return lines
+
+
+def _why(asked: dict[str, object], job: str, now: float) -> str:
+    from bastion.scheduler.reason import text
+
+    reason = getattr(asked.get(job), "reason", None)
+    return f": {text(reason, now)}" if reason is not None else ""
