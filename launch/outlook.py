@@ -18,18 +18,15 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     """
     from bastion.scheduler.reason import text
 
-    asked = dict(outlook.verdicts)
-    lines = [f"{job} would start now{_why(asked, job, now)}" for job in outlook.starts]
-    lines += [f"{job} would wait: {text(asked[job].reason, now)}" for job in outlook.waits]
-    lines += [f"{job} would be refused: {text(asked[job].reason, now)}" for job in outlook.refused]
+    why = {job: text(verdict.reason, now) for job, verdict in outlook.verdicts}
+    lines = [f"{job} would start now{_because(why.get(job))}" for job in outlook.starts]
+    lines += [f"{job} would wait{_because(why.get(job))}" for job in outlook.waits]
+    lines += [f"{job} would be refused{_because(why.get(job))}" for job in outlook.refused]
     lines += [f"{job} would be stopped for {by}" for job, by in outlook.stops]
     lines += [f"{job} would no longer stand on its project's share" for job in outlook.demoted]
     lines += [f"{job} would stand on its project's share" for job in outlook.promoted]
     return lines
 
 
-def _why(asked: dict[str, object], job: str, now: float) -> str:
-    from bastion.scheduler.reason import text
-
-    reason = getattr(asked.get(job), "reason", None)
-    return f": {text(reason, now)}" if reason is not None else ""
+def _because(reason: str | None) -> str:
+    return f": {reason}" if reason else ""

@@ -8,7 +8,7 @@ as of when it is true. Changes go through the inbox and are answered by the bast
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,11 @@ from bastion.client.published import Published
 from bastion.client.quota_file import QuotaFile
 from bastion.client.requests import Requests
 from bastion.client.search import find, find_all
-from bastion.client.submit import check_types, known_types, resolve_project, with_instance_types
+from bastion.client.submit import checked
 from bastion.client.views import EventView, JobView, PoolsView, StatusView, Why
 from bastion.client.wanted import Wanted
 from bastion.client.watch import Waiting, Watch, unheard
+from bastion.client.who import login_name
 from bastion.clock import Clock, SystemClock
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.request import (
@@ -42,6 +43,7 @@ from quota.tree import Quota
 
 if TYPE_CHECKING:
     from bastion.client.code import Sent
+    from bastion.scheduler.whatif import Outlook, QuotaOutlook
     from bundler.progress import Report
 
 POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
@@ -78,7 +80,7 @@ class Client:
         clock: Clock | None = None,
     ) -> None:
         self.root = root
-        self.user = user or _login_name()
+        self.user = user or login_name()
         self.project = project or ""
         problems = check_name("user", self.user)
         problems += check_name("project", self.project) if self.project else []
@@ -94,7 +96,7 @@ class Client:
         inbox = Inbox(self.store, self.clock, poll_s=self.poll_s)
         self._requests = Requests(inbox, self.clock, self.user)
         self.watch = Watch(self._published, self.clock, poll_s=self.poll_s)
-        self._logs = Logs(
+        self.following = Logs(
             self.store,
             self._published,
             None if self.is_local else self._requests,
@@ -126,19 +128,19 @@ class Client:
             BastionError: Its code could not be bundled.
             StoreError: The bucket is out of reach.
         """
-        checked, warnings = self.checked(launch), tuple[str, ...]()
-        if checked.code is not None:
-            sent = self.send_code(checked.code, report=report)
-            checked, warnings = dataclasses.replace(checked, code=sent.ref), sent.warnings
-        body = LaunchRequest(launch=checked, idempotency_key=idempotency_key)
+        good, warnings = self.checked(launch), tuple[str, ...]()
+        if good.code is not None:
+            sent = self.send_code(good.code, report=report)
+            good, warnings = dataclasses.replace(good, code=sent.ref), sent.warnings
+        body = LaunchRequest(launch=good, idempotency_key=idempotency_key)
         ask = self._requests.ask_once if idempotency_key else self._ask_launch
-        answer = ask(checked.project, body, timeout_s=timeout_s)
+        answer = ask(good.project, body, timeout_s=timeout_s)
         return LaunchHandle(
             self,
             launch=answer.launch,
-            project=checked.project,
+            project=good.project,
             jobs=answer.jobs,
-            names=tuple(job.name for job in checked.jobs),
+            names=tuple(job.name for job in good.jobs),
             warnings=warnings,
         )
 
@@ -154,13 +156,40 @@ class Client:
             from bastion.client.specfile import read_launch
 
             launch = read_launch(Path(launch))
-        launch = with_instance_types(launch)
-        quota = self._quota_file.known()
-        project = resolve_project(quota, self.user, launch.project or self.project)
-        known = known_types(quota, ())
-        if not all(set(job.per_replica.types()) <= known for job in launch.jobs):
-            check_types(launch, known_types(quota, self._machine_resources()))
-        return dataclasses.replace(launch, project=project)
+        return checked(
+            launch,
+            quota=self._quota_file.known(),
+            user=self.user,
+            project=self.project,
+            machines=self._machine_resources,
+        )
+
+    def what_if(self, launch: Launch | str | Path) -> Outlook:
+        """
+        What would happen if `launch` were submitted now; nothing is.
+
+        Raises:
+            NotFoundError: No bastion has ever served this bucket.
+            SpecError: It is wrong: every problem.
+            StoreError: Out of reach.
+        """
+        from bastion.client.outlook import of_launch
+
+        pools = self._published.pool_records()
+        return of_launch(self.store, pools, self.checked(launch), user=self.user)
+
+    def what_if_quota(self, text: str) -> QuotaOutlook:
+        """
+        What would happen if `text` were the quota file now; nothing is written.
+
+        Raises:
+            NotFoundError: No bastion has ever served this bucket.
+            SpecError: It is wrong: every problem, with its line.
+            StoreError: Out of reach.
+        """
+        from bastion.client.outlook import of_quota
+
+        return of_quota(self.store, self._published.pool_records(), text)
 
     def bundle(self, path: str | Path) -> Sent:
         """
@@ -319,7 +348,7 @@ class Client:
             StoreError: Out of reach.
         """
         job = self.job(name, project=project)
-        return self._logs.of(job, wanted or Wanted(), follow=follow)
+        return self.following.of(job, wanted or Wanted(), follow=follow)
 
     def wait(
         self,
@@ -441,22 +470,6 @@ class Client:
         """
         return find_all(self._published, name, project=project)
 
-    def follow_new(
-        self, job: str, project: str, *, tell: Callable[[JobView], None]
-    ) -> Iterator[Chunk]:
-        """
-        Follow the log of a job by id that was just submitted, from its first byte.
-
-        Args:
-            job: Its id.
-            project: What it is charged to.
-            tell: Called with what is known of it at every look.
-
-        Raises:
-            StoreError: Out of reach.
-        """
-        return self._logs.of_new(job, project, tell=tell)
-
     def _change(
         self, verb: str, names: Sequence[str], project: str, *, priority: int | None = None
     ) -> tuple[str, ...]:
@@ -483,15 +496,3 @@ class Client:
             yield from (machine.resources for machine in self.pool().machines)
         except NotFoundError:
             return
-
-
-def _login_name() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        raise SpecError(
-            "user: this process's user has no name in the operating system",
-            hint="name yourself: Client(root, user=...) or --user_id=USER",
-        ) from None

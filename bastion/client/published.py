@@ -28,6 +28,7 @@ from bastion.client.views import (
 )
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, state_of
+from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result
@@ -89,6 +90,18 @@ class Published:
         machines: tuple[MachineView, ...] = tuple(map(machine_of_row, view.get("machines", ())))
         as_of = self._true_until(view)
         return PoolsView(as_of=as_of, machines=machines, pools=tuple(view.get("pools") or ()))
+
+    def pool_records(self) -> dict[str, Pool]:
+        """
+        The pools by name, as the admins configured them.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        rows = self._view("pool").get("pools") or ()
+        pools = (decode(Pool, json.dumps(row).encode(), key=layout.view("pool")) for row in rows)
+        return {pool.name: pool for pool in pools}
 
     def status(self) -> StatusView:
         """

@@ -9,13 +9,42 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from bastion import catalog
 from bastion.errors import SpecError
 from bastion.spec import Job, Launch, Resources
 from quota.amounts import Amounts
 from quota.tree import Quota
+
+
+def checked(
+    launch: Launch,
+    *,
+    quota: Quota | None,
+    user: str,
+    project: str,
+    machines: Callable[[], Iterable[Amounts]],
+) -> Launch:
+    """
+    `launch` as it would be sent, code apart.
+
+    Args:
+        launch: As it was written.
+        quota: The quota file, or None when it cannot be read.
+        user: Who asks.
+        project: His project, where the launch names none.
+        machines: What machines have; only asked when a resource type is known nowhere else.
+
+    Raises:
+        SpecError: It is wrong: every problem.
+    """
+    launch = with_instance_types(launch)
+    place = resolve_project(quota, user, launch.project or project)
+    known = known_types(quota, ())
+    if not all(set(job.per_replica.types()) <= known for job in launch.jobs):
+        check_types(launch, known_types(quota, machines()))
+    return dataclasses.replace(launch, project=place)
 
 
 def with_instance_types(launch: Launch) -> Launch:

@@ -186,7 +186,7 @@ def _follow(session: Session, handle: LaunchHandle) -> int:
     try:
         prefix = args.replicas > 1 and sys.stdout.isatty()
         tell = Teller(quiet=session.out.format == "name")
-        write(client.follow_new(first, handle.project, tell=tell), prefix=prefix)
+        write(client.following.of_new(first, handle.project, tell=tell), prefix=prefix)
         jobs = handle.wait().jobs
     except KeyboardInterrupt:
         note(f"detached; {first} goes on, bastion logs {first} -f comes back to it")

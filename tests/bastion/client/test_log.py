@@ -256,7 +256,7 @@ def test_a_new_job_is_followed_from_its_first_byte() -> None:
     clock.on_sleep.append(lambda: next(steps, lambda: None)())
     told: list[str] = []
     client = Client("memory:", user="ada", store=store, clock=clock)
-    chunks = list(client.follow_new(JOB, "blue", tell=lambda job: told.append(job.state)))
+    chunks = list(client.following.of_new(JOB, "blue", tell=lambda job: told.append(job.state)))
     assert b"".join(chunk.data for chunk in chunks) == b"one\ntwo\n"
     assert told[0] == "starting"
 

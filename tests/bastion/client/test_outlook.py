@@ -1,0 +1,141 @@
+"""What would happen, asked of the scheduler on root as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from bastion.client import Client
+from bastion.errors import NotFoundError, SpecError
+from bastion.job import Attempt, HostPlace, HostState, JobClass, JobRecord, Phase, ReplicaPlace
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.records import layout
+from bastion.records.codec import encode, plain
+from bastion.records.root import Root
+from bastion.spec import Job, Launch, Process, Resources
+from bastion.spec.request import Request
+from quota.amounts import Amounts
+from tests.bastion.client.scripted import NOW, publish, world
+
+QUOTA = """\
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = 8
+[project_membership]
+blue = ["ada"]
+green = ["lin"]
+[project_resources.blue]
+h100 = 0.5
+[project_resources.green]
+h100 = 0.5
+[scheduler]
+min_runtime_s = 0
+"""
+EIGHT = Amounts({"h100": 8})
+POOL = Pool(name="own", provider="local", resources=EIGHT, max_machines=1)
+MACHINE = Machine(name="own-1-0", pool="own", phase=MachinePhase.READY, resources=EIGHT, life=1)
+
+
+def running(job: str, *, devices: tuple[int, ...], job_class: JobClass) -> JobRecord:
+    """A job of project blue that runs on these devices."""
+    place = ReplicaPlace(hosts=(HostPlace(machine="own-1-0", devices={"h100": devices}),))
+    return JobRecord(
+        id=job,
+        project="blue",
+        user="ada",
+        launch=job,
+        ulid="0" * 26,
+        submitted_at=NOW,
+        request=Request(per_replica=Amounts({"h100": len(devices)})),
+        phase=Phase.RUNNING,
+        attempts=1,
+        attempt=Attempt(
+            number=1,
+            nonce="n",
+            admitted_at=NOW,
+            started_at=NOW,
+            placement=(place,),
+            job_class=job_class,
+            hosts=((HostState(),),),
+        ),
+    )
+
+
+def client_of(jobs: Mapping[str, JobRecord], *, user: str = "lin") -> Client:
+    """A client of a bucket whose bastion is gone, and left these jobs running."""
+    store, clock = world()
+    root = Root(
+        epoch=1,
+        seq=5,
+        now=NOW + 100,
+        write_id="w",
+        quota_text=QUOTA,
+        jobs=jobs,
+        machines={MACHINE.name: MACHINE},
+    )
+    store.create(layout.ROOT, encode(root))
+    store.delete(layout.QUOTA)
+    store.create(layout.QUOTA, QUOTA.encode())
+    publish(store, "pool", {"machines": [], "pools": [plain(POOL)]})
+    return Client("memory:", user=user, store=store, clock=clock)
+
+
+def asking(units: int, **launch: object) -> Launch:
+    """A launch of one job."""
+    process = Process(["true"], resources=Resources(h100=units))
+    return Launch(name="new", jobs=(Job(processes=(process,)),), **launch)  # type: ignore[arg-type]
+
+
+def test_a_job_that_fits_would_start() -> None:
+    """On an empty machine it starts at once, and nobody is stopped."""
+    outlook = client_of({}).what_if(asking(4))
+    assert [job.partition("-")[0] for job in outlook.starts] == ["new"]
+    assert not outlook.stops
+
+
+def test_a_share_that_is_lent_would_be_reclaimed() -> None:
+    """The borrower that would be stopped is named, and for whom."""
+    jobs = {
+        "base-0": running("base-0", devices=(0, 1, 2, 3), job_class=JobClass.GUARANTEED),
+        "extra-0": running("extra-0", devices=(4, 5, 6, 7), job_class=JobClass.BORROWED),
+    }
+    ((victim, by),) = client_of(jobs).what_if(asking(4)).stops
+    assert victim == "extra-0"
+    assert by.startswith("new-")
+
+
+def test_what_can_never_run_is_told() -> None:
+    """More than any machine has would be refused or wait for ever; it would not start."""
+    outlook = client_of({}).what_if(asking(9))
+    assert not outlook.starts
+    assert outlook.refused or outlook.waits
+
+
+def test_several_jobs_are_one_gang() -> None:
+    """Jobs that start together are foreseen together."""
+    process = Process(["true"], resources=Resources(h100=2))
+    jobs = tuple(Job(name=name, processes=(process,)) for name in ("a", "b"))
+    assert len(client_of({}).what_if(Launch(name="new", jobs=jobs)).starts) == 2
+
+
+def test_another_quota_would_demote() -> None:
+    """Who no longer stands on his project's share is told before the file is applied."""
+    jobs = {"base-0": running("base-0", devices=(0, 1, 2, 3), job_class=JobClass.GUARANTEED)}
+    smaller = QUOTA.replace(
+        "[project_resources.blue]\nh100 = 0.5", "[project_resources.blue]\nh100 = 0.25"
+    )
+    foreseen = client_of(jobs).what_if_quota(smaller)
+    assert foreseen.outlook.demoted == ("base-0",)
+    assert [change.project for change in foreseen.change.shares] == ["blue"]
+
+
+def test_without_a_root_there_is_nothing_to_foresee() -> None:
+    """Where no bastion ever ran, and where the new file is wrong, that is told."""
+    store, clock = world()
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    with pytest.raises(NotFoundError):
+        client.what_if_quota(QUOTA)
+    with pytest.raises(SpecError, match="quota file: line 1"):
+        client_of({}).what_if_quota("")
