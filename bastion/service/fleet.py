@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from bastion.clock import Clock
 from bastion.errors import FencedError, NoCapacityError
 from bastion.lane import Lane
-from bastion.machine import MachinePhase, Pool
+from bastion.machine import Pool
 from bastion.pool import Create, Seen, machine_actions, reconcile
 from bastion.provider.port import Listed, Provider
 from bastion.records.root import Root
@@ -65,6 +65,8 @@ class Fleet:
         for name, pool in pools.items():
             post = self._posts.get(name)
             if post is None or post.pool != pool:
+                if post is not None:
+                    post.lane.close()
                 self._posts[name] = self._open_post(pool)
                 self._list_at[name] = 0.0
 
@@ -130,10 +132,6 @@ class Fleet:
         """Make no more calls."""
         for post in self._posts.values():
             post.lane.close()
-
-    def is_settling(self, root: Root) -> bool:
-        """Whether a machine is on its way or on its way out: look at providers again soon."""
-        return any(m.phase is not MachinePhase.READY for m in root.machines.values())
 
     def _submit(self, post: Post, action: object, root: Root) -> None:
         if isinstance(action, Create):

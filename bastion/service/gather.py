@@ -7,10 +7,11 @@ cannot be understood comes back as its problems, never as an exception.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from bastion.errors import BastionError, NotFoundError, RecordError, StoreError
+from bastion.lane import Lane
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.facts import Bell
@@ -19,8 +20,6 @@ from bastion.records.request import BODIES, Body, JobsRequest, SpecRecord, Updat
 from bastion.spec import job_ids
 from bastion.store import ObjectStore, Version
 from bastion.value import value
-
-_T = TypeVar("_T")
 
 
 @value
@@ -53,13 +52,25 @@ class Gathered:
     bells: tuple[Rung, ...] = ()
     misplaced: tuple[Misplaced, ...] = ()
     more: bool = False
+    """Whether something was left for the next turn."""
+
+
+_UNREAD = object()
+READS_S = 10.0
+"""What is not read by then waits for the next turn: a third of a lease on a cloud store."""
 
 
 class Gatherer:
-    """Reads the inbox; remembers what has to wait there."""
+    """
+    Reads the inbox; remembers what has to wait there.
 
-    def __init__(self, store: ObjectStore) -> None:
+    Args:
+        lane: Where objects are read, side by side.
+    """
+
+    def __init__(self, store: ObjectStore, lane: Lane) -> None:
         self._store = store
+        self._lane = lane
         self._look = Look(store)
         self._bodies: dict[str, Arrived] = {}
 
@@ -70,31 +81,63 @@ class Gatherer:
         `is_active` tells whether a target names an active job or launch: the others are looked for
         among the final records.
 
+        What cannot be read now is left in the inbox, and with a bell the later ones of its machine.
+
         Raises:
             StoreError: Out of reach.
         """
         inbox = self._look.once()
-        requests = [
-            self._request(waiting, is_active)
-            for waiting in inbox.requests
-            if not skip(waiting.entry.key)
-        ]
-        bells = [self._bell(ringing) for ringing in inbox.bells if not skip(ringing.entry.key)]
+        requests = [each for each in inbox.requests if not skip(each.entry.key)]
+        bells = [each for each in inbox.bells if not skip(each.entry.key)]
+        read = self._read(requests, bells, is_active)
+        arrived = [read.get(each.entry.key, _UNREAD) for each in requests]
+        rung: list[Rung] = []
+        unheard: set[str] = set()
+        for each in bells:
+            heard = read.get(each.entry.key, _UNREAD)
+            if isinstance(heard, Rung) and each.machine not in unheard:
+                rung.append(heard)
+            elif heard is not None:
+                unheard.add(each.machine)
         return Gathered(
-            requests=tuple(each for each in requests if each is not None),
-            bells=tuple(each for each in bells if each is not None),
+            requests=tuple(each for each in arrived if isinstance(each, Arrived)),
+            bells=tuple(rung),
             misplaced=tuple(each for each in inbox.misplaced if not skip(each.entry.key)),
-            more=inbox.more,
+            more=inbox.more or bool(unheard) or any(each is _UNREAD for each in arrived),
         )
+
+    def _read(
+        self,
+        requests: Iterable[Waiting],
+        bells: Iterable[Ringing],
+        is_active: Callable[[str], bool],
+    ) -> Mapping[str, object]:
+        """By key: what was read, None for what is there no more, `_UNREAD` for what failed."""
+        read: dict[str, object] = {}
+        for waiting in requests:
+            key = waiting.entry.key
+            if key in self._bodies:
+                read[key] = self._bodies[key]
+            else:
+                self._lane.submit(key, partial(self._request, waiting, is_active))
+        for ringing in bells:
+            self._lane.submit(ringing.entry.key, partial(self._bell, ringing))
+        self._lane.settle(READS_S)
+        done = self._lane.collect()
+        for each in done:
+            read[each.key] = each.result if each.error is None else _UNREAD
+            if isinstance(each.result, Arrived) and each.result.body is not None:
+                self._bodies[each.key] = each.result
+        failures = [each.error for each in done if each.error is not None]
+        if failures and len(failures) == len(done):
+            raise failures[0]
+        return read
 
     def forget(self, key: str) -> None:
         """The request at `key` was absorbed."""
         self._bodies.pop(key, None)
 
     def _request(self, waiting: Waiting, is_active: Callable[[str], bool]) -> Arrived | None:
-        known = self._bodies.get(waiting.entry.key)
-        if known is not None:
-            return known
         name = waiting.name
         if name.verb != "follow" and self._exists(
             layout.answer(name.project, name.user, name.ulid)
@@ -115,9 +158,7 @@ class Gatherer:
             body = decode(kind, found.data, key=name.verb)
         except RecordError as error:
             return Arrived(waiting=waiting, problems=(error.message,))
-        arrived = Arrived(waiting=waiting, body=body, ended=self._ended(waiting, body, is_active))
-        self._bodies[waiting.entry.key] = arrived
-        return arrived
+        return Arrived(waiting=waiting, body=body, ended=self._ended(waiting, body, is_active))
 
     def _ended(
         self, waiting: Waiting, body: Body, is_active: Callable[[str], bool]

@@ -59,7 +59,7 @@ class Leader:
 
     Args:
         lane: Where store actions are performed; inline in simulation.
-        spec_lane: Where specs are written before a commit names them; the like.
+        spec_lane: Where a turn reads the inbox, and writes specs before a commit names them.
         nonce: Fresh names for commits and attempts.
     """
 
@@ -91,7 +91,7 @@ class Leader:
         self._pace = pace
         self._nonce = nonce
         self._journal = journal
-        self._gatherer = Gatherer(store)
+        self._gatherer = Gatherer(store, spec_lane)
         self._intake = Intake(store, spec_lane, journal)
         self._sweep = Sweep(store)
         self._copies = Copies(store, writer)
