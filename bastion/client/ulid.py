@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator
+from threading import Lock
 
 from bastion.records.ulid import make
 
@@ -29,7 +30,7 @@ KEY_WINDOWS = 11
 
 class Ulids:
     """
-    A source of fresh ULIDs.
+    A source of fresh ULIDs, for many threads.
 
     Args:
         wall: Seconds since 1970.
@@ -42,12 +43,14 @@ class Ulids:
         self._wall = wall
         self._bits = bits
         self._last = -1
+        self._lock = Lock()
 
     def new(self) -> str:
         """A ULID above every earlier one of this source."""
         fresh = int(self._wall() * 1000) << _RANDOM_BITS | self._bits(_RANDOM_BITS)
-        self._last = max(fresh, self._last + 1)
-        milliseconds, drawn = divmod(self._last, 1 << _RANDOM_BITS)
+        with self._lock:
+            self._last = made = max(fresh, self._last + 1)
+        milliseconds, drawn = divmod(made, 1 << _RANDOM_BITS)
         return make(_half_up(milliseconds), drawn.to_bytes(_RANDOM_BITS // 8, "big"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +28,14 @@ def test_ulids_of_one_process_only_grow(walls: list[float]) -> None:
 def test_a_ulid_says_when_it_was_made(wall: float) -> None:
     """The time in a ULID is that of the clock, to the millisecond."""
     assert abs(seconds_of(Ulids(lambda: wall).new()) - wall) <= 0.001
+
+
+def test_threads_never_get_the_same() -> None:
+    """One client in many threads names every request differently."""
+    ulids = Ulids(lambda: 1.0, lambda bits: 0)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: ulids.new(), range(2000)))
+    assert len(set(made)) == 2000
 
 
 def test_a_full_millisecond_moves_on_to_the_next() -> None:
