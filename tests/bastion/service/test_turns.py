@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import pytest
 
@@ -119,6 +120,53 @@ def test_a_crash_at_any_write_loses_nothing_and_repeats_nothing() -> None:
             assert len(ran) == len(set(rig.agents)), (at, before, ran)
             submitted = [event for event in rig.history() if event.what == "submitted"]
             assert len(submitted) == 2, (at, before)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_store_that_stutters_loses_nothing(seed: int) -> None:
+    """Whatever calls of the leader's fail or lose their answer, every job runs and ends once."""
+    chance = Random(seed)
+    share = [0.0]
+
+    def faults(operation: str, key: str) -> Fault | None:
+        hit = chance.random() < share[0]
+        return chance.choice([Fault.BEFORE, Fault.AFTER]) if hit else None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    rig.turn(2)
+    share[0] = 0.3
+    asked = [rig.launch(f"job-{n}", h100=4, replicas=1 + n % 2, retries=n) for n in range(4)]
+    failures = [1, 0, 2, 0]
+    for turn in range(400):
+        share[0] = 0.3 if turn < 150 else 0.0
+        try:
+            rig.turn()
+        except StoreError:
+            rig.clock.advance(1.0)
+        for job in list(rig.root.jobs.values()):
+            n = int(job.launch.split("-")[1])
+            attempt = job.attempt
+            if job.phase.value != "running" or attempt is None or not attempt.started_at:
+                continue
+            for r, _, place, state in attempt.each_host():
+                agent = rig.agents[place.machine]
+                started = f"{job.id}/{attempt.number}/{r}/0" in agent.starts
+                if state.end is None and started and f"{job.id}/{attempt.number}" in agent.ran:
+                    code = 1 if job.failures < min(failures[n], job.retries) else 0
+                    agent.end(job.id, code, replica=r)
+        if turn > 150 and not rig.root.jobs and not rig.keys(layout.INBOX):
+            break
+    for n, each in enumerate(asked):
+        (job_id,) = rig.answer(each).jobs
+        result = rig.result(job_id)
+        assert result is not None
+        assert result.outcome == "succeeded"
+        assert result.failures == min(failures[n], n)
+    ran = [(agent.name, run) for agent in rig.agents.values() for run in agent.ran]
+    events = rig.history()
+    assert [event.n for event in events] == list(range(len(events)))
+    assert [event.what for event in events].count("submitted") == 4
+    assert ran
 
 
 # Leads and fences
