@@ -2,15 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bastion.clock import Clock
+from bastion.errors import NotFoundError, StoreError
 from bastion.monitor import Options
 from bastion.records import layout
 from bastion.records.root import Root
 from bastion.service.absorb import Rules
 from bastion.service.config import Config, parse_config
-from bastion.service.gather import Watched
-from bastion.store import ObjectStore
+from bastion.store import ObjectStore, Version
 from quota import Quota, parse
+
+
+class AdminFile:
+    """
+    A file that admins write: the newest good contents, and what is wrong with a newer one.
+
+    A bad file never replaces a good one. There may be none.
+    """
+
+    def __init__(self, store: ObjectStore, key: str, parse: Callable[[str], object]) -> None:
+        self._store = store
+        self._key = key
+        self._parse = parse
+        self._version: Version | None = None
+        self.problem = ""
+        self.text = ""
+
+    def adopt(self, text: str) -> bool:
+        """Whether `text`, in force before, can still be: another version of us may have read it."""
+        self.problem = self._problem_of(text)
+        if not self.problem:
+            self.text = text
+        return not self.problem
+
+    def refresh(self) -> bool:
+        """Look at the file; True when good new contents are in force."""
+        try:
+            found = self._store.read(self._key, unless=self._version)
+        except StoreError as error:
+            self._version = None
+            self.problem = f"{self._key}: cannot be read: {error}"
+            return False
+        except NotFoundError:
+            self._version = None
+            self.problem = f"there is none at {self._key}"
+            return False
+        if found is None:
+            return False
+        self._version = found.version
+        try:
+            text = found.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self.problem = f"{self._key}: is not UTF-8: {error}"
+            return False
+        self.problem = self._problem_of(text)
+        if self.problem:
+            return False
+        is_new = text != self.text
+        self.text = text
+        return is_new
+
+    def _problem_of(self, text: str) -> str:
+        try:
+            self._parse(text)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is not in force
+            return str(error) or repr(error)
+        return ""
 
 
 class AdminFiles:
@@ -30,8 +89,8 @@ class AdminFiles:
         quota_key: str = layout.QUOTA,
         every_s: float,
     ) -> None:
-        self._quota_file = Watched(quota_store, quota_key, parse)
-        self._config_file = Watched(store, layout.CONFIG, parse_config)
+        self._quota_file = AdminFile(quota_store, quota_key, parse)
+        self._config_file = AdminFile(store, layout.CONFIG, parse_config)
         self._clock = clock
         self._every_s = every_s
         self._next_at = 0.0

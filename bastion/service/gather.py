@@ -1,5 +1,5 @@
 """
-What one turn reads before it decides: requests, bells, the admins' two files.
+What one turn reads of the inbox before it decides: requests and bells.
 
 A body is read once: one that has to wait in the inbox is remembered until it is absorbed. Whatever
 cannot be understood comes back as its problems, never as an exception.
@@ -18,7 +18,7 @@ from bastion.records.facts import Bell
 from bastion.records.inbox import Look, Misplaced, Ringing, Waiting
 from bastion.records.request import BODIES, Body, JobsRequest, SpecRecord, UpdateRequest
 from bastion.spec import job_ids
-from bastion.store import ObjectStore, Version
+from bastion.store import ObjectStore
 from bastion.value import value
 
 
@@ -202,60 +202,3 @@ class Gatherer:
         except NotFoundError:
             return False
         return True
-
-
-class Watched:
-    """
-    A file that admins write: the newest good contents, and what is wrong with a newer one.
-
-    A bad file never replaces a good one. There may be none.
-    """
-
-    def __init__(self, store: ObjectStore, key: str, parse: Callable[[str], object]) -> None:
-        self._store = store
-        self._key = key
-        self._parse = parse
-        self._version: Version | None = None
-        self.problem = ""
-        self.text = ""
-
-    def adopt(self, text: str) -> bool:
-        """Whether `text`, in force before, can still be: another version of us may have read it."""
-        self.problem = self._problem_of(text)
-        if not self.problem:
-            self.text = text
-        return not self.problem
-
-    def refresh(self) -> bool:
-        """Look at the file; True when good new contents are in force."""
-        try:
-            found = self._store.read(self._key, unless=self._version)
-        except StoreError as error:
-            self._version = None
-            self.problem = f"{self._key}: cannot be read: {error}"
-            return False
-        except NotFoundError:
-            self._version = None
-            self.problem = f"there is none at {self._key}"
-            return False
-        if found is None:
-            return False
-        self._version = found.version
-        try:
-            text = found.data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            self.problem = f"{self._key}: is not UTF-8: {error}"
-            return False
-        self.problem = self._problem_of(text)
-        if self.problem:
-            return False
-        is_new = text != self.text
-        self.text = text
-        return is_new
-
-    def _problem_of(self, text: str) -> str:
-        try:
-            self._parse(text)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is not in force
-            return str(error) or repr(error)
-        return ""
