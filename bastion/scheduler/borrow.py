@@ -19,6 +19,7 @@ from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import find, least_lost, yields_to
+from quota.amounts import Amounts
 
 
 def borrow(draft: Draft) -> None:
@@ -89,5 +90,9 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if found is None or not found.victims:
         return False
     outranks_none.discard(key)
-    keep_promise(draft, gang, shape, found, within_share=False)
+    back = Amounts.sum(r.held for r in found.victims if r.project == line.project)
+    draft.shares.add(line.project, -back)
+    within_share = draft.shares.is_within(line.project, found.placed.total)
+    draft.shares.add(line.project, back)
+    keep_promise(draft, gang, shape, found, within_share=within_share)
     return True

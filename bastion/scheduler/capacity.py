@@ -131,6 +131,14 @@ class Capacity:
         shelf.made += 1
         return made[0]
 
+    def make_again(self, placements: Iterable[Placement]) -> None:
+        """Make the machines of `placements` that a trial, undone since, had made; same names."""
+        names = {host.machine for each in placements for replica in each for host in replica.hosts}
+        for name in sorted(names - self.by_name.keys()):
+            shelf = next(s for s in self.shelves.values() if name.startswith(f"{s.name}-{self.seq}-"))
+            while name not in self.by_name:
+                self.make_room(shelf)
+
     def _make_room(self, shelf: Shelf, host: int) -> Room:
         pool = shelf.pool
         assert pool is not None, "only a pool makes machines"

@@ -10,9 +10,11 @@ It must not know machines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 
-from bastion.job import JobClass
+from bastion.job import JobClass, JobRecord, Phase
+from bastion.scheduler.promise import Promise
 from bastion.scheduler.running import Running
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
@@ -51,12 +53,45 @@ def _precedence(each: Claimant) -> tuple[bool, int, float, str]:
     return each.was is JobClass.BORROWED, each.priority, each.admitted_at, each.name
 
 
-def classify(quota: Quota, running: Iterable[Running]) -> None:
-    """Set the class of every running gang; those that are being stopped keep theirs."""
+def classify(
+    quota: Quota, running: Iterable[Running], promised: Iterable[Claimant]
+) -> dict[str, JobClass]:
+    """
+    Set the class of every running gang; those that are being stopped keep theirs.
+
+    A promise within the share counts like the newest guaranteed gang of its priority: what its
+    project takes on beside it is borrowed. The classes of promised gangs are returned.
+    """
     staying = [each for each in running if not each.is_leaving]
-    classes = derive(quota, map(claimant, staying))
+    waiting = list(promised)
+    classes = derive(quota, [*map(claimant, staying), *waiting])
     for each in staying:
         each.job_class = classes[each.name]
+    return {each.name: classes[each.name] for each in waiting}
+
+
+def promised_by(
+    promises: Iterable[Promise], jobs: Mapping[str, JobRecord], quota: Quota
+) -> list[Claimant]:
+    """The gangs that have a promise within their project's share, and still wait."""
+    found = []
+    for promise in promises:
+        gang = [jobs[name] for name in promise.gang if name in jobs]
+        is_waiting = bool(gang) and all(job.phase is Phase.QUEUED for job in gang)
+        if not (promise.within_share and is_waiting):
+            continue
+        held = Amounts.sum(job.request.units for job in gang).only(quota.types)
+        found.append(
+            Claimant(
+                name=promise.gang[0],
+                project=gang[0].project,
+                was=JobClass.GUARANTEED,
+                priority=min(job.request.priority for job in gang),
+                admitted_at=math.inf,
+                held=held,
+            )
+        )
+    return found
 
 
 def claimant(running: Running) -> Claimant:

@@ -15,7 +15,7 @@ from bastion.scheduler.parts import Parts, chosen
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.planned import plan_starts, take_over_plans
 from bastion.scheduler.snapshot import Snapshot
-from bastion.scheduler.standing import stand_by
+from bastion.scheduler.standing import stand_by, start_outranking
 
 
 def decide(snapshot: Snapshot, now: float) -> Plan:
@@ -42,6 +42,7 @@ def decide_with(parts: Parts, snapshot: Snapshot, now: float) -> Plan:
     stand_by(draft)
     take_over_plans(draft)
     guarantee(draft)
+    start_outranking(draft)
     # 4. Plan: a start in the future for the oldest blocked gang of each pool.
     plan_starts(draft)
     # 5. Borrow: everybody else, on what is left idle.

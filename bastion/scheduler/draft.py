@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bastion.job import Placement
+from bastion.job import JobClass, Placement
 from bastion.scheduler.capacity import Capacity, Hold
+from bastion.scheduler.classes import promised_by
 from bastion.scheduler.eligible import Waiting, wait_or_queue
 from bastion.scheduler.order import Gang, Line, line_up
 from bastion.scheduler.parts import Parts
@@ -41,6 +42,8 @@ class Doom:
     stop_at: float
     end_at: float
     reason: PreemptReason
+    is_firm: bool = True
+    """Otherwise it may still be spared: a gang within its share may break the promise behind it."""
 
 
 class Reserved:
@@ -89,6 +92,8 @@ class Draft:
         self.aside: Mapping[str, WaitingReason] = {}
         """Waiting jobs that are not in the queue, and why."""
         self.admitted: list[Admitted] = []
+        self.class_of_promise: Mapping[str, JobClass] = {}
+        """Of gangs with a promise of an earlier cycle."""
         self.promises: dict[str, Promise] = {}
         self.planned: dict[str, PlannedStart] = {}
         self.plans: dict[str, Reserved] = {}
@@ -112,7 +117,9 @@ class Draft:
         """Phase 1: who holds what, who waits, what is free."""
         jobs = self.snapshot.jobs
         found = gather(jobs.values(), self.shapes, self.capacity)
-        self.parts.classify(self.snapshot.quota, found)
+        quota = self.snapshot.quota
+        promised = promised_by(self.snapshot.promises, jobs, quota)
+        self.class_of_promise = self.parts.classify(quota, found, promised)
         for running in found:
             self.running[running.name] = running
             for job in running.jobs:
@@ -175,9 +182,11 @@ class Draft:
         the devices now will give back by then: that would be counted twice.
         """
         credit = self.capacity.nothing()
-        for running in self.holders(reserved.placed.placements):
-            if running.name not in self._credited:
-                self._credited.add(running.name)
+        holders = self.holders(reserved.placed.placements)
+        for running in {r.name: r for r in (*holders, *reserved.victims)}.values():
+            if not (reserved.is_promise and running.name in self._credited):
+                if reserved.is_promise:
+                    self._credited.add(running.name)
                 reserved.credited.append(running)
                 credit = [a + b for a, b in zip(credit, running.charge)]
         net = tuple((a - b).positive() for a, b in zip(reserved.placed.charge, credit))
@@ -202,6 +211,18 @@ class Draft:
         places = reserved.placed.placements
         reserved.hold = self.capacity.close(reserved.shape.parts, places, charge)
 
+    def weak(self) -> list[Reserved]:
+        """Reservations that a gang within its share may break."""
+        promised = [r for r in self.reserved.values() if not self.promises[r.name].within_share]
+        return [*promised, *self.plans.values()]
+
+    def put_back(self, reserved: Reserved) -> None:
+        """Let the gang of a void promise stand in the queue again."""
+        first = reserved.gang[0]
+        line = Line(first.project, first.user, reserved.shape)
+        line.gangs.append((self.rank(reserved.gang), first.submitted_at, first.id, reserved.gang))
+        self.rest.setdefault(first.project, []).append(line)
+
     def lend(self, reserved: Reserved) -> None:
         """Open it for those who are gone in time: until then its gang does not need it."""
         self.open(reserved)
@@ -221,8 +242,8 @@ class Draft:
 
     def release(self, reserved: Reserved) -> None:
         """Forget a reservation that is open: its gang starts, or it is void."""
-        for running in reserved.credited:
-            self._credited.discard(running.name)
+        if reserved.is_promise:
+            self._credited.difference_update(running.name for running in reserved.credited)
         self._count(reserved, sign=-1)
         if not reserved.is_promise:
             del self.plans[reserved.name]
@@ -232,9 +253,17 @@ class Draft:
             if self.doomed[running.name].by == reserved.name:
                 del self.doomed[running.name]
 
-    def departing(self) -> list[Running]:
-        """Running gangs that are being stopped, or will be at a time that is set."""
-        return [r for r in self.running.values() if r.is_leaving or r.name in self.doomed]
+    def departing(self, *, firm: bool = False) -> list[Running]:
+        """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""
+        return [
+            running
+            for running in self.running.values()
+            if running.is_leaving or self._is_doomed(running, firm=firm)
+        ]
+
+    def _is_doomed(self, running: Running, *, firm: bool) -> bool:
+        doom = self.doomed.get(running.name)
+        return doom is not None and (doom.is_firm or not firm)
 
     def ends_at(self, running: Running) -> float:
         """When it has ended at the latest, as far as that is set."""
@@ -247,8 +276,8 @@ class Draft:
         near = {r.name: r for machine in taken for r in self._on(machine)}
         return [near[name] for name in sorted(near) if near[name].overlaps(taken)]
 
-    def staying(self, project: str | None = None) -> list[Running]:
-        """Running gangs, of one project or all, that nobody has told to stop."""
+    def staying(self, project: str | None = None, *, firm: bool = False) -> list[Running]:
+        """Running gangs, of one project or all, that are not among the departing."""
         if self._by_project is None:
             self._by_project = {}
             for running in self.running.values():
@@ -258,7 +287,7 @@ class Draft:
             found = [r for name in sorted(self._by_project) for r in self._by_project[name]]
         else:
             found = self._by_project.get(project, [])
-        return [r for r in found if r.name not in self.doomed] if self.doomed else found
+        return [r for r in found if not self._is_doomed(r, firm=firm)] if self.doomed else found
 
     def is_used(self, machine: str) -> bool:
         """Whether anything holds devices there."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord
-from bastion.scheduler.classes import Claimant, claimant, derive
+from bastion.scheduler.classes import Claimant, claimant, derive, promised_by
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
@@ -64,6 +64,7 @@ def _classes(draft: Draft) -> dict[str, JobClass]:
         )
         for each in draft.admitted
     ]
+    claimants += promised_by(draft.promises.values(), draft.snapshot.jobs, draft.snapshot.quota)
     return derive(draft.snapshot.quota, claimants)
 
 

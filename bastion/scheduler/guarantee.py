@@ -69,14 +69,14 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
 
     if draft.try_admit(gang, shape, allows, guaranteed=True):
         return True
-    plans = list(draft.plans.values())
-    for each in plans:
-        draft.open(each)
-    done = bool(plans) and draft.try_admit(gang, shape, allows, guaranteed=True)
+    weak = draft.weak()
+    for each in weak:
+        draft.lend(each)
+    done = bool(weak) and draft.try_admit(gang, shape, allows, guaranteed=True)
     if not done and not gang[0].fail_when_busy:
         done = _promise(draft, gang, shape)
-    for each in plans:
-        draft.shut(each)
+    for each in weak:
+        draft.call_in(each)
     return done
 
 
@@ -107,8 +107,8 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     """Borrowers of other projects first, then lower priority of its own."""
     project = gang[0].project
     policy = draft.parts.preemption
-    borrowers = [r for r in draft.staying() if r.is_borrowed and r.project != project]
-    lower = [r for r in draft.staying(project) if r.priority > shape.priority]
+    borrowers = [r for r in draft.staying(firm=True) if r.is_borrowed and r.project != project]
+    lower = [r for r in draft.staying(project, firm=True) if r.priority > shape.priority]
     lower.sort(key=lambda r: (-r.priority, least_lost(draft, r)))
     return chain(
         furthest_above_first(draft, borrowers) if policy.reclaims else (),
@@ -123,10 +123,12 @@ def keep_promise(
     name = gang[0].id
     ends = [draft.ends_at(running) for running in found.ending]
     for victim in found.victims:
-        doom = doom_of(draft, victim, gang, shape, stop_at(draft, victim))
+        stop = stop_at(draft, victim)
+        doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)
         draft.doomed[victim.name] = doom
         ends.append(doom.end_at)
     deadline = max([draft.now, *ends])
+    draft.capacity.make_again(found.placed.placements)
     reserved = Reserved(
         gang=gang,
         shape=shape,
@@ -135,7 +137,6 @@ def keep_promise(
         is_promise=True,
         victims=found.victims,
     )
-    draft.reserve(reserved)
     draft.promises[name] = Promise(
         gang=tuple(job.id for job in gang),
         placements=found.placed.placements,
@@ -144,6 +145,7 @@ def keep_promise(
         made_at=draft.now,
         within_share=within_share,
     )
+    draft.reserve(reserved)
 
 
 def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, float], ...]:
@@ -151,7 +153,9 @@ def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, flo
     return tuple((job, draft.doomed[v.name].stop_at) for v in victims for job in v.ids)
 
 
-def doom_of(draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float) -> Doom:
+def doom_of(
+    draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float, *, is_firm: bool
+) -> Doom:
     """What `victim` has to expect, and why."""
     reason: PreemptReason
     if victim.project == gang[0].project and victim.priority > shape.priority:
@@ -160,4 +164,10 @@ def doom_of(draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float
         reason = Reclaimed(by=gang[0].id, project=gang[0].project, units=shape.asked)
     else:
         reason = Yielded(by=gang[0].id, order=draft.options.order)
-    return Doom(by=gang[0].id, stop_at=stop, end_at=stop + victim.grace_s, reason=reason)
+    return Doom(
+        by=gang[0].id,
+        stop_at=stop,
+        end_at=stop + victim.grace_s,
+        reason=reason,
+        is_firm=is_firm,
+    )

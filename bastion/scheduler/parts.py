@@ -6,9 +6,10 @@ They are values, so that a study or a test can put in another part without touch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from bastion.scheduler.classes import classify
+from bastion.job import JobClass
+from bastion.scheduler.classes import Claimant, classify
 from bastion.scheduler.policies import ADMISSIONS, ORDERS, PLACEMENTS, PREEMPTIONS
 from bastion.scheduler.policies.admission import Admission, admit_all
 from bastion.scheduler.policies.order import OrderPolicy
@@ -19,6 +20,8 @@ from bastion.value import value
 from quota.options import SchedulerOptions
 from quota.tree import Quota
 
+Classify = Callable[[Quota, Iterable[Running], Iterable[Claimant]], Mapping[str, JobClass]]
+
 
 @value
 class Parts:
@@ -28,7 +31,7 @@ class Parts:
     placement: PlacementPolicy
     preemption: PreemptionPolicy
     admission: Admission = admit_all
-    classify: Callable[[Quota, Iterable[Running]], None] = classify
+    classify: Classify = classify
 
 
 def chosen(options: SchedulerOptions) -> Parts:

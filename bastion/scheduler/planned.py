@@ -17,7 +17,7 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from bastion.scheduler.draft import Doom, Draft, Reserved
 from bastion.scheduler.order import Gang, Line
@@ -25,9 +25,9 @@ from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import PlannedStart
 from bastion.scheduler.reason import Rotated
 from bastion.scheduler.release import Release
-from bastion.scheduler.running import Running, taken_by
+from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
-from bastion.scheduler.standing import heads, placed_again, start_reserved
+from bastion.scheduler.standing import heads, is_covered, placed_again, start_reserved
 from bastion.scheduler.victims import Need
 from quota.amounts import NOTHING, Amounts
 
@@ -92,42 +92,17 @@ def plan_starts(draft: Draft) -> None:
 def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
     """Start the gang of a standing plan if it fits, forget the plan if it does not hold."""
     line = next((line for line in _waiting_lines(draft) if line.has(plan.gang)), None)
-    if line is None or not claims.leave_room(line) or not _is_covered(draft, plan):
+    if line is None or not claims.leave_room(line) or not is_covered(draft, plan):
         draft.open(plan)
         draft.release(plan)
         return
-    may = draft.shares.may_borrow(line.project, plan.placed.total)
-    if may and start_reserved(draft, plan, guaranteed=False):
+    if start_reserved(draft, plan, guaranteed=False):
         line.remove(plan.gang)
 
 
 def _waiting_lines(draft: Draft) -> Iterator[Line]:
     for lines in draft.rest.values():
         yield from (line for line in lines if not line.is_over)
-
-
-def _is_covered(draft: Draft, plan: Reserved) -> bool:
-    """Whether nothing of it was promised to, or taken by, somebody else in this cycle."""
-    assert plan.hold is not None
-    held = _merged(running.taken for running in draft.holders(plan.placed.placements))
-    ours: dict[tuple[str, str], int] = {}
-    for room, resource, free, later in plan.hold.masks:
-        key = room.name, resource
-        ours[key] = ours.get(key, 0) | free | (later & held.get(key, 0))
-    return not any(
-        mask & ~ours.get((machine, resource), 0)
-        for machine, masks in taken_by(plan.placed.placements).items()
-        for resource, mask in masks.items()
-    )
-
-
-def _merged(taken: Iterable[dict[str, dict[str, int]]]) -> dict[tuple[str, str], int]:
-    merged: dict[tuple[str, str], int] = {}
-    for each in taken:
-        for machine, masks in each.items():
-            for resource, mask in masks.items():
-                merged[machine, resource] = merged.get((machine, resource), 0) | mask
-    return merged
 
 
 def _aged(draft: Draft) -> list[Line]:

@@ -25,7 +25,11 @@ class Promise:
     """(job, stop time) of each victim."""
     made_at: float = 0.0
     within_share: bool = True
-    """Otherwise it is for a gang of higher priority than its victims, in the same project."""
+    """
+    Whether its gang is within its project's share once the victims are gone.
+
+    Otherwise it rests on priority alone, and a gang within its share may break it.
+    """
 
 
 @value

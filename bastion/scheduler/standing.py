@@ -12,10 +12,10 @@ It must not know how a promise is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from bastion.job import Placement
+from bastion.job import JobClass, Placement
 from bastion.scheduler.capacity import Capacity
 from bastion.scheduler.draft import Draft, Reserved
 from bastion.scheduler.guarantee import doom_of
@@ -28,16 +28,40 @@ from quota.amounts import Amounts
 
 
 def stand_by(draft: Draft) -> None:
-    """Take over every promise that still holds, then start every gang that can start now."""
+    """Take over every promise that still holds; start the gangs within their share that can."""
     waiting = heads(draft) if draft.snapshot.promises else {}
     for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
         found = waiting.get(promise.gang)
         if found is not None:
             _take_over(draft, promise, *found)
     for reserved in list(draft.reserved.values()):
-        within_share = draft.promises[reserved.name].within_share
-        if start_reserved(draft, reserved, guaranteed=within_share):
+        if draft.promises[reserved.name].within_share:
+            start_promised(draft, reserved, guaranteed=True)
+
+
+def start_outranking(draft: Draft) -> None:
+    """
+    Start the gangs whose promise rests on priority, not on a share; after phase 3.
+
+    A gang within its share may have taken of their devices in this cycle: then the promise is
+    void, and the gang is looked at like every other.
+    """
+    for reserved in list(draft.reserved.values()):
+        if draft.promises[reserved.name].within_share:
+            continue
+        if not is_covered(draft, reserved):
+            draft.open(reserved)
+            draft.release(reserved)
             del draft.promises[reserved.name]
+            draft.put_back(reserved)
+        else:
+            start_promised(draft, reserved, guaranteed=False)
+
+
+def start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:
+    """Fulfil a promise, if that can be done now."""
+    if start_reserved(draft, reserved, guaranteed=guaranteed):
+        del draft.promises[reserved.name]
 
 
 def heads(draft: Draft) -> dict[tuple[str, ...], tuple[Line, Entry]]:
@@ -67,7 +91,9 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
             return
     for victim in victims:
         stop = min(at for job, at in promise.victims if job in victim.ids)
-        draft.doomed[victim.name] = doom_of(draft, victim, gang, shape, stop)
+        draft.doomed[victim.name] = doom_of(
+            draft, victim, gang, shape, stop, is_firm=promise.within_share
+        )
     line.remove(gang)
     legal = {job for victim in victims for job in victim.ids}
     still = tuple(
@@ -93,7 +119,7 @@ def _has_room(
 ) -> bool:
     """Whether the quota still lets it start once its victims are gone."""
     if promise.within_share:
-        return draft.shares.is_within(line.project, placed.total)
+        return draft.class_of_promise.get(promise.gang[0]) is JobClass.GUARANTEED
     going = {r.name: r for r in draft.holders(promise.placements) if r.is_leaving}
     going.update((victim.name, victim) for victim in victims)
     back = Amounts.sum(r.held for r in going.values() if r.project == line.project)
@@ -114,7 +140,7 @@ def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator
         legal = yields_to(draft, running, gang, line.shape)
         if promise.within_share and running.project != gang[0].project:
             legal = running.is_borrowed
-        if legal and running.overlaps(taken_by(promise.placements)):
+        if legal and running.admitted_at <= promise.made_at:
             yield running
 
 
@@ -139,8 +165,19 @@ def _is_sound(capacity: Capacity, placements: tuple[Placement, ...]) -> bool:
     return True
 
 
+def _has_room_now(draft: Draft, reserved: Reserved) -> bool:
+    """Whether the quota has room already; victims may still hold what it needs of that."""
+    project, asked = reserved.gang[0].project, reserved.placed.total
+    draft.lend(reserved)
+    has = draft.shares.is_within(project, asked) or draft.shares.may_borrow(project, asked)
+    draft.call_in(reserved)
+    return has
+
+
 def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> bool:
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
+    if not _has_room_now(draft, reserved):
+        return False
     draft.open(reserved)
     shape, placed = reserved.shape, reserved.placed
     if draft.capacity.is_free(shape.parts, placed.placements, placed.charge):
@@ -160,3 +197,27 @@ def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> boo
     draft.release(reserved)
     draft.admit(reserved.gang, shape, placed)
     return True
+
+
+def is_covered(draft: Draft, reserved: Reserved) -> bool:
+    """Whether nothing of it was promised to, or taken by, somebody else in this cycle."""
+    assert reserved.hold is not None
+    held = _merged(running.taken for running in draft.holders(reserved.placed.placements))
+    ours: dict[tuple[str, str], int] = {}
+    for room, resource, free, later in reserved.hold.masks:
+        key = room.name, resource
+        ours[key] = ours.get(key, 0) | free | (later & held.get(key, 0))
+    return not any(
+        mask & ~ours.get((machine, resource), 0)
+        for machine, masks in taken_by(reserved.placed.placements).items()
+        for resource, mask in masks.items()
+    )
+
+
+def _merged(taken: Iterable[dict[str, dict[str, int]]]) -> dict[tuple[str, str], int]:
+    merged: dict[tuple[str, str], int] = {}
+    for each in taken:
+        for machine, masks in each.items():
+            for resource, mask in masks.items():
+                merged[machine, resource] = merged.get((machine, resource), 0) | mask
+    return merged

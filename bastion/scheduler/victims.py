@@ -64,7 +64,7 @@ def find(
     capacity = draft.capacity
     capacity.begin()
     try:
-        for running in draft.departing():
+        for running in draft.departing(firm=guaranteed):
             Release(capacity, running)
         search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows)
         if not search.let_go(legal):
@@ -73,7 +73,7 @@ def find(
         placed = draft.try_place(shape, guaranteed=guaranteed)
         assert placed is not None, "it fitted when the last victim was spared"
         taken = taken_by(placed.placements)
-        leaving = draft.departing()
+        leaving = draft.departing(firm=guaranteed)
         ending = tuple(r for r in leaving if r.overlaps(taken))
         if not ending and not victims:
             ending = tuple(leaving)

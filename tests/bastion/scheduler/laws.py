@@ -97,6 +97,12 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         priority = min(j.request.priority for j in members)
         at = min(a.admitted_at for a in attempts)
         gangs[job.project].append((was, priority, at, first, members))
+    for promise in snapshot.promises:
+        waiting = [snapshot.jobs[name] for name in promise.gang if name in snapshot.jobs]
+        if promise.within_share and waiting and waiting[0].phase is Phase.QUEUED:
+            priority = min(job.request.priority for job in waiting)
+            entry = (False, priority, float("inf"), promise.gang[0], waiting)
+            gangs[waiting[0].project].append(entry)
     for project, entries in gangs.items():
         left = snapshot.quota.project(project).nominal["gpu"]
         for *_, members in sorted(entries, key=lambda entry: entry[:4]):
@@ -195,6 +201,8 @@ def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) ->
         by = snapshot.jobs[verdict.by]
         if by.project == snapshot.jobs[name].project or verdict.by in planned:
             continue
+        if any(verdict.by == promise.gang[0] for promise in snapshot.promises):
+            continue  # what it borrowed since the promise was made does not undo the promise
         gang = [job for job in gang_of(snapshot, verdict.by) if job.phase is Phase.QUEUED]
         asked = sum(job.request.units["gpu"] for job in gang)
         nominal = snapshot.quota.project(by.project).nominal["gpu"]
@@ -257,6 +265,8 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
             continue
         victims = {name for name, _ in promise.victims}
         gang = [snapshot.jobs[name] for name in promise.gang]
+        if all(snapshot.jobs[name].project == gang[0].project for name in victims):
+            continue  # a change inside one project: the quota may need it, not the machines
         gone = {job.id for job in alive(snapshot) if job.phase is Phase.STOPPING}
         gone |= victims
         rest = tuple(each for each in plan.promises if each.gang != promise.gang)

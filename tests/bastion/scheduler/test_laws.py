@@ -67,9 +67,12 @@ def assert_stable(world: World, inner: Decide = decide) -> None:
     """
     again = inner(world.snapshot(), world.now)
     new = [p for p in again.promises if p not in world.plan.promises]
-    corrected = {name for p in new for name, _ in p.victims if _is_own(world, p.gang[0], name)}
+    corrected: set[str] = set()
+    for promise in new:
+        victims = {name for name, _ in promise.victims}
+        assert any(_is_own(world, promise.gang[0], name) for name in victims)
+        corrected |= victims
     assert moves(again) <= corrected
-    assert all({name for name, _ in p.victims} & corrected for p in new)
 
 
 def _is_own(world: World, by: str, name: str) -> bool:

@@ -1,0 +1,111 @@
+"""
+What would happen now: for `launch --dry_run` and `quota diff NEW.toml`, by the same `decide`.
+
+It must not know how a cycle works: it only compares plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bastion.job import JobClass, JobRecord
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
+from bastion.scheduler.snapshot import Snapshot
+from bastion.value import value
+from quota.change import QuotaChange, compare
+from quota.tree import Quota
+
+
+@value
+class Outlook:
+    """What one cycle would do, and what it would set in motion."""
+
+    starts: tuple[str, ...] = ()
+    """Jobs that would start at once."""
+    waits: tuple[str, ...] = ()
+    """Jobs that would wait, of those asked about."""
+    refused: tuple[str, ...] = ()
+    stops: tuple[tuple[str, str], ...] = ()
+    """(job, for whom) that would be preempted, now or at a time that would then be set."""
+    demoted: tuple[str, ...] = ()
+    """Running jobs that would stand on their project's share no longer."""
+    promoted: tuple[str, ...] = ()
+    verdicts: tuple[tuple[str, Verdict], ...] = ()
+    """Of the jobs asked about, with their reasons."""
+
+
+@value
+class QuotaOutlook:
+    """What another quota file would do, compared with the one in force."""
+
+    change: QuotaChange
+    outlook: Outlook
+
+
+def if_launched(snapshot: Snapshot, jobs: Iterable[JobRecord], now: float) -> Outlook:
+    """
+    What would happen if `jobs` were submitted now, beside everything that waits.
+
+    Only what differs from going on without them is told of other jobs.
+    """
+    new = {job.id: job for job in jobs}
+    before = decide(snapshot, now)
+    after = decide(replace(snapshot, jobs={**snapshot.jobs, **new}), now)
+    verdicts = {name: after.verdicts[name] for name in sorted(new)}
+    return _outlook(before, after, verdicts)
+
+
+def if_quota_were(snapshot: Snapshot, quota: Quota, now: float) -> QuotaOutlook:
+    """What would happen if `quota` were in force: whose share changes, who would be stopped."""
+    before = decide(snapshot, now)
+    after = decide(replace(snapshot, quota=quota, quota_problem=""), now)
+    changed = {
+        name: verdict
+        for name, verdict in after.verdicts.items()
+        if type(verdict) is not type(before.verdicts.get(name))
+    }
+    change = compare(snapshot.quota, quota)
+    return QuotaOutlook(change=change, outlook=_outlook(before, after, changed))
+
+
+def _outlook(before: Plan, after: Plan, asked: dict[str, Verdict]) -> Outlook:
+    stops = _stops(after)
+    known = _stops(before)
+    return Outlook(
+        starts=tuple(sorted(_of(after, Admit) - _of(before, Admit))),
+        waits=tuple(name for name, verdict in asked.items() if isinstance(verdict, Wait)),
+        refused=tuple(name for name, verdict in asked.items() if isinstance(verdict, Refuse)),
+        stops=tuple(sorted(stops - known)),
+        demoted=tuple(sorted(_own(before) & _borrowed(after))),
+        promoted=tuple(sorted(_borrowed(before) & _own(after))),
+        verdicts=tuple(asked.items()),
+    )
+
+
+def _of(plan: Plan, kind: type[Verdict]) -> set[str]:
+    return {name for name, verdict in plan.verdicts.items() if isinstance(verdict, kind)}
+
+
+def _stops(plan: Plan) -> set[tuple[str, str]]:
+    """Told to stop now, or by a promise later."""
+    now = {(n, v.by) for n, v in plan.verdicts.items() if isinstance(v, Preempt)}
+    later = {(name, each.gang[0]) for each in plan.promises for name, _ in each.victims}
+    return now | later
+
+
+def _class(plan: Plan, job_class: JobClass) -> set[str]:
+    return {
+        name
+        for name, verdict in plan.verdicts.items()
+        if isinstance(verdict, Keep) and verdict.job_class is job_class
+    }
+
+
+def _own(plan: Plan) -> set[str]:
+    return _class(plan, JobClass.GUARANTEED)
+
+
+def _borrowed(plan: Plan) -> set[str]:
+    return _class(plan, JobClass.BORROWED)

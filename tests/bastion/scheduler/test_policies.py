@@ -1,0 +1,146 @@
+"""Each policy of the quota file does what its name says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bastion.scheduler.world import World, machines_of, quota_of
+
+ONE = {"A": {"gpu": 1.0}}
+
+
+def world(machines: int = 1, **scheduler: object) -> World:
+    """Machines of four devices, all of one project's share."""
+    total = 4 * machines
+    return World(quota_of({"gpu": total}, ONE, **scheduler), machines_of(machines, gpu=4))
+
+
+def test_fair_lets_the_user_with_less_usage_go_first() -> None:
+    """Of two users with two jobs each and room for two, each gets one."""
+    w = world()
+    for user in "uv":
+        for i in range(2):
+            w.ask("A", f"{user}{i}", user=user, gpu=2)
+    w.cycle()
+    assert w.running("A") == ["u0", "v0"]
+
+
+def test_decayed_usage_counts_before_age() -> None:
+    """Who used much lately comes after who did not, though he asked first."""
+    w = world()
+    w.ask("A", "u0", user="u", gpu=4)
+    w.ask("A", "v0", user="v", gpu=4)
+    w.extra["decayed_by_user"] = {("A", "u"): 1e6}
+    w.cycle()
+    assert w.running("A") == ["v0"]
+
+
+def test_fifo_lets_the_first_to_ask_go_first() -> None:
+    """One user's two jobs both go before the other's."""
+    w = world(order="fifo")
+    for user in "uv":
+        for i in range(2):
+            w.ask("A", f"{user}{i}", user=user, gpu=2)
+            w.pass_time(1)
+    w.cycle()
+    assert w.running("A") == ["u0", "u1"]
+
+
+@pytest.mark.parametrize("order", ["fair", "fifo", "priority"])
+def test_priority_goes_before_age(order: str) -> None:
+    """Priority 1 starts before an older priority 5."""
+    w = world(order=order)
+    w.ask("A", "old", gpu=4, priority=5)
+    w.pass_time(1)
+    w.ask("A", "urgent", gpu=4, priority=1)
+    w.cycle()
+    assert w.running("A") == ["urgent"]
+
+
+def test_srtf_starts_the_shortest() -> None:
+    """Among three limits the shortest goes first; an endless job goes last."""
+    w = world(order="srtf")
+    for name, limit in (("endless", None), ("long", 500.0), ("short", 50.0)):
+        w.ask("A", name, gpu=4, max_runtime_s=limit)
+    w.cycle()
+    assert w.running("A") == ["short"]
+
+
+@pytest.mark.parametrize("order", ["las", "tiresias"])
+def test_least_attained_service_goes_first(order: str) -> None:
+    """Who got ten device-hours already comes after who got none."""
+    w = world(order=order)
+    w.ask("A", "much", gpu=4)
+    w.ask("A", "none", gpu=4)
+    w.extra["reports"] = {"much": {"attained_s": 9000.0}}
+    w.cycle()
+    assert w.running("A") == ["none"]
+
+
+def test_preemption_by_order_lets_the_shorter_take_over() -> None:
+    """Under `order` a running long job yields to a short one of the same project."""
+    w = world(order="srtf", preemption="order", min_runtime_s=0)
+    w.ask("A", "long", gpu=4, max_runtime_s=5000)
+    w.cycle()
+    w.ask("A", "short", gpu=4, max_runtime_s=50)
+    w.cycle()
+    assert w.why("long") == "preempted: short comes first in the order srtf"
+    w.run(60)
+    assert w.runs("short")
+
+
+def test_preemption_none_stops_nobody() -> None:
+    """Under `none` even a share waits until a borrower ends by itself."""
+    halves = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+    quota = quota_of({"gpu": 4}, halves, preemption="none", min_runtime_s=0)
+    w = World(quota, machines_of(1, gpu=4))
+    w.ask("B", "b", gpu=4)
+    w.cycle()
+    w.ask("A", "a", gpu=2)
+    w.run(100)
+    assert w.runs("b")
+    assert not w.preemptions
+
+
+def test_load_limit_holds_back_what_exceeds_it() -> None:
+    """With a load limit of 1 the third half is held back, and says so."""
+    w = world(admission="load-limit", load_limit=1.0)
+    for i in range(3):
+        w.ask("A", f"a{i}", gpu=2)
+    w.cycle()
+    assert w.why("a2") == "admitted work is 1.50 of capacity and the load limit is 1"
+
+
+@pytest.mark.parametrize(
+    ("placement", "machines"),
+    [("best-fit", 1), ("spread", 2), ("first-fit", 1), ("consolidated", 1)],
+)
+def test_placement_chooses_machines(placement: str, machines: int) -> None:
+    """Two single devices lie together, or apart under `spread`."""
+    w = world(2, placement=placement)
+    w.ask("A", "a", replicas=2, gpu=1)
+    w.cycle()
+    attempt = w.jobs["a"].attempt
+    assert attempt is not None
+    assert len({r.hosts[0].machine for r in attempt.placement}) == machines
+
+
+def test_best_fit_takes_the_fullest_machine_that_fits() -> None:
+    """A job of one device goes where one is left, and leaves the empty machine whole."""
+    w = world(2)
+    w.ask("A", "three", gpu=3)
+    w.cycle()
+    w.ask("A", "one", gpu=1)
+    w.cycle()
+    w.ask("A", "whole", gpu=4)
+    w.cycle()
+    assert w.running("A") == ["one", "three", "whole"]
+
+
+def test_consolidated_waits_rather_than_span_pools() -> None:
+    """Half in one pool and half in another is not taken."""
+    quota = quota_of({"gpu": 8}, ONE, placement="consolidated")
+    w = World(quota, machines_of(1, "p", gpu=4) | machines_of(1, "q", gpu=4))
+    w.ask("A", "a", replicas=2, gpu=3)
+    w.cycle()
+    assert not w.runs("a")

@@ -1,0 +1,47 @@
+"""What would happen is told by the same `decide`, and nothing happens."""
+
+from __future__ import annotations
+
+from bastion.scheduler.reason import text
+from bastion.scheduler.whatif import if_launched, if_quota_were
+from tests.bastion.scheduler.world import World, machines_of, quota_of
+
+HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+
+
+def world() -> World:
+    """B runs on all of 16, half of it borrowed."""
+    w = World(quota_of({"gpu": 16}, HALVES, min_runtime_s=0), machines_of(2, gpu=8))
+    for name in ("b1", "b2"):
+        w.ask("B", name, gpu=8)
+        w.cycle()
+        w.pass_time(1)
+    return w
+
+
+def test_a_dry_run_tells_who_would_be_stopped() -> None:
+    """A job within its share would wait for its promise, and the borrower would be stopped."""
+    w = world()
+    asker = World(w.quota)
+    asker.now = w.now
+    asker.ask("A", "a", gpu=8)
+    outlook = if_launched(w.snapshot(), asker.jobs.values(), w.now)
+    assert outlook.waits == ("a",)
+    assert outlook.stops == (("b2", "a"),)
+    ((name, verdict),) = outlook.verdicts
+    assert (name, text(verdict.reason, w.now)) == (
+        "a",
+        "promised: it starts in 30s at the latest while b2 stop",
+    )
+    assert not w.preemptions
+
+
+def test_another_quota_tells_whose_share_changes_and_who_is_demoted() -> None:
+    """Cutting B's share to nothing demotes what it runs; giving it everything promotes it."""
+    w = world()
+    cut = if_quota_were(w.snapshot(), quota_of({"gpu": 16}, {"A": {"gpu": 1.0}, "B": {}}), w.now)
+    assert cut.outlook.demoted == ("b1",)
+    assert cut.change
+    raised = if_quota_were(w.snapshot(), quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 1.0}}), w.now)
+    assert raised.outlook.promoted == ("b2",)
+    assert not raised.outlook.stops
