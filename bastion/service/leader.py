@@ -344,10 +344,13 @@ class Leader:
 
 
 def _in_use(draft: Draft) -> set[str]:
-    """The machines that an attempt still needs, its logs included."""
-    return {
+    """The machines that an attempt still needs, its logs included, and those kept for a gang."""
+    needed = {
         place.machine
         for job in draft.working_jobs()
         if job.attempt is not None
         for _, _, place, _ in job.attempt.each_host()
     }
+    kept = [each for promise in draft.promises for each in promise.placements]
+    kept += [each for start in draft.planned for each in start.placements]
+    return needed | {host.machine for each in kept for replica in each for host in replica.hosts}

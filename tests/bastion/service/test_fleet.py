@@ -11,7 +11,7 @@ from bastion.job import End
 from bastion.machine import MachinePhase
 from bastion.records import layout
 from bastion.records.facts import Ended
-from tests.bastion.service.rig import CONFIG, PACE, Rig
+from tests.bastion.service.rig import CONFIG, PACE, QUOTA, Rig
 
 ON_DEMAND = CONFIG.replace("count = 2", 'max_machines = 2\nidle_timeout = "30s"')
 
@@ -146,3 +146,23 @@ def test_the_pace_of_listings_is_kept() -> None:
     provider.list = lambda: (calls.append(rig.clock.monotonic()), real())[1]  # type: ignore[method-assign]
     rig.turn(60)
     assert 5 <= len(calls) <= 7
+
+
+def test_a_promised_machine_is_not_idle() -> None:
+    """A machine kept for a promised gang is kept, though nothing runs on it for long."""
+    quota = QUOTA.replace("min_runtime_s = 0", "min_runtime_s = 300")
+    quota = quota.replace("blue]\nh100 = 0.5", "blue]\nh100 = 1.0")
+    quota = quota.replace("red]\nh100 = 0.5", "red]\nh100 = 0.0")
+    rig = Rig(config=ON_DEMAND, quota=quota)
+    both = [rig.start(name, user="cat", project="red", h100=8) for name in ("one", "two")]
+    rig.agent_of(both[0]).end(both[0])
+    rig.ended(both[0], "red")
+    made = list(rig.providers["gpu"].creates)
+    gang = rig.submit("gang", h100=8, replicas=2)
+    (promise,) = rig.root.promises
+    rig.turn(100)
+    assert rig.root.promises == (promise,)
+    assert all(m.phase is MachinePhase.READY for m in rig.root.machines.values())
+    rig.until(lambda: rig.phase(gang) == "running", turns=300)
+    assert rig.leader.now <= promise.deadline + 10
+    assert rig.providers["gpu"].creates == made
