@@ -56,6 +56,8 @@ class Election:
         self._is_alive = is_alive
         self._nonce = nonce
         self._seen: tuple[Version, float] | None = None
+        self.moved_at = float("-inf")
+        """When root was last seen to move under another leader, on our own clock."""
 
     def try_once(self) -> Held:
         """
@@ -85,6 +87,7 @@ class Election:
             return True
         now = self._clock.monotonic()
         if self._seen is None or self._seen[0] != held.version:
+            self.moved_at = self.moved_at if self._seen is None else now
             self._seen = (held.version, now)
             return False
         return now - self._seen[1] > PATIENCE * leader.ttl_s

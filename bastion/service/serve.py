@@ -90,7 +90,6 @@ class Service:
     def _stand(self) -> Leader | None:
         """Stand for the lead; None when told to stop, or when another leads and we do not wait."""
         told = ""
-        patience_s = 2.0 * self._pace.ttl_s
         began = self._clock.monotonic()
         while not self._is_stopping():
             try:
@@ -99,7 +98,8 @@ class Service:
                 if str(error) != told:
                     told = str(error)
                     self._journal.note(f"{error}; waiting ({error.hint})")
-                if not self._standby and self._clock.monotonic() - began > patience_s:
+                # A leader that is just stopping commits once more: that is no sign of life to come.
+                if not self._standby and self._election.moved_at - began > self._pace.ttl_s / 2:
                     self._journal.note("it is alive; start with --standby to wait for its end")
                     return None
             except StoreRefusedError:
