@@ -13,6 +13,9 @@ from typing import Any
 
 import psutil
 
+from bastion import Client
+from tests.end_to_end.roots import Place
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
 """For anything that a real bastion does within a second or two when the machine is not busy."""
@@ -32,12 +35,11 @@ class Installed:
     ours.
     """
 
-    def __init__(self, folder: Path, wheel: Path) -> None:
+    def __init__(self, folder: Path, wheel: Path, place: Place) -> None:
         self.site = folder / "site"
         self.home = folder / "home"
         self.project = folder / "project"
-        self.root = f"file://{folder}/root"
-        self.root_folder = folder / "root"
+        self.place = place
         self.machines = folder / "machines"
         self.folder = folder
         argv = [
@@ -58,9 +60,10 @@ class Installed:
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
             "PYTHONPATH": str(self.site),
-            "BASTION_ROOT": self.root,
+            "BASTION_ROOT": place.url,
             "USER": "alice",
             "LOGNAME": "alice",
+            **place.env,
         }
 
     @property
@@ -87,25 +90,21 @@ class Installed:
         """What a command says as JSON."""
         return json.loads(self.run(*arguments, "--json").stdout)
 
-    def serve(self) -> subprocess.Popen[bytes]:
+    @property
+    def client(self) -> Client:
+        """The same user's Python."""
+        return Client(self.place.url, user="alice", store=self.place.store)
+
+    def serve(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a bastion."""
-        log = (self.folder / "serve.log").open("ab")
-        argv = [*self.command, "serve", f"--machines_dir={self.machines}"]
-        return subprocess.Popen(argv, cwd=self.project, env=self.env, stdout=log, stderr=log)
+        argv = [*self.command, "serve", f"--machines_dir={self.machines}", *arguments]
+        with (self.folder / "serve.log").open("ab") as log:
+            return subprocess.Popen(argv, cwd=self.project, env=self.env, stdout=log, stderr=log)
 
-    def result(self, project: str, job: str) -> dict[str, Any] | None:
-        """The final record of a job, as it lies in the bucket."""
-        file = self.root_folder / "jobs" / project / job / "result.json"
-        return dict(json.loads(file.read_text())) if file.exists() else None
-
-    def log(self, project: str, job: str, attempt: int) -> bytes:
-        """What the first process of a job printed, from its segments; gaps are failures."""
-        folder = self.root_folder / "logs" / project / job / f"a{attempt}" / "r0" / "h0" / "p0"
-        data = b""
-        for segment in sorted(folder.glob("*.log")):
-            assert int(segment.stem) == len(data), f"{segment} is not at {len(data)}"
-            data += segment.read_bytes()
-        return data
+    @property
+    def served(self) -> str:
+        """What all bastions of this folder have said."""
+        return (self.folder / "serve.log").read_text()
 
     def processes(self, *words: str) -> list[psutil.Process]:
         """Processes of this installation whose command line holds all of `words`."""
@@ -131,4 +130,4 @@ def until(done: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) 
     end = time.monotonic() + timeout_s
     while not done():
         assert time.monotonic() < end, f"not within {timeout_s:g} s: {what}"
-        time.sleep(0.02)
+        time.sleep(0.1)

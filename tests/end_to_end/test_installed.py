@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from bastion import Job, Launch, Process, Resources
+from bastion.records import layout
 from tests.end_to_end.installed import Installed, build_wheel, until
+from tests.end_to_end.roots import ROOTS
 
 pytestmark = pytest.mark.end_to_end
 
@@ -43,21 +46,25 @@ echo begun; while :; do sleep 0.05; done
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    """Bastion from a wheel, with a quota file and two machines of eight devices."""
-    folder = tmp_path_factory.mktemp("installed")
-    made = Installed(folder, build_wheel(folder / "wheel"))
-    for name, text in (
-        ("project-quotas/project-quotas.config", QUOTA),
-        ("config/bastion.toml", CONFIG),
-    ):
-        file = made.root_folder / name
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
-    try:
-        yield made
-    finally:
-        made.stop_everything()
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this tree."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module", params=ROOTS)
+def installed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, wheel: Path
+) -> Iterator[Installed]:
+    """Bastion from a wheel, with a quota file and two machines of eight devices, on each root."""
+    folder = tmp_path_factory.mktemp(f"installed-{request.param}")
+    with ROOTS[request.param](folder) as place:
+        place.store.create(layout.QUOTA, QUOTA.encode())
+        place.store.create(layout.CONFIG, CONFIG.encode())
+        made = Installed(folder, wheel, place)
+        try:
+            yield made
+        finally:
+            made.stop_everything()
 
 
 def launch(on: Installed, project: str, name: str, devices: int, script: str) -> str:
@@ -66,31 +73,40 @@ def launch(on: Installed, project: str, name: str, devices: int, script: str) ->
     return on.run("launch", *flags, "--shell", "--", script).stdout.strip()
 
 
+def python(on: Installed, project: str, name: str, script: str) -> str:
+    """Submit one job with one device, as a Python program does; its id."""
+    process = Process(script, shell=True, resources=Resources(h100=1))
+    wanted = Launch(name=name, project=project, jobs=[Job(name=name, processes=[process])])
+    return on.client.launch(wanted).jobs[0]
+
+
 def stopped_log(on: Installed, job: str) -> bytes:
-    """The log of a stopped job, without what its shell says of the `sleep` that got the TERM too."""
-    return on.log("red", job, 1).replace(b"Terminated\n", b"")
+    """What a stopped job printed, but for its shell's word on the `sleep` that got the TERM too."""
+    return on.place.log("red", job, 1).replace(b"Terminated\n", b"")
 
 
 def test_twenty_jobs_survive_everything(installed: Installed) -> None:
     """Twenty jobs of two projects borrow, reclaim and resume through kill -9 of everything."""
-    on = installed
+    on, place = installed, installed.place
     bastion = on.serve()
     until(lambda: len(on.processes("bastion.agent.keeper")) == 2, "two keepers")
 
     # Red borrows the whole pool: two jobs of its own share, two on blue's.
     red = [launch(on, "red", f"red{i}", 4, RESUMABLE) for i in range(4)]
-    until(lambda: all(b"begun" in on.log("red", job, 1) for job in red), "red runs everywhere")
+    until(lambda: all(b"begun" in place.log("red", job, 1) for job in red), "red runs everywhere")
 
     # Blue reclaims half; one job more than fits has to wait, and is told why.
-    blue = [launch(on, "blue", f"blue{i}", 4, f"echo blue {i}; sleep 3") for i in range(2)]
-    until(lambda: all(on.log("blue", job, 1) for job in blue), "blue has its share back")
-    preempted = [job for job in red if b"notice" in on.log("red", job, 1)]
+    gate = on.folder / "gate"
+    waits = f"while [ ! -e {gate} ]; do sleep 0.1; done"
+    blue = [launch(on, "blue", f"blue{i}", 4, f"echo blue {i}; {waits}") for i in range(2)]
+    until(lambda: all(place.log("blue", job, 1) for job in blue), "blue has its share back")
+    preempted = [job for job in red if b"notice" in place.log("red", job, 1)]
     assert len(preempted) == 2, "no more than needed are stopped"
     why = on.run("why", preempted[0]).stdout + on.run("why", preempted[1]).stdout
     assert "h100" in why
 
     # Fourteen short ones, one of them cancelled while it waits, one failing, one killed.
-    short = [launch(on, "blue", f"short{i}", 1, f"echo out {i}; exit 0") for i in range(11)]
+    short = [python(on, "blue", f"short{i}", f"echo out {i}; exit 0") for i in range(11)]
     failing = launch(on, "blue", "failing", 1, "echo bad; exit 7")
     killed = launch(on, "blue", "killed", 1, "kill -9 $$")
     doomed = launch(on, "blue", "doomed", 8, "sleep 1000")
@@ -104,61 +120,43 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
     # kill -9 an agent while a job runs beside it: its exit code is not lost.
     agent = on.processes("bastion agent")[0]
     agent.send_signal(signal.SIGKILL)
+    gate.touch()
 
-    until(lambda: all(on.result("blue", job) for job in [*blue, *short]), "blue ends")
+    until(lambda: all(place.result("blue", job) for job in [*blue, *short]), "blue ends")
     for i, job in enumerate(short):
-        ended = on.result("blue", job)
+        ended = place.result("blue", job)
         assert ended is not None
-        assert (ended["outcome"], ended["attempts"]) == ("succeeded", 1)
-        assert on.log("blue", job, 1) == f"out {i}\n".encode()
+        assert (ended.outcome, ended.attempts) == ("succeeded", 1)
+        assert place.log("blue", job, 1) == f"out {i}\n".encode()
     for i, job in enumerate(blue):
-        assert on.log("blue", job, 1) == f"blue {i}\n".encode()
+        assert place.log("blue", job, 1) == f"blue {i}\n".encode()
     for job, outcome, code in ((failing, "failed", 7), (killed, "failed", -9)):
-        until(lambda job=job: on.result("blue", job), f"{job} ends")
-        ended = on.result("blue", job)
+        until(lambda job=job: place.result("blue", job), f"{job} ends")
+        ended = place.result("blue", job)
         assert ended is not None
-        assert (ended["outcome"], ended["code"]) == (outcome, code)
-    until(lambda: on.result("blue", doomed), "the cancelled job has its record")
-    assert (on.result("blue", doomed) or {})["outcome"] == "cancelled"
+        assert (ended.outcome, ended.code) == (outcome, code)
+    until(lambda: place.result("blue", doomed), "the cancelled job has its record")
+    ended = place.result("blue", doomed)
+    assert ended is not None
+    assert ended.outcome == "cancelled"
 
     # The preempted ones resume where they were, once blue has gone.
     for job in preempted:
-        until(lambda job=job: on.result("red", job), f"{job} resumes and ends")
-        ended = on.result("red", job)
+        until(lambda job=job: place.result("red", job), f"{job} resumes and ends")
+        ended = place.result("red", job)
         assert ended is not None
-        assert (ended["outcome"], ended["attempts"], ended["preemptions"]) == ("succeeded", 2, 1)
+        assert (ended.outcome, ended.attempts, ended.preemptions) == ("succeeded", 2, 1)
         assert stopped_log(on, job) == b"begun\nnotice\n"
-        assert on.log("red", job, 2) == b"resumed from saved\n"
+        assert place.log("red", job, 2) == b"resumed from saved\n"
     for job in set(red) - set(preempted):
         on.run("cancel", job)
-        until(lambda job=job: on.result("red", job), f"{job} is cancelled")
+        until(lambda job=job: place.result("red", job), f"{job} is cancelled")
         assert stopped_log(on, job) == b"begun\nnotice\n"
 
     # Nothing is left: no active job, no request, no user's process; then all is stopped in order.
     assert on.json("list")["jobs"] == []
-    inbox = on.root_folder / "inbox"
-    until(lambda: not list(inbox.rglob("*.json")), "the inbox is empty")
+    until(lambda: not place.keys(layout.INBOX), "the inbox is empty")
     assert on.json("status")["status"]["epoch"] == 2
     bastion.send_signal(signal.SIGTERM)
     assert bastion.wait(timeout=30) == 0
     assert on.processes("sleep") == []
-
-
-def test_a_second_bastion_says_who_leads(installed: Installed) -> None:
-    """Of two bastions on one root one leads; the other says so and leaves."""
-    first = installed.serve()
-    until(lambda: installed.run("status", check=False).returncode == 0, "one leads")
-    second = subprocess.run(
-        [*installed.command, "serve", f"--machines_dir={installed.machines}"],
-        cwd=installed.project,
-        env=installed.env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    first.send_signal(signal.SIGTERM)
-    assert first.wait(timeout=30) == 0
-    assert second.returncode == 1
-    assert f"process {first.pid}" in second.stderr
-    assert second.stdout == ""

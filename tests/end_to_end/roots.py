@@ -1,0 +1,106 @@
+"""
+Roots to run everything on: a folder, a bucket of Google's, a bucket of Amazon's.
+
+Only the URL and what the environment says differ. What a test wants to know it reads through the
+store, as everybody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bastion.errors import NotFoundError
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.request import Result
+from bastion.records.root import Root, decode_root
+from bastion.store import ObjectStore
+from bastion.store.gcs import GcsStore
+from bastion.store.local import LocalStore
+from bastion.store.s3 import S3Store
+from tests.servers.gcs import GcsServer
+from tests.servers.s3 import KEYS, credentials, make_bucket, moto_server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A root, and what a program needs to reach it."""
+
+    url: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    store: ObjectStore
+
+    def read(self, key: str) -> bytes | None:
+        """The object at `key`, or None."""
+        try:
+            found = self.store.read(key)
+        except NotFoundError:
+            return None
+        assert found is not None
+        return found.data
+
+    def keys(self, prefix: str) -> tuple[str, ...]:
+        """Everything below `prefix`."""
+        keys: list[str] = []
+        while page := self.store.list(prefix, start_after=keys[-1] if keys else ""):
+            keys += [entry.key for entry in page]
+        return tuple(keys)
+
+    def root(self) -> Root | None:
+        """The state, once there is one."""
+        data = self.read(layout.ROOT)
+        return None if data is None else decode_root(data)
+
+    def result(self, project: str, job: str) -> Result | None:
+        """The final record of a job, once there is one."""
+        key = layout.result(project, job)
+        data = self.read(key)
+        return None if data is None else decode(Result, data, key=key)
+
+    def log(self, project: str, job: str, attempt: int) -> bytes:
+        """What the first process of a job printed, from its segments; gaps are failures."""
+        data = b""
+        for key in self.keys(layout.log(project, job, attempt, replica=0, host=0, process=0)):
+            assert int(Path(key).stem) == len(data), f"{key} is not at {len(data)}"
+            data += self.read(key) or b""
+        return data
+
+
+@contextmanager
+def folder_root(folder: Path) -> Iterator[Place]:
+    """A folder, as the tutorial has it."""
+    yield Place(url=f"file://{folder}/root", store=LocalStore(folder / "root"))
+
+
+@contextmanager
+def gcs_root(folder: Path) -> Iterator[Place]:
+    """Google Cloud Storage, as far as the test server is it."""
+    with GcsServer("bucket") as server:
+        yield Place(
+            url=f"gs://bucket/{folder.name}",
+            env={"STORAGE_EMULATOR_HOST": server.url},
+            store=GcsStore("bucket", folder.name, credentials=None, endpoint=server.url),
+        )
+
+
+@contextmanager
+def s3_root(folder: Path) -> Iterator[Place]:
+    """Amazon S3, as far as moto is it."""
+    with moto_server() as url, credentials():
+        make_bucket("bucket")
+        yield Place(
+            url=f"s3://bucket/{folder.name}?endpoint_url={url}",
+            env=KEYS,
+            store=S3Store("bucket", folder.name, endpoint_url=url),
+        )
+
+
+ROOTS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
+    "file": folder_root,
+    "gs": gcs_root,
+    "s3": s3_root,
+}
+"""By scheme: each takes a folder of its own, whose name is unique."""
