@@ -39,7 +39,7 @@ S3 = Tempo(busy_s=1.0, idle_s=5.0, retry_s=30.0, logs=CLOUD)
 """S3 bills for looking: 5 s are 17,000 looks a day, 0.7 cents."""
 
 
-NEAR = Tempo(busy_s=0.1, idle_s=0.3, retry_s=2.0, logs=LOCAL)
+NEAR = Tempo(busy_s=0.2, idle_s=0.5, retry_s=2.0, logs=LOCAL)
 """A server on this machine bills nobody, and answers in milliseconds."""
 
 

@@ -62,8 +62,8 @@ CLOUD = Pace(
 
 
 NEAR = Pace(
-    busy_poll_s=0.1,
-    idle_poll_s=0.3,
+    busy_poll_s=0.2,
+    idle_poll_s=0.5,
     settle_s=0.3,
     commit_s=0.0,
     ttl_s=10.0,
