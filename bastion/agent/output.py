@@ -54,20 +54,24 @@ def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
     """
     Keep what is in `directory`; how many files that were.
 
-    Files that change while they are read are kept as they were read; links and special files are
-    left out. Nothing is written for an empty directory.
+    Files that change while they are read are kept as they were read. Left out are links, special
+    files, what is deleted meanwhile and names that are not text. Nothing is written for an empty
+    directory.
 
     Raises:
         StoreError: Out of reach or in doubt; try again.
         OSError: A file cannot be read.
     """
-    files = tuple(_save_file(store, of, directory, path) for path in _files(directory))
+    files = []
+    for path in _files(directory):
+        with contextlib.suppress(FileNotFoundError):
+            files.append(_save_file(store, of, directory, path))
     if files:
         key = layout.saved_output(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, number=number
         )
         with contextlib.suppress(ConflictError):
-            store.create(key, encode(Saved(files=files)))
+            store.create(key, encode(Saved(files=tuple(files))))
     return len(files)
 
 
@@ -122,6 +126,10 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _is_plain(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
     return path.is_file() and not path.is_symlink()
 
 

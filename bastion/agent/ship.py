@@ -20,6 +20,9 @@ from bastion.store.port import ObjectStore
 TRACEBACK = b"Traceback (most recent call last)"
 """Who sees this wants to read the rest now. Source: Python, `traceback.print_exc`."""
 
+_AT_ONCE_BYTES = 16 << 20
+"""What one errand sends of one log, so that a flood keeps nobody else waiting."""
+
 _LOOKED_AT_BYTES = 64 * 1024
 
 
@@ -127,8 +130,11 @@ class Shipping:
         if not self._errands.is_free(errand, now):
             return now
         for log, at in zip(self._logs, times, strict=True):
-            if at is not None and at <= now and log.frozen <= (log.shipped or 0):
-                log.frozen = log.size
+            # Where an earlier agent may have sent some, the first errand only finds out how much.
+            if at is None or at > now or log.shipped is None:
+                continue
+            if log.frozen <= log.shipped:
+                log.frozen = min(log.size, log.shipped + _AT_ONCE_BYTES)
         self._sent_at = now
         self._errands.send(errand, self._send, self._sent, now=now, otherwise=self._break)
         return now

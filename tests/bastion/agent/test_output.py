@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -155,3 +156,11 @@ def test_links_are_left_out(tmp_path: Path) -> None:
     store = new_store()
     assert save(store, OF, tmp_path, 1) == 0
     assert store.list("") == ()
+
+
+def test_odd_names_do_not_spoil_the_rest(tmp_path: Path) -> None:
+    """A file whose name is not text is left out; the others are kept."""
+    store = new_store()
+    (tmp_path / "good\nname").write_text("x")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff")).write_text("y")
+    assert save(store, OF, tmp_path, 1) == 1

@@ -1,0 +1,151 @@
+"""Shipping: what a process wrote reaches the bucket, whoever ships and however often."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.agent.errands import Errands
+from bastion.agent.ship import Shipping
+from bastion.errors import NotFoundError
+from bastion.lane import InlineLane
+from bastion.logs.pace import LOCAL
+from bastion.logs.segments import SEGMENT_BYTES, segment_key
+from bastion.records import layout
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import ObjectStore
+from tests.bastion.agent.rig import OF, Bucket
+
+PREFIX = layout.log(OF.project, OF.job, OF.attempt, replica=0, host=0, process=0)
+
+
+class Bench:
+    """A spool of one process, and who ships it."""
+
+    def __init__(self, store: ObjectStore | None = None, *, is_new: bool = True) -> None:
+        self.store = store or MemoryStore(lambda: 0.0)
+        self.log = b""
+        self.now = 0.0
+        self.restart(is_new=is_new)
+
+    def restart(self, *, is_new: bool = False) -> None:
+        """Ship with a new agent."""
+        self.errands = Errands(InlineLane(), InlineLane(), retry_s=1.0, say=lambda _: None)
+        self.shipping = Shipping(
+            self.store,
+            self,
+            self.errands,
+            LOCAL,
+            key="k",
+            of=OF,
+            processes=1,
+            is_new=is_new,
+            started_at=0.0,
+        )
+
+    def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
+        """As a spool does."""
+        if self.log is None:
+            raise NotFoundError("gone")
+        return self.log[offset : offset + size_bytes]
+
+    def write(self, data: bytes) -> None:
+        """The process writes."""
+        self.log += data
+        self.shipping.grew(0, len(self.log), self.now)
+
+    def pass_s(self, seconds: float) -> int:
+        """Let time pass; how many turns sent something."""
+        sent = self.errands.sent
+        deadline = self.now + seconds
+        while self.now < deadline:
+            self.errands.collect(self.now)
+            self.shipping.turn(self.now)
+            self.now += 0.01
+        self.errands.collect(self.now)
+        return self.errands.sent - sent
+
+
+def test_a_flood_is_sent_in_bounded_pieces() -> None:
+    """No errand sends more than 16 MiB, no segment holds more than 1 MiB, and nothing is lost."""
+    bench = Bench()
+    bench.write(b"x" * (40 << 20))
+    bench.shipping.close((40 << 20,))
+    assert bench.pass_s(1.0) == 3
+    assert bench.shipping.is_complete
+    entries = bench.store.list(PREFIX)
+    assert max(entry.size for entry in entries) == SEGMENT_BYTES
+    assert sum(entry.size for entry in entries) == 40 << 20
+
+
+def test_a_steady_stream_is_paced() -> None:
+    """A process that prints all the time costs a segment a tenth of a second, not one a line."""
+    bench = Bench()
+    for _ in range(100):
+        bench.write(b"line\n")
+        bench.pass_s(0.01)
+    assert 8 <= len(bench.store.list(PREFIX)) <= 14
+
+
+def test_a_new_agent_goes_on_where_the_log_stands() -> None:
+    """Whoever ships next lists once, and continues without gap or overlap."""
+    bench = Bench()
+    bench.write(b"one\n")
+    bench.pass_s(0.5)
+    bench.restart()
+    bench.log += b"two\n"
+    bench.shipping.grew(0, len(bench.log), bench.now)
+    bench.shipping.close((8,))
+    bench.pass_s(0.5)
+    assert bench.shipping.is_complete
+    assert Bucket(bench.store).log() == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_piece_in_doubt_is_sent_again_as_it_was(fault: Fault) -> None:
+    """What was frozen before the first try is what the second try sends, though more came since."""
+    left = [1]
+
+    def faults(operation: str, _: str) -> Fault | None:
+        left[0] -= operation == "create"
+        return fault if operation == "create" and left[0] == 0 else None
+
+    bench = Bench(FaultyStore(MemoryStore(lambda: 0.0), faults))
+    bench.write(b"one\n")
+    bench.shipping.turn(bench.now)
+    bench.errands.collect(bench.now)
+    bench.write(b"two\n")
+    bench.pass_s(1.0)
+    first, second = bench.store.list(PREFIX)
+    assert (first.size, second.size) == (4, 4)
+    assert Bucket(bench.store).log() == b"one\ntwo\n"
+
+
+def test_foreign_bytes_break_the_log_and_are_reported() -> None:
+    """Where another log's bytes stand, nothing more is written and the reason is kept."""
+    bench = Bench()
+    bench.store.create(segment_key(PREFIX, 0), b"else")
+    bench.write(b"one\n")
+    bench.shipping.close((4,))
+    bench.pass_s(0.5)
+    assert "not this log's" in bench.shipping.broken
+    assert not bench.shipping.is_complete
+
+
+def test_a_spool_that_lost_bytes_is_reported() -> None:
+    """A spool that ends before what was announced breaks the log, and is never padded."""
+    bench = Bench()
+    bench.write(b"one\n")
+    bench.log = b"on"
+    bench.shipping.close((4,))
+    bench.pass_s(0.5)
+    assert "ends at 2 bytes, 4 were announced" in bench.shipping.broken
+
+
+def test_nothing_printed_needs_no_segment() -> None:
+    """A silent process is complete at once, without a call to the store."""
+    store = FaultyStore(MemoryStore(lambda: 0.0), lambda *_: None)
+    bench = Bench(store)
+    bench.shipping.close((0,))
+    assert bench.shipping.is_complete
+    assert bench.pass_s(0.1) == 0
+    assert sum(store.counts.values()) == 0
