@@ -135,7 +135,7 @@ class Capacity:
         """Make the machines of `placements` that a trial, undone since, had made; same names."""
         names = {host.machine for each in placements for replica in each for host in replica.hosts}
         for name in sorted(names - self.by_name.keys()):
-            shelf = next(s for s in self.shelves.values() if name.startswith(f"{s.name}-{self.seq}-"))
+            shelf = self.shelves[name.rpartition(f"-{self.seq}-")[0]]
             while name not in self.by_name:
                 self.make_room(shelf)
 

@@ -143,14 +143,17 @@ class Diagnosis:
         shares, shape = self.draft.shares, line.shape
         project = shares.project(line.project)
         held = shares.held(line.project).only(shape.types)
-        if not shares.is_under_ceiling(line.project, shape.asked):
-            ceiling = project.ceiling.only(shape.types)
+        ceiling = project.ceiling.only(shape.asked)
+        is_capped = ceiling != shares.totals.only(shape.asked) or not shape.asked <= ceiling
+        if is_capped and not shares.is_under_ceiling(line.project, shape.asked):
             return OverCeiling(project=line.project, asked=shape.asked, held=held, ceiling=ceiling)
         if not shape.asked or shares.is_within(line.project, shape.asked):
             return None
         others = self.claims.of_others(line.project).only(shape.types)
         totals = shares.totals.only(shape.types)
-        if (others + held + shape.asked).only(shape.asked) <= totals.only(shape.asked):
+        if not others or (others + held + shape.asked).only(shape.asked) <= totals.only(
+            shape.asked
+        ):
             return None
         return BeyondShare(
             project=line.project,

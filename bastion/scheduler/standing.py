@@ -79,8 +79,11 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
     placed = placed_again(draft, line, promise.placements)
     if placed is None:
         return
+    is_within = draft.shares.is_within(line.project, placed.total)
+    if is_within and not promise.within_share:
+        promise = replace(promise, within_share=True)  # others of its project have ended since
     victims = list(_victims(draft, promise, gang, line))
-    if not _has_room(draft, promise, line, placed, victims):
+    if not is_within and not _has_room(draft, promise, line, placed, victims):
         return
     holders = draft.holders(promise.placements)
     named = {victim.name for victim in victims}

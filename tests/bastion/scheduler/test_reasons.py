@@ -1,0 +1,312 @@
+"""Every reason says what is so in plain words, and is given where it is true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from pydantic import TypeAdapter
+
+from bastion.job import Phase
+from bastion.scheduler import reason as reasons
+from bastion.scheduler.plan import Refuse
+from bastion.scheduler.reason import Reason, code, text
+from bastion.spec.where import Where
+from quota import Amounts
+from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
+
+HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+GPU = Amounts({"gpu": 8})
+TWO = Amounts({"gpu": 2})
+
+EXAMPLES: list[tuple[Reason, str]] = [
+    (
+        reasons.WithinShare(project="A", held=TWO, nominal=GPU),
+        "guaranteed: A holds 2 gpu within its share of 8 gpu, and no other project can stop it",
+    ),
+    (
+        reasons.Borrowing(project="A", held=GPU, nominal=TWO, safe_until=190),
+        "borrowed: A holds 8 gpu with a share of 2 gpu; it may be stopped, not before in 1m 30s,"
+        " when others ask for their share",
+    ),
+    (
+        reasons.Ending(cause="preempt", deadline=130),
+        "stopping (preempt); killed in 30s at the latest",
+    ),
+    (reasons.Doomed(by="x", at=130), "borrowed: runs until x gets its devices, in 30s"),
+    (
+        reasons.Reclaimed(by="x", project="B", units=TWO),
+        "preempted: B takes back 2 gpu of its own share for x",
+    ),
+    (
+        reasons.Outranked(by="x", priority=5, theirs=1),
+        "preempted: x of the same project has priority 1, this has 5 (1 is highest)",
+    ),
+    (
+        reasons.Rotated(by="x", borrowed_s=7200, slice_s=3600),
+        "preempted: it borrowed for 2h, more than a slice of 1h, and x is planned here",
+    ),
+    (reasons.Yielded(by="x", order="srtf"), "preempted: x comes first in the order srtf"),
+    (
+        reasons.NeverFits(asked=GPU, most=TWO, of="replica"),
+        "can never run: one replica asks for 8 gpu, the largest machine it may use has 2 gpu;"
+        " ask for less or spread it over more replicas",
+    ),
+    (
+        reasons.NeverFits(asked=GPU, most=TWO, of="gang"),
+        "can never run: it asks for 8 gpu, and all machines it may use have 2 gpu together;"
+        " ask for less",
+    ),
+    (
+        reasons.NotMember(user="u", project="A"),
+        "u is not a member of A; an admin adds members in the quota file under"
+        " [project_membership]",
+    ),
+    (
+        reasons.UnknownProject(project="A"),
+        "the quota file has no project A; an admin adds it there",
+    ),
+    (
+        reasons.QuotaFileInvalid(
+            problem="line 3: oops", otherwise=reasons.UnknownProject(project="A")
+        ),
+        "by the last good quota file, the quota file has no project A; an admin adds it there;"
+        " the newest is not in force: line 3: oops",
+    ),
+    (
+        reasons.OverCeiling(project="A", asked=TWO, held=GPU, ceiling=GPU),
+        "A may hold 8 gpu at most and holds 8 gpu; this asks for 2 gpu more, so something of A"
+        " must end or the ceiling be raised",
+    ),
+    (
+        reasons.BeyondShare(
+            project="A", asked=GPU, share=TWO, held=TWO, others=GPU, total=Amounts({"gpu": 16})
+        ),
+        "asks for 8 gpu; the share of A is 2 gpu and it holds 2 gpu; others use, wait for or keep"
+        " 8 gpu of theirs, out of 16 gpu; it starts when they leave enough idle",
+    ),
+    (
+        reasons.Behind(jobs=4, units=GPU, first=("x", "y", "z"), short=TWO),
+        "behind 4 jobs asking for 8 gpu: x, y, z and 1 more; then 2 gpu more must come free",
+    ),
+    (
+        reasons.WaitingForCapacity(asked=GPU, short=TWO, holders=(("A", GPU),)),
+        "asks for 8 gpu, short by 2 gpu; A holds 8 gpu",
+    ),
+    (
+        reasons.Promised(deadline=130, stopping=("x", "y")),
+        "promised: it starts in 30s at the latest while x, y stop",
+    ),
+    (
+        reasons.Planned(at=3700, waiting_for=("x",)),
+        "planned to start in 1h, when x have ended",
+    ),
+    (
+        reasons.PlannedForOther(other="x", at=130, units=GPU),
+        "8 gpu are kept for x, which starts in 30s; a job whose max_runtime ends before that may"
+        " use them until then",
+    ),
+    (
+        reasons.Fragmented(asked=GPU, free=GPU, fitting=1, replicas=2, to_end=("x",)),
+        "8 gpu are free but scattered: 1 of 2 replicas fit on single machines; it starts when x"
+        " have ended",
+    ),
+    (
+        reasons.CapacityLost(asked=TWO, lost=TWO, of=GPU, machines=("m1", "m2")),
+        "asks for 2 gpu; 2 gpu of 8 gpu are out of use on m1, m2; it can start when they are back",
+    ),
+    (
+        reasons.NoMachineMatches(filter="shard=rl", machines=3),
+        "none of 3 machines has shard=rl; change `where`",
+    ),
+    (
+        reasons.NoMachineMatches(filter="", machines=0),
+        "there are no machines, and no pool that could make one",
+    ),
+    (
+        reasons.ProviderStockout(pool="p", until=130),
+        "the provider of p has no machines; asked again in 30s",
+    ),
+    (
+        reasons.Backoff(until=130, after="failed"),
+        "waits after failed; queued again in 30s",
+    ),
+    (
+        reasons.Dependency(on=("x",), state="not ready"),
+        "starts together with x, which is not ready",
+    ),
+    (reasons.Held(by="u"), "held by u; it joins the queue when released"),
+    (reasons.Cancelled(by="u"), "cancelled by u"),
+    (
+        reasons.OverLoad(load=1.5, limit=1.2),
+        "admitted work is 1.50 of capacity and the load limit is 1.2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reason", "words"), EXAMPLES, ids=lambda each: getattr(each, "kind", ""))
+def test_a_reason_says_what_is_so(reason: Reason, words: str) -> None:
+    """The exact words, one line without a full stop; and it survives being stored."""
+    assert text(reason, 100.0) == words
+    adapter: TypeAdapter[Reason] = TypeAdapter(Reason)
+    assert adapter.validate_json(adapter.dump_json(reason)) == reason
+
+
+def test_every_reason_has_an_example() -> None:
+    """No reason is left without words that a test knows."""
+    named = {kind.__name__ for union in get_args(Reason) for kind in (union,)}
+    assert named == {code(reason) for reason, _ in EXAMPLES}
+
+
+def world(machines: int = 2, **scheduler: object) -> World:
+    """Machines of eight devices, halved between A and B."""
+    quota = quota_of({"gpu": 8 * machines}, HALVES, **scheduler)
+    return World(quota, machines_of(machines, gpu=8))
+
+
+def test_what_keeps_a_job_out_of_the_queue_is_said() -> None:
+    """Hold, backoff, a strange project, no membership, a cancel, an invalid quota file."""
+    w = world()
+    for name in ("held", "late", "ended"):
+        w.ask("A", name, gpu=1)
+    w.ask("X", "strange", gpu=1)
+    w.ask("A", "foreign", user="mallory", gpu=1)
+    w.jobs["held"] = replace(w.jobs["held"], held="u")
+    w.jobs["late"] = replace(w.jobs["late"], not_before=w.now + 5)
+    w.jobs["ended"] = replace(w.jobs["ended"], cancelled_by="u")
+    w.cycle()
+    kinds = ["Held", "Backoff", "Cancelled", "UnknownProject", "NotMember"]
+    assert [w.reason(n) for n in ("held", "late", "ended", "strange", "foreign")] == kinds
+    w.extra["quota_problem"] = "line 1: oops"
+    w.cycle()
+    assert w.reason("strange") == "QuotaFileInvalid"
+    assert w.plan.wake_at == w.now + 5
+
+
+def test_one_who_was_removed_keeps_what_runs_and_gets_nothing_new() -> None:
+    """Membership is asked at every cycle, and only of those who wait."""
+    w = world()
+    w.ask("A", "runs", user="u", gpu=1)
+    w.cycle()
+    w.ask("A", "waits", user="u", gpu=1)
+    people = replace(w.quota.projects["A"].members, written=("v",))
+    project = replace(w.quota.projects["A"], members=people)
+    w.quota = replace(w.quota, projects={**w.quota.projects, "A": project})
+    w.cycle()
+    assert w.runs("runs")
+    assert w.reason("waits") == "NotMember"
+
+
+def test_a_job_larger_than_everything_is_refused_when_it_is_new() -> None:
+    """It can never run: refused at submission; one that waited longer is kept, and told."""
+    w = world()
+    w.ask("A", "replica", gpu=9)
+    w.ask("A", "gang", replicas=3, gpu=8)
+    old = w.ask("A", "old", gpu=9)
+    w.jobs[old] = replace(w.jobs[old], queued_at=w.now - 1000)
+    w.cycle()
+    assert isinstance(w.plan.verdicts["replica"], Refuse)
+    assert isinstance(w.plan.verdicts["gang"], Refuse)
+    assert w.reason("old") == "NeverFits"
+    assert w.jobs["old"].phase is Phase.QUEUED
+
+
+def test_fail_when_busy_is_started_in_this_cycle_or_refused() -> None:
+    """Waiting for a promise counts as busy."""
+    w = world(1)
+    w.ask("B", "b", gpu=8)
+    w.cycle()
+    w.ask("A", "a", gpu=4, fail_when_busy=True)
+    w.cycle()
+    assert "a" not in w.jobs
+    assert not w.plan.promises
+
+
+def test_the_filter_that_leaves_no_machine_is_named() -> None:
+    """`shard=rl` leaves none of the two machines."""
+    w = world()
+    w.ask("A", "a", gpu=1, where=Where(shard="rl"))
+    w.cycle()
+    assert w.why("a") == "none of 2 machines has shard=rl; change `where`"
+
+
+def test_a_stockout_is_said_and_made_good() -> None:
+    """The pool could make a machine and its provider has none: so it says, until then."""
+    w = World(quota_of({"gpu": 8}, HALVES), {}, {"p": pool_of(1, gpu=8)})
+    w.ask("A", "a", gpu=4)
+    w.extra["stockouts"] = {"p": w.now + 60}
+    w.cycle()
+    assert w.reason("a") == "ProviderStockout"
+    assert w.plan.wake_at == w.now + 60
+    w.pass_time(60)
+    w.cycle()
+    assert w.runs("a")
+
+
+def test_a_ceiling_names_what_would_change_it() -> None:
+    """A at its ceiling waits; with a higher ceiling it starts."""
+    quota = quota_of({"gpu": 16}, HALVES, options={"A": "ceiling = { gpu = 0.5 }"})
+    w = World(quota, machines_of(2, gpu=8))
+    w.ask("A", "one", gpu=8)
+    w.ask("A", "two", gpu=8)
+    w.cycle()
+    assert w.why("two") == (
+        "A may hold 8 gpu at most and holds 8 gpu; this asks for 8 gpu more, so something of A"
+        " must end or the ceiling be raised"
+    )
+    w.quota = quota_of({"gpu": 16}, HALVES)
+    w.cycle()
+    assert w.runs("two")
+
+
+def test_those_ahead_are_named_and_when_they_go_it_starts() -> None:
+    """Behind and short: once what holds the devices and those ahead have gone, it starts."""
+    w = world(1)
+    w.ask("A", "runs", gpu=8)
+    w.cycle()
+    for name in ("first", "second"):
+        w.ask("A", name, gpu=6)
+        w.pass_time(1)
+    w.cycle()
+    assert w.why("first") == "asks for 6 gpu, short by 6 gpu; A holds 8 gpu"
+    assert w.why("second") == (
+        "behind 1 job asking for 6 gpu: first; then 6 gpu more must come free"
+    )
+    w.end("runs")
+    w.end("first")
+    w.cycle()
+    assert w.runs("second")
+
+
+def test_scattered_devices_name_the_jobs_that_would_have_to_end() -> None:
+    """Five free on each of two machines hold no replica of six: one job has to end."""
+    w = world(2, placement="spread")
+    for name in ("x", "y"):
+        w.ask("A", name, gpu=3)
+        w.cycle()
+        w.pass_time(1)
+    w.ask("A", "six", gpu=6)
+    w.cycle()
+    assert w.why("six") == (
+        "10 gpu are free but scattered: 0 of 1 replica fit on single machines; it starts when y"
+        " have ended"
+    )
+    w.end("y")
+    w.cycle()
+    assert w.runs("six")
+
+
+def test_lost_machines_are_named() -> None:
+    """What is missing is on a machine that is out of use; when it is back the job starts."""
+    w = world(2)
+    w.machines["p-001"] = replace(w.machines["p-001"], cordoned="broken")
+    w.ask("A", "a", gpu=8)
+    w.ask("B", "b", gpu=8)
+    w.cycle()
+    assert w.why("b") == (
+        "asks for 8 gpu; 8 gpu of 16 gpu are out of use on p-001; it can start when they are back"
+    )
+    w.machines["p-001"] = replace(w.machines["p-001"], cordoned="")
+    w.cycle()
+    assert w.runs("b")
