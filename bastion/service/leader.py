@@ -26,6 +26,7 @@ from bastion.service.draft import Draft
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet
 from bastion.service.gather import Arrived, Gathered, Gatherer
+from bastion.service.gc import Garbage
 from bastion.service.intake import Intake
 from bastion.service.journal import Journal
 from bastion.service.launches import end_failed_launches, failing_launches
@@ -95,6 +96,7 @@ class Leader:
         self._intake = Intake(store, spec_lane, journal)
         self._sweep = Sweep(store)
         self._copies = Copies(store, writer)
+        self._garbage = Garbage(store)
         self._sweep_at = 0.0
         self._synced_at = clock.monotonic()
         self._absorbed: dict[str, Absorbed] = {}
@@ -304,6 +306,9 @@ class Leader:
         copy = self._copies.work(self.held.root)
         if copy is not None:
             self._lane.submit("copy", copy)
+        garbage = self._garbage.work(self.held.root)
+        if garbage is not None:
+            self._lane.submit("garbage", garbage)
         lines = self._journal.flush(self._store)
         if lines is not None:
             self._lane.submit("log", lines)
