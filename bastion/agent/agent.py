@@ -8,6 +8,7 @@ in by constructor, so the simulation runs this very class.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import assert_never
@@ -41,6 +42,9 @@ _QUIET_S = 20.0
 
 _TURN_S = 0.2
 """How long hosts are advanced before facts are told: calls to a folder are made within a turn."""
+
+_HOSTS_S = 0.1
+"""Longest wait while a host has something to do that waits for another try, or for long work."""
 
 _WAIT_S = 0.02
 """Longest wait for an errand, as the keeper may have something to tell meanwhile."""
@@ -142,7 +146,7 @@ class Agent:
             for number, instruction in self._instructions.take():
                 self._try_to_obey(number, instruction, now)
         # 4. Every host goes on as far as it can.
-        self._advance_hosts(now)
+        moved |= self._advance_hosts(now)
         # 5. What became true is told.
         self._bells.turn(now)
         # 6. Housekeeping.
@@ -165,7 +169,7 @@ class Agent:
             if self._errands.is_calling():
                 self._lane.wait(_WAIT_S)
             else:
-                self._events += self._keeper.poll(self._pause_s(self._clock.monotonic()))
+                self._events += self._keeper.poll(self._wait_s(self._clock.monotonic()))
 
     def _greet(self) -> None:
         settings = self._settings
@@ -242,8 +246,8 @@ class Agent:
         self._instructions.begin(key, number)
         self._hosts[key] = Host.asked(of, stop, self._around)
 
-    def _advance_hosts(self, now: float) -> None:
-        """Advance every host that is due, or as many as fit a turn: the others are next."""
+    def _advance_hosts(self, now: float) -> bool:
+        """Advance every host that is due; tell whether some must wait for the next turn."""
         for key, host in tuple(self._hosts.items()):
             if host.wake_at > now:
                 continue
@@ -257,7 +261,8 @@ class Agent:
             if host.stage is not Stage.GONE:
                 self._hosts[key] = host
             if self._clock.monotonic() > now + _TURN_S:
-                return
+                return True
+        return False
 
     def _pause_s(self, now: float) -> float:
         """Until the next look: the longer nothing came, the longer; less where something runs."""
@@ -265,6 +270,12 @@ class Agent:
         longest_s = tempo.idle_s / 2 if self._hosts else tempo.idle_s
         quiet_s = now - max(self._instructions.found_at, self._began_at)
         return max(tempo.busy_s, min(longest_s, tempo.idle_s * quiet_s / _QUIET_S))
+
+    def _wait_s(self, now: float) -> float:
+        """How long nothing needs to be done, unless the keeper tells of something."""
+        next_at = min((host.wake_at for host in self._hosts.values()), default=math.inf)
+        shortest_s = min(self._settings.tempo.busy_s, _HOSTS_S)
+        return min(self._pause_s(now), max(shortest_s, next_at - now))
 
     def _renew_permit(self) -> None:
         proof, permit_s = self._instructions.proof_sent_at, self._settings.permit_s

@@ -216,7 +216,12 @@ class Host:
             work = partial(take, around.store, self.of, self._register, launch_of)
         else:
             work = partial(self._ask)
-        around.errands.send(errand, work, self._stands, now=now, otherwise=self._cannot)
+        around.errands.send(errand, work, self._stands, now=now, otherwise=self._is_unclaimed)
+
+    def _is_unclaimed(self, error: Exception) -> None:
+        """Nobody can say whose claim it is: whoever has it, this agent must not write its end."""
+        self._around.say(f"{self.key} does not run here: {error!r}")
+        self._be_gone()
 
     def _ask(self) -> Standing:
         """In the lane: what stands where a stop names a host that is not known here."""
@@ -422,7 +427,7 @@ class Host:
             )
         if self._shipping is not None:
             self._shipping.turn(now)
-            if self._shipping.broken:
+            if self._shipping.broken and self._end_stands:
                 self._give_up(BastionError(self._shipping.broken))
                 return
         self._saving.turn(now)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bastion.agent.claim import claim_key
 from bastion.agent.keeper_fake import Script
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim
@@ -218,3 +219,30 @@ def test_a_new_agent_does_not_read_all_instructions_again() -> None:
     rig.agent.turn()
     rig.agent.turn()
     assert rig.store.counts["read"] - before < 5
+
+
+def test_a_log_that_cannot_be_written_does_not_hold_up_the_end() -> None:
+    """Where foreign bytes stand in its log, a host ends all the same, but is never drained."""
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
+    prefix = layout.log(OF.project, OF.job, OF.attempt, replica=0, host=0, process=0)
+    rig.memory.create(f"{prefix}{layout.padded(0)}.log", b"something else")
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.codes == (0,)
+    assert rig.bucket.told() == ("claimed", "started", "ended")
+    assert "not this log's" in rig.said[0]
+
+
+def test_a_claim_that_cannot_be_read_is_left_alone() -> None:
+    """Whose claim it is cannot be told, so nothing runs and no end is written."""
+    rig = Rig()
+    rig.bucket.spec(job())
+    rig.memory.create(claim_key(OF), b"?")
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    assert rig.executions() == 0
+    assert rig.bucket.end() is None
+    assert len(rig.said) == 1
