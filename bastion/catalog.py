@@ -77,7 +77,8 @@ class _Tpu:
 # with one and with eight chips.
 # Source: cloud.google.com/tpu/docs/{v2,v3,v4,v5e,v5p,v6e}; hosts' cores and memory:
 # cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus (ct3, ct4p, ct5lp, ct5p, ct6e
-# machines). Google prints none for v2: its figures are what such a machine reports.
+# machines). Google prints none for v2. Users of a v2-8 report 96 cores and "335 GB" of memory
+# (trisongz.medium.com, 2021); 334 GiB, our figure, is not confirmed by Google.
 _CHIPS_A_HOST = 4
 _TPUS = {
     "v2": _Tpu(
