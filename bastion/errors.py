@@ -15,7 +15,7 @@ Everything Bastion raises on purpose.
     │   ├── NoCapacityError    a verdict of the provider, not a fault
     │   └── ProviderUnavailableError   try again next tick
     └── StoreError             the store is out of reach, or its answer is in doubt
-        └── StoreRefusedError  the store answered no for good: credentials, a missing bucket, a full disk
+        └── StoreRefusedError  it said no for good: credentials, a missing bucket, a full disk
 
 A new class exists only where a caller would do something different. Every message is one line that
 says what is wrong, the value and what is allowed; `hint`, where there is one, says what to do.

@@ -33,9 +33,9 @@ class BundleError(Exception):
         return self.message
 
 
-class InvalidCodeError(BundleError):
+class InvalidCodeError(BundleError, ValueError):
     """
-    What a user wrote about the code is wrong.
+    What a user wrote about the code is wrong (a ValueError too, so that pydantic gathers several).
 
     Args:
         problems: Every problem found, each beginning with the name of its field.

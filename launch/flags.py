@@ -8,7 +8,7 @@ import re
 from pathlib import PurePath
 
 from bastion.errors import SpecError
-from bastion.spec import Job, Launch, Process, Resources, Where
+from bastion.spec import Code, Job, Launch, Process, Resources, Where
 from launch.errors import UsageError
 
 _RUNNERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
@@ -51,7 +51,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
     )
     launch = Launch(name=name, jobs=(job,), where=where, when_busy=args.when_busy)
     # What users write about code becomes a stored reference when the client sends it.
-    return dataclasses.replace(launch, code=_code(args))  # type: ignore[arg-type]
+    return dataclasses.replace(launch, code=_code(args))
 
 
 def name_from(command: list[str]) -> str:
@@ -87,7 +87,7 @@ def _pairs(flag: str, texts: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _code(args: argparse.Namespace) -> object:
+def _code(args: argparse.Namespace) -> Code | None:
     """What the code flags ask for; None for no code at all."""
     from bundler.code import LocalDir
     from bundler.errors import BundleError

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import assert_never
 
 from bastion.agent.home import Folders, Home
 from bastion.agent.output import restore
@@ -16,7 +15,7 @@ from bastion.agent.settings import AgentSettings
 from bastion.errors import BastionError, ConflictError, NotFoundError
 from bastion.records import layout
 from bastion.records.facts import HostFact
-from bastion.spec.code import BundleRef, Code, GitRef, ImageRef
+from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 
 
@@ -29,7 +28,7 @@ def set_up(
     store: ObjectStore,
     key: str,
     of: HostFact,
-    code: Code | None,
+    code: CodeRef | Code | None,
     settings: AgentSettings,
 ) -> Folders:
     """
@@ -82,7 +81,12 @@ class BundleBlobs:
 
 
 def bring(
-    code: Code, store: ObjectStore, settings: AgentSettings, *, cache: Path, directory: Path
+    code: CodeRef | Code,
+    store: ObjectStore,
+    settings: AgentSettings,
+    *,
+    cache: Path,
+    directory: Path,
 ) -> None:
     """
     Make `directory`, which must not exist, a copy of `code`.
@@ -107,7 +111,7 @@ def bring(
                     hint="submit the code as a bundle or a git repository",
                 )
             case _:
-                assert_never(code)
+                raise SetUpError(f"its code was never sent: {code}")
     except BundleError as error:
         raise SetUpError(str(error), hint=error.hint) from error
 
@@ -115,17 +119,9 @@ def bring(
 def _clone(code: GitRef, settings: AgentSettings, cache: Path) -> Path:
     from bundler.access import Access
     from bundler.clone import fetch_commit
-    from bundler.code import GitRef as Commit
 
-    commit = Commit(
-        url=code.url,
-        commit=code.commit,
-        branch=code.branch,
-        submodules=code.submodules,
-        lfs=code.lfs,
-    )
     access = Access(
         key_file=Path(settings.git_key_file) if settings.git_key_file else None,
         known_hosts_file=Path(settings.git_known_hosts) if settings.git_known_hosts else None,
     )
-    return fetch_commit(commit, cache, access=access)
+    return fetch_commit(code, cache, access=access)

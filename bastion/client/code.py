@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
 from bastion.records import layout
-from bastion.spec.code import BundleRef, Code, GitRef, ImageRef
+from bastion.spec.code import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
@@ -52,7 +52,7 @@ class BundleStore:
 class Sent:
     """Code that is in the bucket, or has an exact name elsewhere."""
 
-    ref: Code
+    ref: CodeRef
     size_bytes: int = 0
     """What its files weigh; 0 when nothing was bundled."""
     sent_bytes: int = 0
@@ -90,7 +90,7 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
         case LocalDir():
             made: Bundle = bundle(code, BundleStore(store), start=start, report=report)
             return Sent(
-                ref=BundleRef(digest=made.digest),
+                ref=made.ref,
                 size_bytes=made.size_bytes,
                 sent_bytes=made.sent_bytes,
                 warnings=made.warnings,
@@ -99,22 +99,13 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
             from bundler.access import Access
             from bundler.git import resolve
 
-            found = resolve(code, access=Access())
-            return Sent(
-                ref=GitRef(
-                    url=found.url,
-                    commit=found.commit,
-                    branch=found.branch,
-                    submodules=found.submodules,
-                    lfs=found.lfs,
-                )
-            )
+            return Sent(ref=resolve(code, access=Access()))
         case Image():
             return Sent(ref=ImageRef(ref=code.ref))
         case DockerBuild():
             from bundler.image import build
 
-            return Sent(ref=ImageRef(ref=build(code, start=start, report=report).ref))
+            return Sent(ref=build(code, start=start, report=report))
         case _:
             raise SpecError(
                 f"code: {type(code).__name__} is not known; allowed: LocalDir, GitRepo, Image, "

@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.codec import problems
-from bastion.spec import BundleRef, Job, Launch, Process, Where, check_name
+from bastion.spec import BundleRef, Code, CodeRef, Job, Launch, Process, Where, check_name
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import InvalidCodeError
 
@@ -69,7 +69,7 @@ def parse_launch(text: str, *, source: str) -> Launch:
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{source}: not TOML, {error}") from None
     found: list[str] = []
-    code: object = None
+    code: Code | CodeRef | None = None
     try:
         code = _code(table.pop("code", None))
     except SpecError as error:
@@ -80,7 +80,7 @@ def parse_launch(text: str, *, source: str) -> Launch:
         found.extend(map(_with_nearest, _problems(table)))
     if found:
         raise SpecError(*(f"{source}: {problem}" for problem in found))
-    return dataclasses.replace(launch, code=code)  # type: ignore[arg-type]  # settled when sent
+    return dataclasses.replace(launch, code=code)
 
 
 @cache
@@ -132,7 +132,7 @@ def _problems_of(kind: Any, table: Mapping[str, Any], path: str) -> list[str]:
     return []
 
 
-def _code(table: object) -> object:
+def _code(table: object) -> Code | CodeRef | None:
     if table is None:
         return None
     if not isinstance(table, dict):
@@ -149,7 +149,8 @@ def _code(table: object) -> object:
     if unknown:
         raise SpecError(*unknown)
     try:
-        return made(**options)
+        code: Code | CodeRef = made(**options)
+        return code
     except InvalidCodeError as error:
         raise SpecError(*(f"code.{problem}" for problem in error.problems)) from None
     except TypeError:

@@ -5,7 +5,7 @@ Everything is checked when made and says every problem it has at once. Nothing h
 machines exist, what a project may hold, or where anything is stored.
 """
 
-from bastion.spec.code import BundleRef, Code, GitRef, ImageRef
+from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
 from bastion.spec.launch import Job, Launch, Process, job_ids
 from bastion.spec.names import check_name, job_id
 from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
@@ -16,6 +16,7 @@ from bastion.spec.where import Where
 __all__ = [
     "BundleRef",
     "Code",
+    "CodeRef",
     "GitRef",
     "ImageRef",
     "Job",

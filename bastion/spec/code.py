@@ -1,55 +1,30 @@
-"""Which code runs: a reference that means the same bytes for ever."""
+"""
+Which code runs: what users write, and the reference that a stored spec holds.
 
-from __future__ import annotations
+Both are the bundler's. A reference means the same bytes for ever, so a queued launch never drifts;
+what users write becomes one when the launch is submitted.
+"""
 
-import re
-from typing import Literal
+from bundler.code import (
+    BundleRef,
+    Code,
+    CodeRef,
+    DockerBuild,
+    GitRef,
+    GitRepo,
+    Image,
+    ImageRef,
+    LocalDir,
+)
 
-from bastion.errors import SpecError
-from bastion.value import value
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-@value
-class BundleRef:
-    """A bundle in the bucket, by its digest."""
-
-    kind: Literal["bundle"] = "bundle"
-    digest: str
-
-    def __post_init__(self) -> None:
-        if not _DIGEST.fullmatch(self.digest):
-            raise SpecError(f"code.digest: {self.digest!r} is not 64 hexadecimal digits")
-
-
-@value
-class GitRef:
-    """A commit of a repository; always the full one, so that a queued launch never drifts."""
-
-    kind: Literal["git"] = "git"
-    url: str
-    commit: str
-    branch: str = ""
-    submodules: bool = False
-    lfs: bool = False
-
-    def __post_init__(self) -> None:
-        if not _COMMIT.fullmatch(self.commit):
-            raise SpecError(f"code.commit: {self.commit!r} is not a full commit (40 hex digits)")
-
-
-@value
-class ImageRef:
-    """A container image."""
-
-    kind: Literal["image"] = "image"
-    ref: str
-
-    def __post_init__(self) -> None:
-        if not self.ref or self.ref.strip() != self.ref:
-            raise SpecError(f"code.ref: {self.ref!r} is not an image reference")
-
-
-Code = BundleRef | GitRef | ImageRef
+__all__ = [
+    "BundleRef",
+    "Code",
+    "CodeRef",
+    "DockerBuild",
+    "GitRef",
+    "GitRepo",
+    "Image",
+    "ImageRef",
+    "LocalDir",
+]

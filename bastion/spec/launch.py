@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Literal
 
 from bastion.errors import SpecError
-from bastion.spec.code import Code
+from bastion.spec.code import Code, CodeRef
 from bastion.spec.names import check_name, job_id
 from bastion.spec.quantity import seconds_of
 from bastion.spec.resources import Resources
@@ -144,7 +144,7 @@ class Launch:
     jobs: tuple[Job, ...]
     project: str = ""
     description: str = ""
-    code: Code | None = None
+    code: CodeRef | Code | None = None
     where: Where = ANYWHERE
     when_busy: Literal["queue", "fail"] = "queue"
     together: bool = True

@@ -252,13 +252,16 @@ class LocalStore:
         changes, so the sync that makes the object's own entry durable covers the folders made
         before it. Five new folders would else cost as many syncs as five objects.
         """
-        try:
-            os.mkdir(path)
-        except FileExistsError:
-            pass
-        except FileNotFoundError:
-            self._make_folder(os.path.dirname(path))
-            self._make_folder(path)
+        for _ in range(_RACES):
+            try:
+                return os.mkdir(path)
+            except FileExistsError:
+                return None
+            except FileNotFoundError:
+                self._make_folder(os.path.dirname(path))
+        raise StoreRefusedError(
+            f"{path!r} cannot be made", hint="choose a folder on this machine's own disk"
+        )
 
     def _remove_empty(self, path: str) -> None:
         while path != self._root:

@@ -121,7 +121,7 @@ class Play:
         launch = Launch(
             name=name,
             jobs=(Job(name=name, processes=(process,)),),
-            code=LocalDir(str(WORK)),  # type: ignore[arg-type]  # settled when it is sent
+            code=LocalDir(str(WORK)),
         )
         self._handles[name] = client.launch(launch)
         self._screen.say(
