@@ -14,7 +14,7 @@ from typing import assert_never
 
 from bastion.catalog import lookup, resource_types
 from bastion.errors import SpecError
-from bastion.job import JobRecord, Phase
+from bastion.job import JobRecord
 from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
 from bastion.machine import Follow, Pool
 from bastion.monitor import Options, grace_s
@@ -30,7 +30,7 @@ from bastion.records.request import (
 )
 from bastion.records.ulid import is_ulid, seconds_of
 from bastion.service.draft import Draft
-from bastion.spec import Job, Launch, job_id, job_ids, request_of
+from bastion.spec import CodeRef, Job, Launch, job_id, job_ids, request_of
 from bastion.value import value
 from quota import Amounts, Quota
 
@@ -162,6 +162,8 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
             f"project: the launch says {launch.project!r}, but was put in the inbox of"
             f" {name.project!r}"
         ]
+    if launch.code is not None and not isinstance(launch.code, CodeRef):
+        return [f"code: {type(launch.code).__name__} was not sent; submit with bastion launch"]
     if len(draft.jobs) + len(launch.jobs) > MAX_ACTIVE_JOBS:
         return [
             f"there are {len(draft.jobs)} active jobs; with these {len(launch.jobs)} it would be"
