@@ -6,7 +6,9 @@ It must not know what is in use.
 
 from __future__ import annotations
 
-from bastion.scheduler.capacity import Capacity, can_make, passes
+from collections import Counter
+
+from bastion.scheduler.capacity import Capacity, can_make, passes, wanted_labels
 from bastion.scheduler.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.room import Shelf
 from bastion.scheduler.shape import Part, Shape
@@ -85,8 +87,11 @@ def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
     elif part.hosts > 1:
         return []
     else:
-        wholes = [r.full for r in shelf.rooms if passes(where, r.machine, shelf.pool)]
-    found = [(whole, 1) for whole in wholes]
+        rooms = shelf.rooms
+        if where.hostnames or wanted_labels(where) or where.pool:
+            rooms = [room for room in rooms if passes(where, room.machine, shelf.pool)]
+        wholes = [room.full for room in rooms]
+    found = list(Counter(wholes).items())
     if shelf.pool is not None and can_make(where, shelf) and shelf.could_make >= shelf.hosts:
         found.append((shelf.hosts * shelf.pool.resources, shelf.could_make // shelf.hosts))
     return found
