@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from bastion.__main__ import default_machines_dir, main
+from bastion.records import layout
+from bastion.records.root import decode_root
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +46,59 @@ def test_machines_live_apart_from_the_bucket(monkeypatch: pytest.MonkeyPatch) ->
     assert one != two
     assert one == default_machines_dir("file:///a")
     assert one.is_relative_to(Path("/state/bastion"))
+
+
+Serving = Callable[[Path], tuple["subprocess.Popen[str]", str]]
+
+
+@pytest.fixture
+def serving() -> Iterator[Serving]:
+    """Starts real bastions on folders, each with the first line it says; none outlives a test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(root: Path) -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-m", "bastion", "serve", root.as_uri()]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stderr is not None
+        return process, process.stderr.readline()
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def test_a_killed_bastion_is_replaced_and_a_stopped_one_gives_up(
+    tmp_path: Path, serving: Serving
+) -> None:
+    """After kill -9 the next one on the host leads at once; SIGTERM ends with a last commit."""
+    first, line = serving(tmp_path)
+    assert "leads epoch 1 " in line
+    first.kill()
+    first.communicate()
+    second, line = serving(tmp_path)
+    assert "leads epoch 2 " in line
+    second.send_signal(signal.SIGTERM)
+    _, said = second.communicate(timeout=30)
+    assert second.returncode == 0
+    assert "gave up the lead" in said
+    assert decode_root((tmp_path / layout.ROOT).read_bytes()).leader is None
+
+
+def test_a_second_bastion_does_not_push_a_living_one_aside(
+    tmp_path: Path, serving: Serving
+) -> None:
+    """On the root of a living bastion a second one ends with 1, and the first goes on."""
+    first, _ = serving(tmp_path)
+    second, line = serving(tmp_path)
+    assert "another bastion leads here" in line
+    _, said = second.communicate(timeout=30)
+    assert second.returncode == 1
+    assert "--standby" in said
+    assert first.poll() is None
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=30)
+    assert first.returncode == 0
