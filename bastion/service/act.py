@@ -20,6 +20,7 @@ from bastion.monitor import Action, RevokeClaim, RevokeGo, WriteEnd, WriteGo, Wr
 from bastion.records import layout
 from bastion.records.codec import encode, plain
 from bastion.records.facts import HostFact
+from bastion.records.inbox import MAX_BYTES
 from bastion.records.register import create_same, look, win
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.records.request import Answer, Result
@@ -27,9 +28,6 @@ from bastion.records.root import Root, Segment
 from bastion.service.draft import Draft
 from bastion.service.facts import happen
 from bastion.store import Entry, ObjectStore
-
-MAX_ASIDE_BYTES = 4 * 1024 * 1024
-"""What is larger is not read to be set aside, only noted."""
 
 Lesson: TypeAlias = Callable[[Draft], None]
 """What was learned, as a change of a draft."""
@@ -118,10 +116,14 @@ def delete_work(store: ObjectStore, key: str) -> Work:
 
 
 def aside_work(store: ObjectStore, entry: Entry) -> Work:
-    """Set aside an object of the inbox that nobody understood, then delete it."""
+    """
+    Set aside an object of the inbox that nobody understood, then delete it.
+
+    One that is too large to be read is not kept: a note says how large it was.
+    """
 
     def work() -> Lesson:
-        if entry.size <= MAX_ASIDE_BYTES:
+        if entry.size <= MAX_BYTES:
             try:
                 found = store.read(entry.key)
             except NotFoundError:
