@@ -9,12 +9,23 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
+from collections.abc import Callable
 
 from tests.simulation.baton import SimulationError
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.processes import SOUND
-from tests.simulation.scenario import WORLDS
+from tests.simulation.processes import SOUND, Parts
+from tests.simulation.scenario import calm, comings, duel, stormy
+from tests.simulation.wild import wild
 from tests.simulation.world import World
+
+WORLDS: dict[str, Callable[[int, Parts], World]] = {
+    "stormy": stormy,
+    "calm": calm,
+    "duel": duel,
+    "comings": comings,
+    "wild": wild,
+}
+"""Every world that a seed can be replayed in, by name."""
 
 
 def digest(world: World) -> str:

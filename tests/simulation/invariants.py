@@ -255,7 +255,7 @@ class Invariants:
         if job.attempts > before.attempts:
             if before.cancelled_by:
                 self._fail(CANCELLED, f"{job.id} was cancelled by {before.cancelled_by}")
-            if job.phase is not Phase.STARTING:
+            if job.phase not in (Phase.STARTING, Phase.STOPPING):
                 self._fail(TABLE, f"{job.id}: a new attempt is {job.phase}")
 
     def _check_capacity(self, root: Root) -> None:

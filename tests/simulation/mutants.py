@@ -203,13 +203,13 @@ class NaiveOrphans(Fleet):
         }
         super().reconcile(draft, pools, known, in_use)
 
-    def act(self, root: Root) -> None:
+    def act(self, root: Root, store_now: float) -> None:
         """See `Fleet`."""
         for pool, seens in self._listings.items():
             for seen in seens:
                 if seen.name not in root.machines and not seen.gone:
                     self._submit(self._posts[pool], Delete(machine=seen.name, pool=pool), root)
-        super().act(root)
+        super().act(root, store_now)
 
 
 class NoRevocation(Wrapped):

@@ -140,10 +140,6 @@ def comings(seed: int, parts: Parts = SOUND) -> World:
     )
 
 
-WORLDS = {"stormy": stormy, "calm": calm, "duel": duel, "comings": comings}
-"""Every world that a seed can be replayed in, by name."""
-
-
 def _launch(
     at_s: float,
     user: str,

@@ -9,6 +9,7 @@ from bastion.records.codec import decode
 from bastion.records.request import Result
 from tests.simulation.fates import Choice, Fate
 from tests.simulation.scenario import JOBS, calm, comings, duel, stormy
+from tests.simulation.wild import wild
 from tests.simulation.world import World
 
 QUICK, PROVE, PORTION = 50, 10_000, 250
@@ -61,6 +62,12 @@ def test_invariants_hold_in_storms(seed: int) -> None:
     stormy(seed).run()
 
 
+@pytest.mark.parametrize("seed", range(25))
+def test_invariants_hold_in_the_wild(seed: int) -> None:
+    """The same for launches, verbs and quota edits that are drawn at random."""
+    wild(seed).run()
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_invariants_hold_without_a_lease(seed: int) -> None:
     """Three bastions that take the lead from each other break nothing: safety is not the lease."""
@@ -95,6 +102,14 @@ def test_invariants_hold_in_many_duels(first: int) -> None:
     for seed in range(first, first + PORTION):
         duel(seed).run()
         comings(seed).run()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("first", range(0, PROVE // 2, PORTION))
+def test_invariants_hold_in_many_wilds(first: int) -> None:
+    """The same for 5,000 random workloads."""
+    for seed in range(first, first + PORTION):
+        wild(seed).run()
 
 
 @pytest.mark.prove

@@ -14,7 +14,6 @@ from tests.simulation.machines import SimMachine, SimProvider
 from tests.simulation.processes import SOUND, Bastion, Parts, Wish, run_agent, run_user
 from tests.simulation.store import SimStore
 
-MACHINES = 2
 PER_MACHINE = Amounts({"h100": 8})
 CALM_AT_S = 400.0
 """Faults are over by then; what is left must end by itself."""
@@ -35,6 +34,8 @@ class World:
         bastions: How many bastions want to lead.
         has_lease: Without it they take the lead from each other whenever root stands still.
         parts: What bastions and agents are made of.
+        machines: How many machines the provider has.
+        edits: When admins replace the quota file, and by what.
     """
 
     def __init__(
@@ -48,6 +49,8 @@ class World:
         bastions: int = 1,
         has_lease: bool = True,
         parts: Parts = SOUND,
+        machines: int = 2,
+        edits: tuple[tuple[float, str], ...] = (),
     ) -> None:
         self.baton = baton
         self.wishes = wishes
@@ -60,7 +63,7 @@ class World:
         self.provider = SimProvider(
             baton,
             self.fates,
-            capacity=MACHINES,
+            capacity=machines,
             boot=self._boot,
             on_start=self._started,
             on_delete=self._deletes,
@@ -70,7 +73,7 @@ class World:
             self.bucket,
             self.provider,
             wishes,
-            capacity=MACHINES * PER_MACHINE,
+            capacity=machines * PER_MACHINE,
             fail=baton.fail,
         )
         baton.endless, baton.left = ENDS, self.invariants.left
@@ -86,6 +89,9 @@ class World:
             for name in ("north", "south", "east")[:bastions]
         ]
 
+        for at_s, text in edits:
+            baton.later(at_s, partial(self._edit, text))
+
     def run(self) -> None:
         """
         Let everything happen until nothing is left to do.
@@ -100,6 +106,12 @@ class World:
             self.baton.spawn(user, partial(run_user, mine, baton=self.baton, store=self.store))
         self.baton.later(CALM_AT_S, self._calm)
         self.baton.run(until=self._is_over, limit_s=LIMIT_S)
+
+    def _edit(self, quota: str) -> None:
+        self.baton.note("edits", layout.QUOTA)
+        found = self.bucket.read(layout.QUOTA)
+        assert found is not None
+        self.bucket.swap(layout.QUOTA, quota.encode(), if_version=found.version)
 
     def _is_over(self) -> bool:
         asked = all(wish.at_s < self.baton.now for wish in self.wishes)

@@ -1,0 +1,147 @@
+"""
+The wild: launches, verbs and quota edits drawn at random, on three machines, in any storm.
+
+What is drawn is such that everything can end: every gang fits on the empty pool (sizes are powers
+of two), what is held is released later, and the last quota file is the first.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
+from bastion.spec import Job, Launch, Process, Resources
+from tests.simulation.baton import Baton
+from tests.simulation.fates import Rates, Storm
+from tests.simulation.processes import SOUND, Parts, Wish
+from tests.simulation.scenario import CONFIG, HARDNESS, QUOTA, USERS
+from tests.simulation.world import World
+
+MACHINES = 3
+LAUNCHES = 16
+LAST_S = 200.0
+"""By when everything was asked for."""
+
+_PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red"}
+_QUOTA = QUOTA.replace("h100 = 16", f"h100 = {8 * MACHINES}", 1)
+_EDITS = (
+    "this is no TOML [",
+    _QUOTA.replace("0.625", "0.25"),
+    _QUOTA.replace("0.375", "0.125"),
+    _QUOTA.replace('red = ["cat"]', 'red = ["dan"]'),
+    _QUOTA.replace("h100 = 24", "h100 = 16"),
+)
+"""Texts that stand for a while: broken, cut, a member less, a smaller pool."""
+
+
+def wild(seed: int, parts: Parts = SOUND) -> World:
+    """A world in which everything is left to chance."""
+    baton = Baton(seed)
+    chance = baton.chance
+    rates = Rates().times(chance.choice(HARDNESS))
+    edits = [(chance.uniform(0, LAST_S), chance.choice(_EDITS)) for _ in range(chance.randrange(3))]
+    return World(
+        baton,
+        quota=_QUOTA,
+        config=CONFIG.replace("max_machines = 2", f"max_machines = {MACHINES}"),
+        wishes=_wishes(chance),
+        fates=Storm(chance, rates, spared=USERS),
+        bastions=chance.choice((1, 2, 3)),
+        has_lease=chance.random() < 0.5,
+        parts=parts,
+        machines=MACHINES,
+        edits=(*sorted(edits), (LAST_S + 50.0, _QUOTA)),
+    )
+
+
+def _wishes(chance: random.Random) -> list[Wish]:
+    wishes: list[Wish] = []
+    for n in range(LAUNCHES):
+        at_s, user = chance.uniform(0, LAST_S / 2), chance.choice(USERS)
+        launch = _launch(chance, f"l{n}", _PROJECTS[user])
+        wishes.append(_wish(at_s, user, f"l{n}", "launch", LaunchRequest(launch=launch)))
+        at_s += chance.uniform(0, 60)
+        late_s = LAST_S + 100.0 + n
+        held = [index for index, job in enumerate(launch.jobs) if job.hold]
+        wishes += [_verb(late_s, user, f"l{n}", "release", index=index) for index in held]
+        if chance.random() < 0.25:
+            verb = chance.choice(("cancel", "cancel", "update", "hold"))
+            wishes.append(_verb(at_s, user, f"l{n}", verb, index=0))
+            if verb == "hold":
+                wishes.append(_verb(late_s, user, f"l{n}", "release", index=0))
+    return sorted(wishes, key=lambda wish: wish.at_s)
+
+
+def _launch(chance: random.Random, name: str, project: str) -> Launch:
+    jobs = []
+    left = 8 * MACHINES
+    for n in range(chance.choice((1, 1, 1, 2, 3))):
+        replicas = chance.choice((1, 1, 1, 2, 3))
+        h100 = chance.choice((0, 1, 2, 4)) if replicas > 1 else chance.choice((1, 2, 4, 8))
+        h100 = h100 if replicas * h100 <= left else 0
+        left -= replicas * h100
+        codes = chance.choice(("0", "0", "0", "3", "1 0", "none", "-9"))
+        kind = chance.choice(("sim", "sim", "sim", "deaf"))
+        command = [kind, f"{chance.uniform(0, 60):.1f}", *codes.split()]
+        on_failure: Literal["", "continue"] = chance.choice(("", "continue"))
+        scope: Literal["job", "launch"] = chance.choice(("job", "launch"))
+        jobs.append(
+            Job(
+                name=f"j{n}",
+                replicas=replicas,
+                processes=(
+                    Process(command, resources=Resources(h100=h100) if h100 else Resources()),
+                ),
+                on_failure=on_failure,
+                scope=scope,
+                max_runtime=chance.choice((None, None, 20.0)),
+                retries=chance.choice((0, 0, 1)),
+                retry_backoff=5.0,
+                priority=chance.randrange(1, 6),
+                grace=chance.choice((None, 2.0)),
+                hold=chance.random() < 0.1,
+            )
+        )
+    when_busy: Literal["queue", "fail"] = "fail" if chance.random() < 0.1 else "queue"
+    return Launch(
+        name=name,
+        jobs=tuple(jobs),
+        project=project,
+        when_busy=when_busy,
+        together=chance.random() < 0.6,
+    )
+
+
+def _verb(at_s: float, user: str, target: str, verb: str, *, index: int) -> Wish:
+    """A verb for one job of a launch, or for the whole of it by its name."""
+
+    def body(answers: dict[str, Answer]) -> Body | None:
+        answer = answers.get(target)
+        if answer is None or not answer.jobs:
+            return None
+        if verb == "update":
+            return UpdateRequest(targets=answer.jobs, priority=1)
+        if verb == "cancel":
+            return JobsRequest(targets=(answer.launch,))
+        return JobsRequest(targets=(answer.jobs[index],))
+
+    return Wish(
+        at_s=at_s,
+        user=user,
+        project=_PROJECTS[user],
+        verb=verb,
+        name=f"{verb} {target}",
+        body=body,
+    )
+
+
+def _wish(at_s: float, user: str, name: str, verb: str, body: Body) -> Wish:
+    return Wish(
+        at_s=at_s,
+        user=user,
+        project=_PROJECTS[user],
+        verb=verb,
+        name=name,
+        body=lambda _: body,
+    )
