@@ -63,8 +63,6 @@ class Inbox:
     bells: tuple[Ringing, ...] = ()
     """By machine, then in the order in which they were rung."""
     misplaced: tuple[Misplaced, ...] = ()
-    more: bool = False
-    """Whether a cap left something for the next turn."""
 
 
 class Look:
@@ -87,11 +85,10 @@ class Look:
             StoreError: Out of reach.
         """
         entries = self._store.list(layout.INBOX, limit=PAGE)
-        more = len(entries) == PAGE
-        if more:
+        if len(entries) == PAGE:
             bells = self._capped(layout.BELLS)
             entries = (*self._capped(layout.INBOX), *bells)
-        return _sorted(entries, more=more)
+        return _sorted(entries)
 
     def _capped(self, prefix: str) -> list[Entry]:
         """`PER_OWNER` of each owner below `prefix`, jumping past those who have more."""
@@ -119,7 +116,7 @@ class Look:
         return taken
 
 
-def _sorted(entries: Sequence[Entry], *, more: bool) -> Inbox:
+def _sorted(entries: Sequence[Entry]) -> Inbox:
     requests: list[Waiting] = []
     bells: list[Ringing] = []
     misplaced: list[Misplaced] = []
@@ -139,6 +136,4 @@ def _sorted(entries: Sequence[Entry], *, more: bool) -> Inbox:
             misplaced.append(Misplaced(entry=entry, why=why))
     requests.sort(key=lambda w: (w.entry.modified_at, w.name.ulid))
     bells.sort(key=lambda b: (b.machine, b.life, b.number))
-    return Inbox(
-        requests=tuple(requests), bells=tuple(bells), misplaced=tuple(misplaced), more=more
-    )
+    return Inbox(requests=tuple(requests), bells=tuple(bells), misplaced=tuple(misplaced))

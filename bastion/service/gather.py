@@ -51,8 +51,6 @@ class Gathered:
     requests: tuple[Arrived, ...] = ()
     bells: tuple[Rung, ...] = ()
     misplaced: tuple[Misplaced, ...] = ()
-    more: bool = False
-    """Whether something was left for the next turn."""
 
 
 _UNREAD = object()
@@ -103,7 +101,6 @@ class Gatherer:
             requests=tuple(each for each in arrived if isinstance(each, Arrived)),
             bells=tuple(rung),
             misplaced=tuple(each for each in inbox.misplaced if not skip(each.entry.key)),
-            more=inbox.more or bool(unheard) or any(each is _UNREAD for each in arrived),
         )
 
     def _read(

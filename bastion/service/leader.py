@@ -153,7 +153,7 @@ class Leader:
         # 5. Act, only from committed state; delete last what it has absorbed.
         self._act()
         self._clear(gathered, absorbed)
-        return draft.is_changed or gathered.more
+        return draft.is_changed
 
     def give_up(self) -> None:
         """

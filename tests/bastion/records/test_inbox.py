@@ -66,7 +66,6 @@ def test_requests_come_in_the_stores_order() -> None:
     assert inbox.requests[0].name.ulid < inbox.requests[1].name.ulid
     bells = [(each.machine, each.number) for each in inbox.bells]
     assert bells == [("m1", 0), ("m1", 1), *(("m2", n) for n in range(11))]
-    assert not inbox.more
 
 
 def test_a_users_flood_hides_nobody() -> None:
@@ -79,7 +78,6 @@ def test_a_users_flood_hides_nobody() -> None:
     inbox = box.look.once()
     assert users(inbox) == {"flood": PER_OWNER, "zoe": 1, "ann": 1}
     assert len(inbox.bells) == 3
-    assert inbox.more
 
 
 def test_a_machines_flood_hides_nobody() -> None:

@@ -592,6 +592,22 @@ def test_root_is_copied_once_an_hour() -> None:
     assert layout.snapshot("2023-11-14", decode_root(found.data).seq) in both
 
 
+def test_what_waits_is_no_reason_to_hurry() -> None:
+    """A turn that moved nothing says so, whatever waits in the inbox or cannot be read."""
+    bad: set[str] = set()
+
+    def faults(operation: str, key: str) -> Fault | None:
+        return Fault.BEFORE if operation == "read" and key in bad else None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    rig.turn(5)
+    for n in range(1100):
+        rig.verb("cancel", f"nobody-{n:010}")
+    bad.add(rig.keys(layout.user_inbox("blue", "ann"))[0])
+    assert not rig.leader.turn()
+    assert rig.leader.wait_s(moved=False, busy=False) > 0.0
+
+
 # Waiting for the lead
 
 
