@@ -1,0 +1,329 @@
+"""
+The audit of a bucket: every rule of the protocol that can be seen from outside, held to a survey.
+
+Each rule is a pure function from a `Survey` to what breaks it. A live bastion is always in the
+middle of something; `audit` therefore looks twice when it finds anything and reports only what it
+saw both times. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+
+from bastion.clock import Clock
+from bastion.errors import SpecError
+from bastion.job import Attempt, HostPlace, HostState, JobRecord, Phase
+from bastion.machine import Machine
+from bastion.records import layout
+from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.root import Root
+from bastion.service.config import parse_config
+from bastion.service.survey import Survey, survey
+from bastion.store import ObjectStore
+from bastion.value import value
+from quota import Amounts
+from quota.amounts import NOTHING
+
+LONG_S = 900.0
+"""
+A request or bell this old should be gone: a leader takes them every few seconds, and a verb for an
+unknown job waits ten minutes.
+"""
+AGAIN_S = 5.0
+"""Between the two looks: longer than one turn of a leader on a cloud store."""
+
+
+@value
+class Finding:
+    """One thing that is not as the protocol has it."""
+
+    rule: str
+    """Name of the rule; `RULES` says what each promises."""
+    key: str
+    """The object, job or machine it is about."""
+    text: str
+
+
+def audit(store: ObjectStore, clock: Clock) -> tuple[Finding, ...]:
+    """
+    What is wrong in this bucket, rule by rule; nothing when all is well.
+
+    Raises:
+        NotFoundError: It has no root.
+        RecordError: Its root cannot be understood.
+        StoreError: Out of reach.
+    """
+    first = findings(survey(store))
+    if not first:
+        return ()
+    clock.sleep(AGAIN_S)
+    seen = {(finding.rule, finding.key) for finding in first}
+    again = findings(survey(store))
+    return tuple(finding for finding in again if (finding.rule, finding.key) in seen)
+
+
+def findings(seen: Survey) -> tuple[Finding, ...]:
+    """Everything in `seen` that breaks a rule, in the order of `RULES`."""
+    return tuple(
+        Finding(rule=name, key=key, text=text)
+        for name, (_, check) in RULES.items()
+        for key, text in check(seen)
+    )
+
+
+Broken = Iterator[tuple[str, str]]
+"""(key, what is wrong with it)"""
+
+
+def _readable(seen: Survey) -> Broken:
+    yield from seen.unread.items()
+
+
+def _history(seen: Survey) -> Broken:
+    root = seen.root
+    ranges = {first: len(events) for first, events in seen.segments.items()}
+    ranges |= {segment.first: len(segment.events) for segment in root.sealed}
+    if root.events:
+        ranges[root.events[0].n] = len(root.events)
+    expected = 0
+    for first, count in sorted(ranges.items()):
+        if first > expected:
+            yield layout.events(expected), f"events {expected} to {first - 1} are nowhere"
+        elif first < expected:
+            yield layout.events(first), f"events {first} to {expected - 1} stand twice"
+        expected = first + count
+    if expected != root.next_event:
+        yield layout.ROOT, f"the next event is {root.next_event}, but {expected} are known"
+    for first, events in seen.segments.items():
+        if [event.n for event in events] != list(range(first, first + len(events))):
+            yield layout.events(first), "its events are not numbered one by one"
+
+
+def _inbox(seen: Survey) -> Broken:
+    for entry in seen.inbox:
+        waited_s = seen.now - entry.modified_at
+        if waited_s < LONG_S:
+            continue
+        name = layout.parse_request(entry.key)
+        is_answered = name is not None and (
+            layout.answer(name.project, name.user, name.ulid) in seen.answers
+        )
+        what = "was answered and never deleted" if is_answered else "nobody took it in"
+        yield entry.key, f"lies here for {waited_s / 60:.0f} minutes: {what}"
+
+
+def _answers(seen: Survey) -> Broken:
+    for key, answer in seen.answers.items():
+        name = layout.parse_answer(key)
+        if name is None or not (answer.accepted and answer.verb == "launch"):
+            continue
+        for job in answer.jobs:
+            if job not in seen.root.jobs and (name[0], job) not in seen.results:
+                yield key, f"{job} was accepted, but is neither active nor has a final record"
+
+
+def _specs(seen: Survey) -> Broken:
+    for job in seen.root.jobs.values():
+        if (job.project, job.launch) not in seen.specs:
+            key = layout.spec(job.project, job.launch)
+            yield key, f"{job.id} is active, but its launch has no spec"
+
+
+def _results(seen: Survey) -> Broken:
+    for job in seen.root.jobs.values():
+        if job.phase is not Phase.DONE and (job.project, job.id) in seen.results:
+            key = layout.result(job.project, job.id)
+            yield key, f"the final record stands, but the job is {job.phase} in root"
+
+
+def _alone(seen: Survey) -> Broken:
+    holders: dict[tuple[str, str, int], str] = {}
+    for job, _, _, place, _ in _running(seen.root):
+        for kind, indices in place.devices.items():
+            for index in indices:
+                other = holders.setdefault((place.machine, kind, index), job.id)
+                if other != job.id:
+                    text = f"{other} and {job.id} both hold {kind} {index} of {place.machine}"
+                    yield f"{place.machine}/{kind}/{index}", text
+
+
+def _capacity(seen: Survey) -> Broken:
+    used: dict[str, list[Amounts]] = defaultdict(list)
+    for job, _, _, place, _ in _running(seen.root):
+        held = Amounts({kind: len(indices) for kind, indices in place.devices.items()})
+        if job.request.hosts == 1:
+            held = held | job.request.per_replica
+        used[place.machine].append(held)
+        machine = seen.root.machines.get(place.machine)
+        if machine is None:
+            yield place.machine, f"{job.id} runs on it, but root does not know it"
+            continue
+        for kind, indices in place.devices.items():
+            if max(indices, default=-1) >= machine.resources[kind]:
+                has = machine.resources[kind]
+                yield place.machine, f"{job.id} holds {kind} {max(indices)}; it has {has}"
+    for name, amounts in used.items():
+        there = seen.root.machines[name].resources if name in seen.root.machines else NOTHING
+        total = Amounts.sum(amounts)
+        for kind in there.types():
+            if total[kind] > there[kind]:
+                yield name, f"{total[kind]} {kind} are in use; it has {there[kind]}"
+
+
+def _registers(seen: Survey) -> Broken:
+    for job in seen.root.jobs.values():
+        attempt = job.attempt
+        if attempt is None:
+            continue
+        yield from _barrier(seen, job, attempt)
+        for replica, host, place, state in attempt.each_host():
+            where = (job.project, job.id, attempt.number, attempt.nonce)
+            claim_key = layout.claim(*where, replica=replica, host=host)
+            claim = seen.registers.get(claim_key)
+            yield from _claim(state, place.machine, claim_key, claim)
+            end_key = layout.end(*where, replica=replica, host=host)
+            yield from _end(seen, state, end_key, claim)
+
+
+def _barrier(seen: Survey, job: JobRecord, attempt: Attempt) -> Broken:
+    if attempt.go not in ("given", "revoked"):
+        return
+    key = layout.go(job.project, job.id, attempt.number, attempt.nonce)
+    found = seen.registers.get(key)
+    stands = "nothing"
+    if isinstance(found, GoRegister):
+        stands = "given" if found.addresses else "revoked"
+    if stands != attempt.go:
+        yield key, f"root says {attempt.go}, the register says {stands}"
+
+
+def _claim(state: HostState, machine: str, key: str, found: object) -> Broken:
+    standing = found.claim if isinstance(found, ClaimRegister) else None
+    if standing is not None and standing.machine != machine:
+        yield key, f"{standing.machine} claimed what was placed on {machine}"
+    if state.claim is not None and standing is None:
+        told = "is revoked" if isinstance(found, ClaimRegister) else "is not there"
+        yield key, f"root says that {state.claim.machine} claimed it, the register {told}"
+
+
+def _end(seen: Survey, state: HostState, key: str, claim: object) -> Broken:
+    found = seen.registers.get(key)
+    is_revoked = isinstance(claim, ClaimRegister) and claim.claim is None
+    if state.end is None or key in seen.unread or is_revoked:
+        return
+    stands = found.end.kind if isinstance(found, EndRegister) else "nothing"
+    if stands != state.end.kind:
+        yield key, f"root says {state.end.kind}, the register says {stands}"
+
+
+def _logs(seen: Survey) -> Broken:
+    whole = {prefix: _whole(segments) for prefix, segments in seen.logs.items()}
+    for prefix, (end, total) in whole.items():
+        if end != total:
+            yield prefix, f"its segments do not follow each other from byte {end} on"
+    for key, found in seen.registers.items():
+        name = layout.parse_register(key)
+        if name is None or not isinstance(found, EndRegister):
+            continue
+        if (name.project, name.job) not in seen.results:
+            continue
+        for process, size in enumerate(found.end.sizes):
+            prefix = layout.log(
+                name.project, name.job, name.attempt,
+                replica=name.replica, host=name.host, process=process,
+            )  # fmt: skip
+            end, _ = whole.get(prefix, (0, 0))
+            if end < size:
+                yield prefix, f"{end} bytes are here; its end says that {size} were printed"
+
+
+def _whole(segments: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+    """Up to where the segments follow each other, and up to where they reach."""
+    end = 0
+    for offset, size in sorted(segments):
+        if offset != end:
+            return end, max(offset + size for offset, size in segments)
+        end += size
+    return end, end
+
+
+def _instructions(seen: Survey) -> Broken:
+    for (name, life), numbers in seen.batches.items():
+        missing = set(range(numbers[0], numbers[-1] + 1)) - set(numbers)
+        if missing:
+            key = layout.instructions(name, life, min(missing))
+            yield key, "it is missing between its neighbours: the agent waits there for ever"
+    for machine in seen.root.machines.values():
+        yield from _allocated(seen, machine)
+
+
+def _allocated(seen: Survey, machine: Machine) -> Broken:
+    """Whether the batches to this machine's life are those that commits allocated."""
+    standing = set(seen.batches.get((machine.name, machine.life), ()))
+    coming = {batch.number for batch in machine.outgoing}
+    known = standing | coming
+    missing = set(range(1, machine.batches + 1)) - known
+    if missing:
+        key = layout.instructions(machine.name, machine.life, min(missing))
+        yield key, f"it is not there; {machine.batches} were allocated"
+    if max(standing, default=0) > machine.batches:
+        key = layout.instructions(machine.name, machine.life, max(standing))
+        yield key, f"nobody allocated it: root knows of {machine.batches}"
+
+
+def _lives(seen: Survey) -> Broken:
+    for machine in seen.root.machines.values():
+        if machine.life and machine.life not in seen.lives.get(machine.name, ()):
+            yield layout.life(machine.name, machine.life), "its bells were heard, it is not there"
+
+
+def _future(seen: Survey) -> Broken:
+    pools = _pools(seen.root)
+    names = {*seen.root.machines, *seen.lives, *(machine for machine, _ in seen.batches)}
+    for name in sorted(names):
+        seq = next((seq for pool in pools if (seq := _seq_of(name, pool))), 0)
+        if seq > seen.root.seq:
+            yield name, f"commit {seq} would have named it; root is at {seen.root.seq}"
+
+
+def _pools(root: Root) -> set[str]:
+    pools = {machine.pool for machine in root.machines.values()}
+    try:
+        return pools | set(parse_config(root.config_text).pools)
+    except SpecError:
+        return pools
+
+
+def _seq_of(machine: str, pool: str) -> int:
+    """The commit in the name of a machine of `pool`; 0 when it has none."""
+    seq, dash, index = machine.removeprefix(f"{pool}-").partition("-")
+    is_named = machine.startswith(f"{pool}-") and dash and seq.isdecimal() and index.isdecimal()
+    return int(seq) if is_named else 0
+
+
+def _running(root: Root) -> Iterator[tuple[JobRecord, int, int, HostPlace, HostState]]:
+    """(job, replica, host, place, state) of every host whose devices count as used."""
+    for job in root.jobs.values():
+        if job.attempt is not None and job.is_admitted:
+            for replica, host, place, state in job.attempt.each_host():
+                if state.end is None:
+                    yield job, replica, host, place, state
+
+
+RULES: Mapping[str, tuple[str, Callable[[Survey], Broken]]] = {
+    "readable": ("every record says what its schema promises", _readable),
+    "history": ("events have neither gap nor repeat", _history),
+    "inbox": ("what lies in the inbox is new", _inbox),
+    "answers": ("every accepted job is active or has a final record", _answers),
+    "specs": ("every active job has its spec", _specs),
+    "results": ("a job with a final record is not active", _results),
+    "alone": ("no two jobs share a device", _alone),
+    "capacity": ("no machine holds more than it has", _capacity),
+    "registers": ("claims, ends and barriers are what root says", _registers),
+    "logs": ("every printed byte that an end names is here, without a gap", _logs),
+    "instructions": ("numbers of instructions have no gap", _instructions),
+    "lives": ("the keeper life that was heard stands", _lives),
+    "future": ("no machine is named by a commit that never was", _future),
+}
+"""What each rule promises, and the function that finds what breaks it."""
