@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from bastion.errors import ConflictError, NotFoundError, RecordError
@@ -91,9 +91,12 @@ def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
             if not _is_inside(file.path):
                 raise RecordError(f"{key}: {file.path!r} is not a path inside the directory")
             wanted[file.path] = file
-    for file in wanted.values():
+    # What is a file on one host and a folder on another is a folder.
+    folders = {str(above) for path in wanted for above in PurePosixPath(path).parents}
+    files = [file for path, file in wanted.items() if path not in folders]
+    for file in files:
         _restore_file(store, of, directory, file)
-    return len(wanted)
+    return len(files)
 
 
 def _newest(store: ObjectStore, of: HostFact) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def content(directory: Path) -> dict[str, tuple[bytes, bool]]:
 @settings(max_examples=25, deadline=None)
 @given(
     st.dictionaries(
-        st.from_regex(r"[a-z]{1,4}(/[A-Z]{1,4}){0,2}", fullmatch=True),
+        st.from_regex(r"([a-z]{1,3}/){0,2}[a-z]{1,3}\.f", fullmatch=True),
         st.tuples(st.binary(max_size=200), st.booleans()),
         max_size=6,
     )
@@ -81,6 +81,20 @@ def test_the_newest_list_of_each_replica_counts(tmp_path: Path) -> None:
         "a": "first",
         "b": "later",
     }
+
+
+def test_a_folder_wins_over_a_file_of_its_name(tmp_path: Path) -> None:
+    """What one host kept as a file and another as a folder does not keep the next one from it."""
+    store = new_store()
+    one, other, target = (tmp_path / name for name in ("one", "other", "target"))
+    for folder in (one, other / "a", target):
+        folder.mkdir(parents=True)
+    (one / "a").write_text("file")
+    (other / "a" / "b").write_text("below")
+    save(store, OF, one, 1)
+    save(store, replace(OF, replica=1), other, 1)
+    assert restore(store, SECOND, target) == 1
+    assert (target / "a" / "b").read_text() == "below"
 
 
 def test_an_attempt_does_not_restore_itself(tmp_path: Path) -> None:
