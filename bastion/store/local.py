@@ -128,12 +128,13 @@ class LocalStore:
         """See the port; StoreError names the process that holds the key for too long."""
         path = self._path(key)
         with self._explained(key, "swapped"):
-            _expect(if_version, path, key)
-            with self._locks.held(key):
-                found = _expect(if_version, path, key)
-                with self._temp(data, after_ns=found.st_mtime_ns) as (temp, written):
+            found = _expect(if_version, path, key)
+            with self._temp(data, after_ns=found.st_mtime_ns) as (temp, written):
+                # Nothing slow happens under the lock: whoever is frozen there keeps all others out.
+                with self._locks.held(key):
+                    _expect(if_version, path, key)
                     os.rename(temp, path)
-                    self._settle(path)
+                self._settle(path)
         return written
 
     def delete(self, key: str) -> None:
