@@ -10,7 +10,8 @@ import pytest
 
 from bastion import Job, Launch, Process, Resources
 from bastion.records import layout
-from tests.end_to_end.installed import Installed, build_wheel, until
+from tests.end_to_end.installed import Installed, build_wheel
+from tests.end_to_end.programs import until
 from tests.end_to_end.roots import ROOTS
 
 pytestmark = pytest.mark.end_to_end
@@ -60,7 +61,7 @@ def installed(
     with ROOTS[request.param](folder) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
         place.store.create(layout.CONFIG, CONFIG.encode())
-        made = Installed(folder, wheel, place)
+        made = Installed(folder, place, wheel)
         try:
             yield made
         finally:

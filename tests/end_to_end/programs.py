@@ -1,0 +1,112 @@
+"""The programs of this tree, run as a user runs them, and what is seen of their processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bastion import Client
+from tests.end_to_end.roots import Place
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60.0
+"""For anything that a real bastion does within a second or two when the machine is not busy."""
+
+
+class Programs:
+    """
+    The command, the bastions and the user of one root.
+
+    Args:
+        folder: For everything that runs here.
+        place: The root.
+    """
+
+    def __init__(self, folder: Path, place: Place) -> None:
+        self.folder = folder
+        self.place = place
+        self.machines = folder / "machines"
+        self.project = folder / "project"
+        home = folder / "home"
+        for made in (home, self.project):
+            made.mkdir()
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "PYTHONPATH": str(REPOSITORY),
+            "BASTION_ROOT": place.url,
+            "USER": "alice",
+            "LOGNAME": "alice",
+            **place.env,
+        }
+        self.command = [sys.executable, "-m", "launch.cli"]
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run the command in the user's project folder."""
+        done = subprocess.run(
+            [*self.command, *arguments],
+            cwd=self.project,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def json(self, *arguments: str) -> Any:
+        """What a command says as JSON."""
+        return json.loads(self.run(*arguments, "--json").stdout)
+
+    @property
+    def client(self) -> Client:
+        """The same user's Python."""
+        return Client(self.place.url, user="alice", store=self.place.store)
+
+    def serve(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a bastion."""
+        argv = [*self.command, "serve", f"--machines_dir={self.machines}", *arguments]
+        with (self.folder / "serve.log").open("ab") as log:
+            return subprocess.Popen(argv, cwd=self.project, env=self.env, stdout=log, stderr=log)
+
+    @property
+    def served(self) -> str:
+        """What all bastions of this folder have said."""
+        return (self.folder / "serve.log").read_text()
+
+    def processes(self, *words: str) -> list[psutil.Process]:
+        """Processes of this installation whose command line holds all of `words`."""
+        found = []
+        for process in psutil.process_iter(["cmdline", "status"]):
+            line = " ".join(process.info["cmdline"] or [])
+            is_ours = str(self.folder) in line and process.info["status"] != psutil.STATUS_ZOMBIE
+            if is_ours and all(word in line for word in words):
+                found.append(process)
+        return found
+
+    def stop_everything(self) -> None:
+        """Stop what is left, by process id, and show what the bastions said if a test failed."""
+        sys.stdout.write(self.served)
+        for process in self.processes():
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+
+
+def until(done: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) -> None:
+    """Wait until `done()` is true."""
+    end = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < end, f"not within {timeout_s:g} s: {what}"
+        time.sleep(0.1)

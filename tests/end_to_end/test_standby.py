@@ -1,0 +1,142 @@
+"""Two real bastions on one folder: who leads, and what becomes of the other."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.records import layout
+from bastion.records.root import Root
+from bastion.service.settings import LOCAL
+from tests.end_to_end.programs import Programs, until
+from tests.end_to_end.roots import folder_root
+
+pytestmark = pytest.mark.end_to_end
+
+PATIENCE_S = 1.25 * LOCAL.ttl_s
+SLACK_S = 3.0
+"""For a busy machine; a standby looks every half second."""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    """Bastions on a folder without pools."""
+    with folder_root(tmp_path) as place:
+        made = Programs(tmp_path, place)
+        try:
+            yield made
+        finally:
+            made.stop_everything()
+
+
+def led_by(on: Programs, holder: str) -> bool:
+    """Whether `holder` leads, as root has it."""
+    root = on.place.root()
+    return root is not None and root.leader is not None and root.leader.holder == holder
+
+
+def silence_s(on: Programs, holder: str) -> float:
+    """Wait until `holder` leads; how long root had not moved before, on our own clock."""
+    moved_at, last = time.monotonic(), on.place.root()
+    assert last is not None
+    while True:
+        root = on.place.root()
+        assert root is not None
+        now = time.monotonic()
+        if root.seq != last.seq:
+            if _is_led(root, holder):
+                return now - moved_at
+            moved_at, last = now, root
+        assert now - moved_at < 10 * PATIENCE_S, on.served
+        time.sleep(0.01)
+
+
+def _is_led(root: Root, holder: str) -> bool:
+    return root.leader is not None and root.leader.holder == holder
+
+
+def test_a_standby_takes_over_and_the_old_leader_stands_by(programs: Programs) -> None:
+    """A frozen leader is replaced after 1.25 leases; thawed it is fenced, waits and leads again."""
+    on = programs
+    north = on.serve("--standby", "--name=north")
+    until(lambda: led_by(on, "north"), "north leads")
+    south = on.serve("--standby", "--name=south")
+    until(lambda: "waiting" in on.served, "south waits")
+
+    north.send_signal(signal.SIGSTOP)
+    found = on.place.store.read(layout.ROOT)
+    waited_s = silence_s(on, "south")
+    assert PATIENCE_S - 0.1 < waited_s < PATIENCE_S + SLACK_S
+    assert found is not None
+    until(lambda: on.client.status().leader == "south", "south publishes")
+    assert on.client.status().since > found.modified_at + PATIENCE_S - 0.1, "not the commit before"
+
+    north.send_signal(signal.SIGCONT)
+    until(lambda: "this one stops acting" in on.served, "north is fenced")
+    root = on.place.root()
+    assert root is not None
+    assert _is_led(root, "south")
+    assert root.epoch == 2
+
+    south.send_signal(signal.SIGTERM)
+    assert south.wait(timeout=30) == 0
+    assert silence_s(on, "north") < PATIENCE_S, "a lead that was given up is taken at once"
+    assert north.poll() is None
+
+
+def test_a_fenced_leader_that_is_not_to_stand_by_leaves(programs: Programs) -> None:
+    """Without `--standby` a leader that was overtaken exits with 1 and says why."""
+    on = programs
+    north = on.serve("--name=north")
+    until(lambda: led_by(on, "north"), "north leads")
+    north.send_signal(signal.SIGSTOP)
+    on.serve("--name=south")
+    until(lambda: led_by(on, "south"), "south leads")
+    north.send_signal(signal.SIGCONT)
+    assert north.wait(timeout=30) == 1
+    assert "another bastion took over" in on.served
+    assert led_by(on, "south")
+
+
+def test_a_dead_leader_is_replaced_at_once_on_its_own_host(programs: Programs) -> None:
+    """After kill -9 neither a restart nor a standby of the same host waits for the lease."""
+    on = programs
+    north = on.serve("--name=north")
+    until(lambda: led_by(on, "north"), "north leads")
+    on.serve("--standby", "--name=south")
+    until(lambda: "waiting" in on.served, "south waits")
+    north.kill()
+    north.wait()
+    assert silence_s(on, "south") < PATIENCE_S
+    (south,) = (each for each in on.processes("--name=south"))
+    south.kill()
+    on.serve("--name=south")
+    until(lambda: (on.place.root() or Root(epoch=0, seq=0, now=0, write_id="")).epoch == 3, "again")
+
+
+def test_a_second_bastion_says_who_leads(programs: Programs) -> None:
+    """Of two bastions on one root one leads; the other says so within a lease and leaves."""
+    on = programs
+    first = on.serve()
+    until(lambda: on.place.root() is not None, "one leads")
+    began = time.monotonic()
+    second = subprocess.run(
+        [*on.command, "serve", f"--machines_dir={on.machines}"],
+        cwd=on.project,
+        env=on.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert time.monotonic() - began < LOCAL.ttl_s + SLACK_S
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(timeout=30) == 0
+    assert second.returncode == 1
+    assert f"process {first.pid}" in second.stderr
+    assert second.stdout == ""
