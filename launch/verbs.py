@@ -23,7 +23,7 @@ from launch.parser import Parser, Verbs
 FAMILIES = {
     "submit": ("launch", "run", "bundle"),
     "see": ("list", "show", "why", "events", "logs", "wait", "pool", "machines", "status"),
-    "change": ("cancel", "hold", "release", "prioritize"),
+    "change": ("cancel", "hold", "release", "prioritize", "update"),
     "admin": ("serve", "agent", "quota", "demo"),
     "set up": ("config", "completion"),
 }

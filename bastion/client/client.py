@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from bastion.client.inbox import Inbox
 from bastion.client.log import Chunk
 from bastion.client.published import Published
 from bastion.client.quota_file import QuotaFile
-from bastion.client.requests import Requests
+from bastion.client.requests import ChangeBody, Requests
 from bastion.client.search import find, find_all
 from bastion.client.submit import checked
 from bastion.client.views import EventView, JobView, PoolsView, StatusView, Why
@@ -28,13 +29,11 @@ from bastion.client.who import login_name
 from bastion.clock import Clock, SystemClock
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.request import (
-    Answer,
-    Body,
     JobsRequest,
     LaunchRequest,
     UpdateRequest,
 )
-from bastion.spec import Launch, check_name
+from bastion.spec import Launch, check_name, seconds_of
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
@@ -133,8 +132,10 @@ class Client:
             sent = self.send_code(good.code, report=report)
             good, warnings = dataclasses.replace(good, code=sent.ref), sent.warnings
         body = LaunchRequest(launch=good, idempotency_key=idempotency_key)
-        ask = self._requests.ask_once if idempotency_key else self._ask_launch
-        answer = ask(good.project, body, timeout_s=timeout_s)
+        if idempotency_key:
+            answer = self._requests.ask_once(good.project, body, timeout_s=timeout_s)
+        else:
+            answer = self._requests.ask(good.project, "launch", body, timeout_s=timeout_s)
         return LaunchHandle(
             self,
             launch=answer.launch,
@@ -413,15 +414,27 @@ class Client:
         return self._change("release", names, project)
 
     def prioritize(self, *names: str, priority: int, project: str = "") -> tuple[str, ...]:
+        """`update` of the priority alone, 1 (highest) to 5; raises what it raises."""
+        return self.update(*names, priority=priority, project=project)
+
+    def update(
+        self,
+        *names: str,
+        priority: int | None = None,
+        max_runtime: float | str | None = None,
+        project: str = "",
+    ) -> tuple[str, ...]:
         """
-        Give jobs another priority, 1 (highest) to 5; raises what `cancel` raises.
+        Change what may be changed of jobs that wait or run; raises what `cancel` raises.
 
         Raises:
-            BastionError: As `cancel`; SpecError also for a priority that is none.
+            BastionError: As `cancel`; SpecError also for a value that is not allowed.
         """
-        if not 1 <= priority <= 5:
+        if priority is not None and not 1 <= priority <= 5:
             raise SpecError(f"priority: {priority} is not allowed; 1 (highest) to 5")
-        return self._change("update", names, project, priority=priority)
+        limit_s = None if max_runtime is None else seconds_of("max_runtime", max_runtime)
+        change = partial(UpdateRequest, priority=priority, max_runtime_s=limit_s)
+        return self._change("update", names, project, change)
 
     # Quota
 
@@ -471,25 +484,10 @@ class Client:
         return find_all(self._published, name, project=project)
 
     def _change(
-        self, verb: str, names: Sequence[str], project: str, *, priority: int | None = None
+        self, verb: str, names: Sequence[str], project: str, body_of: ChangeBody = JobsRequest
     ) -> tuple[str, ...]:
-        by_project: dict[str, list[str]] = {}
-        for name in names:
-            active = (job for job in self.all_named(name, project=project) if not job.has_ended)
-            for job in active:
-                by_project.setdefault(job.project, []).append(job.id)
-        for place, ids in by_project.items():
-            targets = tuple(ids)
-            body: Body = (
-                JobsRequest(targets=targets)
-                if priority is None
-                else UpdateRequest(targets=targets, priority=priority)
-            )
-            self._requests.ask(place, verb, body, timeout_s=ANSWER_TIMEOUT_S)
-        return tuple(job for ids in by_project.values() for job in ids)
-
-    def _ask_launch(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
-        return self._requests.ask(project, "launch", body, timeout_s=timeout_s)
+        jobs = (job for name in names for job in self.all_named(name, project=project))
+        return self._requests.ask_of(verb, jobs, body_of, timeout_s=ANSWER_TIMEOUT_S)
 
     def _machine_resources(self) -> Iterator[Amounts]:
         try:

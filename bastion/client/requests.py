@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
 from bastion.client.inbox import Asked, Inbox
 from bastion.client.ulid import Ulids, keyed
+from bastion.client.views import JobView
 from bastion.clock import Clock
 from bastion.errors import RefusedError, StoreError
-from bastion.records.request import Answer, Body, LaunchRequest
+from bastion.records.request import (
+    MAX_TARGETS,
+    Answer,
+    Body,
+    JobsRequest,
+    LaunchRequest,
+    UpdateRequest,
+)
 
+ChangeBody: TypeAlias = Callable[..., JobsRequest | UpdateRequest]
+"""Makes the body of a change from its `targets`."""
 _MAX_TURNS = 20
 """How often a launch of one idempotency key may be refused and submitted again."""
 
@@ -40,6 +53,40 @@ class Requests:
         asked = self._named(project, verb, self._ulids.new())
         self._inbox.post(asked, body)
         return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
+
+    def ask_of(
+        self,
+        verb: str,
+        jobs: Iterable[JobView],
+        body_of: ChangeBody,
+        *,
+        timeout_s: float,
+    ) -> tuple[str, ...]:
+        """
+        Have something done to those of `jobs` that have not ended; their ids.
+
+        One request a project, or as many as its targets need.
+
+        Args:
+            verb: What.
+            jobs: To whom.
+            body_of: Makes the body from `targets`.
+            timeout_s: For each answer.
+
+        Raises:
+            RefusedError: One was a no; requests before it stand.
+            TimedOutError: There is no answer yet; the request will be taken.
+            StoreError: Out of reach, or in doubt.
+        """
+        by_project: dict[str, list[str]] = {}
+        for job in jobs:
+            if not job.has_ended:
+                by_project.setdefault(job.project, []).append(job.id)
+        for project, ids in by_project.items():
+            for first in range(0, len(ids), MAX_TARGETS):
+                body = body_of(targets=tuple(ids[first : first + MAX_TARGETS]))
+                self.ask(project, verb, body, timeout_s=timeout_s)
+        return tuple(job for ids in by_project.values() for job in ids)
 
     def ask_once(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
         """

@@ -1,4 +1,4 @@
-"""Jobs: list show why events wait, cancel hold release prioritize."""
+"""Jobs: list show why events wait, cancel hold release prioritize update."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.errors import note
+from launch.errors import UsageError, note
 from launch.parser import Parser, Run, Verbs, many, number, switch, text
 from launch.progress import bar
 from launch.render import Column, Output, amounts, clip, counted, iso, span
@@ -50,6 +50,16 @@ def register(verbs: Verbs) -> None:
     prioritize.add_argument(
         "--priority", type=int, required=True, metavar="N", help="1 (highest) to 5"
     )
+    update = _add(
+        verbs,
+        "update",
+        change,
+        "change jobs that wait or run",
+        count="+",
+        flags=" --max_runtime=8h",
+    )
+    update.add_argument("--priority", type=int, metavar="N", help="1 (highest) to 5")
+    update.add_argument("--max_runtime", metavar="TIME", help="of an attempt, as 90s, 8h")
 
 
 def _add(
@@ -213,6 +223,20 @@ def set_priority(args: argparse.Namespace) -> int:
     session = Session(args)
     jobs = session.client.prioritize(*args.job, priority=args.priority, project=args.project_id)
     return _changed(session, jobs, f"given priority {args.priority}")
+
+
+def change(args: argparse.Namespace) -> int:
+    """`bastion update JOB... --priority=N --max_runtime=TIME`."""
+    if args.priority is None and args.max_runtime is None:
+        raise UsageError("nothing to change: give --priority or --max_runtime")
+    session = Session(args)
+    jobs = session.client.update(
+        *args.job,
+        priority=args.priority,
+        max_runtime=args.max_runtime,
+        project=args.project_id,
+    )
+    return _changed(session, jobs, "updated")
 
 
 def _changed(session: Session, jobs: tuple[str, ...], what: str) -> int:

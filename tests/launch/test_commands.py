@@ -237,9 +237,14 @@ def test_changes_say_what_was_done(run: Run, bucket: Bucket) -> None:
         assert run("hold", "train", "-q").out == f"{JOB}\n"
         assert json.loads(run("release", "train", "--json").out)["jobs"] == [JOB]
         assert "given priority 1" in run("prioritize", "train", "--priority=1").out
+        assert "updated" in run("update", "train", "--max_runtime=2h").out
+        assert run("update", "train").code == 2
     bodies = [body for _, body in bastion.taken]
     assert bodies[:3] == [JobsRequest(targets=(JOB,))] * 3
-    assert bodies[3] == UpdateRequest(targets=(JOB,), priority=1)
+    assert bodies[3:] == [
+        UpdateRequest(targets=(JOB,), priority=1),
+        UpdateRequest(targets=(JOB,), max_runtime_s=7200.0),
+    ]
 
 
 def test_cancelling_what_has_ended_is_no_mistake(run: Run, bucket: Bucket) -> None:
