@@ -7,6 +7,7 @@ The phases change it one after the other; nobody else sees it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from bastion.job import JobClass, Placement
 from bastion.scheduler.capacity import Capacity, Hold
@@ -251,7 +252,16 @@ class Draft:
         del self.reserved[reserved.name]
         for running in reserved.victims:
             if self.doomed[running.name].by == reserved.name:
-                del self.doomed[running.name]
+                self._spare(running)
+
+    def _spare(self, running: Running) -> None:
+        """Let a victim go on, unless another promise needs it gone as well."""
+        doom = self.doomed.pop(running.name)
+        for other in self.reserved.values():
+            if running in other.victims:
+                is_firm = self.promises[other.name].within_share
+                self.doomed[running.name] = replace(doom, by=other.name, is_firm=is_firm)
+                return
 
     def departing(self, *, firm: bool = False) -> list[Running]:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""

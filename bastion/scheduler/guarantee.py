@@ -17,9 +17,16 @@ from bastion.scheduler.draft import Doom, Draft, Reserved
 from bastion.scheduler.order import Gang, Line, Projects, Queue, usage_of
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reason import Outranked, PreemptReason, Reclaimed, Yielded
-from bastion.scheduler.running import Running
+from bastion.scheduler.running import Running, taken_by
 from bastion.scheduler.shape import Shape
-from bastion.scheduler.victims import Found, find, furthest_above_first, least_lost, stop_at
+from bastion.scheduler.victims import (
+    Found,
+    find,
+    furthest_above_first,
+    is_legal,
+    least_lost,
+    stop_at,
+)
 from quota.amounts import Amounts
 
 
@@ -128,6 +135,7 @@ def keep_promise(
         draft.doomed[victim.name] = doom
         ends.append(doom.end_at)
     deadline = max([draft.now, *ends])
+    victims = (*found.victims, *_shared(draft, gang, shape, found, within_share=within_share))
     draft.capacity.make_again(found.placed.placements)
     reserved = Reserved(
         gang=gang,
@@ -135,17 +143,35 @@ def keep_promise(
         placed=found.placed,
         until=deadline,
         is_promise=True,
-        victims=found.victims,
+        victims=victims,
     )
     draft.promises[name] = Promise(
         gang=tuple(job.id for job in gang),
         placements=found.placed.placements,
         deadline=deadline,
-        victims=victims_of(draft, found.victims),
+        victims=victims_of(draft, victims),
         made_at=draft.now,
         within_share=within_share,
     )
     draft.reserve(reserved)
+
+
+def _shared(
+    draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
+) -> list[Running]:
+    """
+    Victims of earlier promises whose devices it needs too, as far as they are its own by right.
+
+    If the earlier promise is fulfilled otherwise, they are still to be stopped for this one.
+    """
+    taken = taken_by(found.placed.placements)
+    return [
+        running
+        for running in found.ending
+        if not running.is_leaving
+        and running.overlaps(taken)
+        and is_legal(draft, running, gang, shape, within_share=within_share)
+    ]
 
 
 def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, float], ...]:

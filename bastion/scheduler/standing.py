@@ -23,7 +23,7 @@ from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.running import Running, charge_of, taken_by
-from bastion.scheduler.victims import yields_to
+from bastion.scheduler.victims import is_legal
 from quota.amounts import Amounts
 
 
@@ -93,6 +93,9 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
         if holder.frees_at > promise.deadline:
             return
     for victim in victims:
+        known = draft.doomed.get(victim.name)
+        if known is not None and known.is_firm:
+            continue
         stop = min(at for job, at in promise.victims if job in victim.ids)
         draft.doomed[victim.name] = doom_of(
             draft, victim, gang, shape, stop, is_firm=promise.within_share
@@ -140,9 +143,7 @@ def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator
         if running is None or running.is_leaving or running.name in seen:
             continue
         seen.add(running.name)
-        legal = yields_to(draft, running, gang, line.shape)
-        if promise.within_share and running.project != gang[0].project:
-            legal = running.is_borrowed
+        legal = is_legal(draft, running, gang, line.shape, within_share=promise.within_share)
         if legal and running.admitted_at <= promise.made_at:
             yield running
 

@@ -259,6 +259,15 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     return draft.rank(tuple(running.jobs)) > draft.rank(gang)
 
 
+def is_legal(
+    draft: Draft, running: Running, gang: Gang, shape: Shape, *, within_share: bool
+) -> bool:
+    """Whether `running` may be stopped for `gang` at all."""
+    if within_share and running.project != gang[0].project:
+        return running.is_borrowed
+    return yields_to(draft, running, gang, shape)
+
+
 def stop_at(draft: Draft, running: Running) -> float:
     """When a victim is stopped: at once, or when it has had its least running time."""
     if not running.is_borrowed:

@@ -184,13 +184,17 @@ def no_guaranteed_victim(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """No borrower is stopped for another project before its least running time."""
+    """
+    No borrower is stopped for another project before its least running time.
+
+    A gang has had it since its first job started: one that is restarted does not start it anew.
+    """
     for name, verdict in preempts(plan).items():
-        job = snapshot.jobs[name]
-        assert job.attempt is not None
-        if snapshot.jobs[verdict.by].project != job.project:
-            started = job.attempt.started_at or job.attempt.admitted_at
-            assert now >= started + snapshot.quota.scheduler.min_runtime_s
+        if snapshot.jobs[verdict.by].project == snapshot.jobs[name].project:
+            continue
+        attempts = [job.attempt for job in gang_of(snapshot, name) if job.attempt]
+        started = min(each.started_at or each.admitted_at for each in attempts)
+        assert now >= started + snapshot.quota.scheduler.min_runtime_s
 
 
 def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) -> None:
@@ -271,7 +275,8 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         gone |= victims
         rest = tuple(each for each in plan.promises if each.gang != promise.gang)
         others = replace(plan, promises=rest)
-        for victim in _gangs(snapshot, victims):
+        shared = {name for each in rest for name, _ in each.victims}
+        for victim in _gangs(snapshot, victims - shared):
             free = free_by_machine(snapshot, others, without=gone - victim)
             assert not _startable(snapshot, gang, free, gone - victim)
 
