@@ -7,8 +7,11 @@ The environment says where a bucket is where its URL does not, exactly as it doe
 from __future__ import annotations
 
 import os
+import re
 from enum import Enum
 from urllib.parse import parse_qs, urlsplit
+
+_LOOPBACK = re.compile(r"127(\.\d+){3}")
 
 
 class Reach(Enum):
@@ -55,4 +58,4 @@ def _s3_endpoint() -> str:
 
 def _is_loopback(endpoint: str) -> bool:
     host = urlsplit(endpoint).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return host in ("localhost", "::1") or bool(_LOOPBACK.fullmatch(host))
