@@ -113,6 +113,8 @@ class Invariants:
         self._devices: dict[str, tuple[str, ...]] = {}
         self._events: list[Event] = []
         self._ever: dict[str, JobRecord] = {}
+        self._waited_for_in_vain: set[str] = set()
+        """Nonces of attempts whose logs did not come before their deadline."""
 
     # What is told to it.
 
@@ -194,7 +196,7 @@ class Invariants:
         self._check_events(root)
         self._check_requests(root)
         for job in root.jobs.values():
-            self._check_job(before.jobs.get(job.id) if before is not None else None, job)
+            self._check_job(root, before.jobs.get(job.id) if before is not None else None, job)
         if before is not None:
             for job_id in before.jobs:
                 if job_id not in root.jobs and not self._exists(
@@ -237,7 +239,7 @@ class Invariants:
             if not self._exists(asked.key):
                 self._fail(SUBMITTED, f"{wish.name} ({asked.key}) is nowhere")
 
-    def _check_job(self, before: JobRecord | None, job: JobRecord) -> None:
+    def _check_job(self, root: Root, before: JobRecord | None, job: JobRecord) -> None:
         known = self._ever.get(job.id)
         if known is None and self._exists(layout.result(job.project, job.id)):
             self._fail(APPLIED, f"{job.id} enters root with a result")
@@ -248,6 +250,8 @@ class Invariants:
         if before is None:
             before = job if known is None else known
         self._ever[job.id] = job
+        if before.attempt is not None and job.attempt != before.attempt:
+            self._check_drained(root, before, job)
         if job.phase not in _REACHABLE[before.phase]:
             self._fail(TABLE, f"{job.id}: {before.phase} -> {job.phase}")
         if job.attempts not in (before.attempts, before.attempts + 1):
@@ -257,6 +261,15 @@ class Invariants:
                 self._fail(CANCELLED, f"{job.id} was cancelled by {before.cancelled_by}")
             if job.phase not in (Phase.STARTING, Phase.STOPPING):
                 self._fail(TABLE, f"{job.id}: a new attempt is {job.phase}")
+
+    def _check_drained(self, root: Root, before: JobRecord, job: JobRecord) -> None:
+        """An attempt that is left behind was waited for until its deadline."""
+        left = before.attempt
+        assert left is not None
+        if job.attempt is not None and job.attempt.nonce == left.nonce:
+            return
+        if before.phase is Phase.DRAINING and root.now >= before.drain_deadline:
+            self._waited_for_in_vain.add(left.nonce)
 
     def _check_capacity(self, root: Root) -> None:
         used: dict[tuple[str, str, int], str] = {}
@@ -357,11 +370,11 @@ class Invariants:
         return found
 
     def _resulted(self, result: Result) -> None:
-        """Every log byte is there, unless the machine that had it is gone."""
+        """Every log byte is there, unless its machine is gone or its deadline has passed."""
         for key, machine in self._started.items():
             of = host_of(key)
             assert of is not None
-            if of.job != result.id or machine.is_dead():
+            if of.job != result.id or machine.is_dead() or of.nonce in self._waited_for_in_vain:
                 continue
             place = layout.end(
                 of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host
