@@ -52,8 +52,8 @@ class Hold:
 
     __slots__ = ("charge", "counts", "masks")
 
-    def __init__(self, charge: Charge) -> None:
-        self.charge = charge
+    def __init__(self) -> None:
+        self.charge: Charge = ()
         self.masks: list[tuple[Room, str, int, int]] = []
         """(room, type, devices that were free, devices that somebody still holds)"""
         self.counts: list[tuple[Room, str, int, int]] = []
@@ -279,9 +279,12 @@ class Capacity:
     # Closing for one gang
 
     def close(self, parts: Sequence[Part], places: Sequence[Placement], charge: Charge) -> Hold:
-        """Close `places` to everybody: what is free now, and what becomes free of them."""
-        hold = Hold(charge)
-        self.charge(charge)
+        """
+        Close `places` to everybody: what is free now, and what becomes free of them.
+
+        What somebody still holds is charged to him already: only the rest is charged here.
+        """
+        hold = Hold()
         for part, placement in zip(parts, places):
             whole: set[str] = set()
             for replica in placement:
@@ -296,7 +299,20 @@ class Capacity:
                     else:
                         self._close_some(hold, room, part, host)
                     room.shelf.settle(room)
+        hold.charge = tuple(
+            (whole - held).positive() for whole, held in zip(charge, self._held_of(hold))
+        )
+        self.charge(hold.charge)
         return hold
+
+    def _held_of(self, hold: Hold) -> Charge:
+        held = self.nothing()
+        later = [(room, resource, mask.bit_count()) for room, resource, _, mask in hold.masks]
+        later += [(room, resource, units) for room, resource, _, units in hold.counts]
+        for room, resource, units in later:
+            if units and resource in self.types:
+                held[room.shelf.tier] = held[room.shelf.tier] + Amounts({resource: units})
+        return tuple(held)
 
     def _close_all(self, hold: Hold, room: Room) -> None:
         for resource, units in room.full.items():

@@ -6,7 +6,7 @@ The phases change it one after the other; nobody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from bastion.job import JobClass, Placement
@@ -67,9 +67,21 @@ class Reserved:
         self.is_promise = is_promise
         """Otherwise a planned start: only a gang within its share may come in between."""
         self.victims = victims
-        self.credited: list[Running] = []
+        self.credited: list[tuple[str, Amounts]] = []
+        """(project, what it holds now of these devices)"""
         self.name = gang[0].id
         self.hold: Hold | None = None
+
+
+def given_back(running: Running, placements: Sequence[Placement], types: Container[str]) -> Amounts:
+    """How much of the devices of `placements` `running` holds, of the types under quota."""
+    ours, units = running.taken, []
+    for machine, masks in taken_by(placements).items():
+        for resource, mask in masks.items():
+            if resource in types:
+                both = mask & ours.get(machine, {}).get(resource, 0)
+                units.append(Amounts({resource: both.bit_count()}))
+    return Amounts.sum(units)
 
 
 class Draft:
@@ -107,7 +119,6 @@ class Draft:
         self.waiting: dict[str, WaitingReason] = {}
         """Reasons that the phases found out themselves."""
         self.rank = parts.order.rank(snapshot, now)
-        self._credited: set[str] = set()
         self._too_full: set[tuple[int, bool]] = set()
         self._by_project: dict[str, list[Running]] | None = None
         self.hopeless: set[tuple[str, int]] = set()
@@ -182,21 +193,14 @@ class Draft:
         Its charge counts against the tiers and its project at once, except for what those who hold
         the devices now will give back by then: that would be counted twice.
         """
-        credit = self.capacity.nothing()
-        holders = self.holders(reserved.placed.placements)
-        for running in {r.name: r for r in (*holders, *reserved.victims)}.values():
-            if not (reserved.is_promise and running.name in self._credited):
-                if reserved.is_promise:
-                    self._credited.add(running.name)
-                reserved.credited.append(running)
-                credit = [a + b for a, b in zip(credit, running.charge)]
-        net = tuple((a - b).positive() for a, b in zip(reserved.placed.charge, credit))
-        places = reserved.placed.placements
-        reserved.hold = self.capacity.close(reserved.shape.parts, places, net)
-        if not reserved.is_promise:
-            self.plans[reserved.name] = reserved
-        else:
-            self.reserved[reserved.name] = reserved
+        placed = reserved.placed
+        reserved.credited = [
+            (running.project, given_back(running, placed.placements, self.capacity.types))
+            for running in self.holders(placed.placements)
+        ]
+        reserved.hold = self.capacity.close(reserved.shape.parts, placed.placements, placed.charge)
+        kept = self.reserved if reserved.is_promise else self.plans
+        kept[reserved.name] = reserved
         self._count(reserved, sign=1)
 
     def open(self, reserved: Reserved) -> None:
@@ -208,9 +212,8 @@ class Draft:
     def shut(self, reserved: Reserved) -> None:
         """Close again what is left of it."""
         assert reserved.hold is not None
-        charge = reserved.hold.charge
-        places = reserved.placed.placements
-        reserved.hold = self.capacity.close(reserved.shape.parts, places, charge)
+        placed = reserved.placed
+        reserved.hold = self.capacity.close(reserved.shape.parts, placed.placements, placed.charge)
 
     def weak(self) -> list[Reserved]:
         """Reservations that a gang within its share may break."""
@@ -238,13 +241,11 @@ class Draft:
         if not reserved.is_promise:
             return
         self.shares.add(reserved.gang[0].project, sign * reserved.placed.total)
-        for running in reserved.credited:
-            self.shares.depart(running.project, sign * running.held)
+        for project, amounts in reserved.credited:
+            self.shares.depart(project, sign * amounts)
 
     def release(self, reserved: Reserved) -> None:
         """Forget a reservation that is open: its gang starts, or it is void."""
-        if reserved.is_promise:
-            self._credited.difference_update(running.name for running in reserved.credited)
         self._count(reserved, sign=-1)
         if not reserved.is_promise:
             del self.plans[reserved.name]

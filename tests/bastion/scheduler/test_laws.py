@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bastion.job import Phase
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World
 
-QUICK = settings(max_examples=60, deadline=None, database=None)
+QUICK = settings(max_examples=60, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=10_000, deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 
@@ -60,7 +61,7 @@ def moves(plan: Plan) -> set[str]:
 
 def assert_stable(world: World, inner: Decide = decide) -> None:
     """
-    The same state decided again moves nothing and keeps its promises.
+    The same state decided again moves nothing; a new promise only takes what is ending anyway.
 
     But for one thing: what a promise of low priority started in this cycle, higher priority of the
     same project may stop from the next on.
@@ -69,8 +70,8 @@ def assert_stable(world: World, inner: Decide = decide) -> None:
     new = [p for p in again.promises if p not in world.plan.promises]
     corrected: set[str] = set()
     for promise in new:
-        victims = {name for name, _ in promise.victims}
-        assert any(_is_own(world, promise.gang[0], name) for name in victims)
+        victims = {n for n, _ in promise.victims if world.jobs[n].phase is not Phase.STOPPING}
+        assert not victims or any(_is_own(world, promise.gang[0], name) for name in victims)
         corrected |= victims
     assert moves(again) <= corrected
 
