@@ -7,18 +7,18 @@ job that nobody knows waits: the launch may be on its way.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from bastion.catalog import lookup, resource_types
+from bastion.catalog import resource_types
 from bastion.errors import SpecError
 from bastion.job import JobRecord
 from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
 from bastion.machine import Follow, Pool
 from bastion.monitor import Options, grace_s
 from bastion.records.inbox import Waiting
+from bastion.records.queued import queued_jobs
 from bastion.records.request import (
     Answer,
     Body,
@@ -30,9 +30,9 @@ from bastion.records.request import (
 )
 from bastion.records.ulid import is_ulid, seconds_of
 from bastion.service.draft import Draft
-from bastion.spec import CodeRef, Job, Launch, job_id, job_ids, request_of
+from bastion.spec import CodeRef, Launch, job_id
 from bastion.value import value
-from quota import Amounts, Quota
+from quota import Quota
 
 MAX_CLOCK_SKEW_S = 7 * 86400.0
 """A request whose ULID and store time differ by more is refused; registers are kept far longer."""
@@ -138,21 +138,27 @@ def absorb(
 def _launch(draft: Draft, waiting: Waiting, body: LaunchRequest, rules: Rules) -> None:
     launch, name = body.launch, waiting.name
     problems = _launch_problems(draft, waiting, launch, rules)
-    jobs: list[JobRecord] = []
-    ids = job_ids(launch, name.ulid)
-    for index, (id_, job) in enumerate(zip(ids, launch.jobs)):
-        try:
-            jobs.append(_record(waiting, launch, job, index, id_, rules))
-        except SpecError as error:
-            problems += [f"jobs.{index}.{problem}" for problem in error.problems]
-    problems += [f"there is a job {twice} already" for twice in ids if twice in draft.jobs]
+    jobs: tuple[JobRecord, ...] = ()
+    try:
+        jobs = queued_jobs(
+            launch,
+            project=name.project,
+            user=name.user,
+            ulid=name.ulid,
+            at=waiting.entry.modified_at,
+            known_types=_known_types(rules),
+        )
+    except SpecError as error:
+        problems += error.problems
+    problems += [f"there is a job {job.id} already" for job in jobs if job.id in draft.jobs]
     if problems:
         refuse(draft, waiting, problems)
         return
-    gang = ids if launch.together and len(ids) > 1 else ()
-    for record in jobs:
-        draft.add(replace(record, gang=gang))
-    accept(draft, waiting, launch=job_id(launch.name, name.ulid), jobs=ids)
+    for job in jobs:
+        draft.add(job)
+    accept(
+        draft, waiting, launch=job_id(launch.name, name.ulid), jobs=tuple(job.id for job in jobs)
+    )
 
 
 def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rules) -> list[str]:
@@ -180,55 +186,10 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
     return []
 
 
-def _record(
-    waiting: Waiting, launch: Launch, job: Job, index: int, id_: str, rules: Rules
-) -> JobRecord:
-    per_replica, hosts = _per_replica(job)
-    problems = _unknown_types(per_replica, rules)
-    if problems:
-        raise SpecError(*problems)
-    name = waiting.name
-    return JobRecord(
-        id=id_,
-        project=name.project,
-        user=name.user,
-        launch=job_id(launch.name, name.ulid),
-        index=index,
-        ulid=name.ulid,
-        submitted_at=waiting.entry.modified_at,
-        queued_at=waiting.entry.modified_at,
-        request=request_of(launch, job, per_replica=per_replica, hosts=hosts),
-        name=job.name,
-        stops_others=job.stops_others,
-        launch_scope=job.scope == "launch" and job.on_failure != "continue",
-        retries=job.retries,
-        retry_backoff_s=job.retry_backoff_s,
-        fail_when_busy=launch.when_busy == "fail",
-        held=name.user if job.hold else "",
-    )
-
-
-def _per_replica(job: Job) -> tuple[Amounts, int]:
-    """What one replica asks for and on how many hosts; an instance type fills what is left out."""
-    if not job.instance_type:
-        return job.per_replica, 1
-    instance = lookup(job.instance_type)
-    return job.per_replica or instance.resources, instance.hosts
-
-
-def _unknown_types(per_replica: Amounts, rules: Rules) -> list[str]:
-    known = {
-        *resource_types(),
-        *(t for pool in rules.pools.values() for t in pool.resources.types()),
-    }
-    if rules.quota is not None:
-        known |= rules.quota.types
-    problems = []
-    for kind in sorted(set(per_replica.types()) - known):
-        nearest = difflib.get_close_matches(kind, sorted(known), n=1)
-        meant = f"; did you mean {nearest[0]}?" if nearest else ""
-        problems.append(f"resources.{kind}: no pool and no quota knows this type{meant}")
-    return problems
+def _known_types(rules: Rules) -> set[str]:
+    in_pools = (kind for pool in rules.pools.values() for kind in pool.resources.types())
+    under_quota = rules.quota.types if rules.quota is not None else ()
+    return {*resource_types(), *in_pools, *under_quota}
 
 
 def _follow(draft: Draft, waiting: Waiting, targets: tuple[str, ...]) -> None:

@@ -15,6 +15,7 @@ from bastion.errors import BastionError, StoreError
 from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
 from bastion.monitor import Options, due, watch
+from bastion.records.outlook import snapshot_of
 from bastion.records.root import Held, RootWriter
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
@@ -31,7 +32,7 @@ from bastion.service.intake import Intake
 from bastion.service.journal import Journal
 from bastion.service.launches import end_failed_launches, failing_launches
 from bastion.service.publish import Publisher
-from bastion.service.schedule import apply_plan, snapshot_of
+from bastion.service.schedule import apply_plan
 from bastion.service.settings import Pace
 from bastion.service.sweep import Sweep
 from bastion.store import Entry, ObjectStore
@@ -243,10 +244,12 @@ class Leader:
         if quota is None:
             return None
         snapshot = snapshot_of(
-            draft,
+            draft.root,
             quota,
-            quota_problem=self._files.quota_problem,
             pools=self._files.config.pools,
+            jobs=draft.jobs,
+            machines=draft.machines,
+            quota_problem=self._files.quota_problem,
             stockouts=self._fleet.stockouts(draft.now),
         )
         try:

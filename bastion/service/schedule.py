@@ -1,46 +1,14 @@
-"""What the scheduler may know of a draft, and its plan applied to one."""
+"""The scheduler's plan, applied to a draft."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import assert_never
 
 from bastion.job import JobRecord, Phase, Stop, StopReason
 from bastion.lifecycle import Admitted, Reclassed, StopWanted
-from bastion.machine import Pool
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
-from bastion.scheduler.snapshot import Snapshot
 from bastion.service.draft import Draft
-from quota import Quota
-
-
-def snapshot_of(
-    draft: Draft,
-    quota: Quota,
-    *,
-    quota_problem: str,
-    pools: Mapping[str, Pool],
-    stockouts: Mapping[str, float],
-) -> Snapshot:
-    """What the scheduler may know, as of `draft`."""
-    root = draft.root
-    by_user = {
-        (key.partition("/")[0], key.partition("/")[2]): used
-        for key, used in root.decayed_by_user.items()
-    }
-    return Snapshot(
-        quota=quota,
-        quota_problem=quota_problem,
-        jobs=draft.jobs,
-        machines=draft.machines,
-        pools=pools,
-        promises=root.promises,
-        planned=root.planned,
-        seq=draft.seq,
-        decayed=root.decayed,
-        decayed_by_user=by_user,
-        stockouts=stockouts,
-    )
 
 
 def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> None:

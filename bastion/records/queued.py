@@ -1,0 +1,91 @@
+"""
+A launch taken in: the records of its jobs as they join the queue.
+
+One function for the bastion that takes a launch and for the client that asks what would happen.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+from bastion.catalog import lookup
+from bastion.errors import SpecError
+from bastion.job import JobRecord
+from bastion.spec import Job, Launch, job_id, job_ids, request_of
+from quota.amounts import Amounts
+
+
+def queued_jobs(
+    launch: Launch,
+    *,
+    project: str,
+    user: str,
+    ulid: str,
+    at: float,
+    known_types: Collection[str] | None = None,
+) -> tuple[JobRecord, ...]:
+    """
+    The jobs of `launch`, which `user` asked for with the request `ulid` at store's time `at`.
+
+    Args:
+        launch: Checked, with its code sent.
+        project: What it is charged to.
+        user: Who asks.
+        ulid: Of the request.
+        at: When the store took the request.
+        known_types: The resource types that exist; None: they are not looked at.
+
+    Raises:
+        SpecError: An instance type or a resource type is unknown: every problem.
+    """
+    ids = job_ids(launch, ulid)
+    asked: list[tuple[Amounts, int]] = []
+    problems: list[str] = []
+    for index, job in enumerate(launch.jobs):
+        try:
+            asked.append(_asked(job, known_types))
+        except SpecError as error:
+            problems += [f"jobs.{index}.{problem}" for problem in error.problems]
+    if problems:
+        raise SpecError(*problems)
+    return tuple(
+        JobRecord(
+            id=ids[index],
+            project=project,
+            user=user,
+            launch=job_id(launch.name, ulid),
+            index=index,
+            ulid=ulid,
+            submitted_at=at,
+            queued_at=at,
+            request=request_of(launch, job, per_replica=asked[index][0], hosts=asked[index][1]),
+            name=job.name,
+            gang=ids if launch.together and len(ids) > 1 else (),
+            stops_others=job.stops_others,
+            launch_scope=job.scope == "launch" and job.on_failure != "continue",
+            retries=job.retries,
+            retry_backoff_s=job.retry_backoff_s,
+            fail_when_busy=launch.when_busy == "fail",
+            held=user if job.hold else "",
+        )
+        for index, job in enumerate(launch.jobs)
+    )
+
+
+def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]:
+    """What one replica asks for and on how many hosts; an instance type fills what is left out."""
+    per_replica, hosts = job.per_replica, 1
+    if job.instance_type:
+        instance = lookup(job.instance_type)
+        per_replica, hosts = per_replica or instance.resources, instance.hosts
+    unknown = [] if known_types is None else sorted(set(per_replica.types()) - set(known_types))
+    if unknown:
+        raise SpecError(*(_unknown(kind, known_types or ()) for kind in unknown))
+    return per_replica, hosts
+
+
+def _unknown(kind: str, known_types: Collection[str]) -> str:
+    nearest = difflib.get_close_matches(kind, sorted(known_types), n=1)
+    meant = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"resources.{kind}: no pool and no quota knows this type{meant}"
