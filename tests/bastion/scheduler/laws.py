@@ -269,14 +269,13 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
             continue
         victims = {name for name, _ in promise.victims}
         gang = [snapshot.jobs[name] for name in promise.gang]
-        if all(snapshot.jobs[name].project == gang[0].project for name in victims):
-            continue  # a change inside one project: the quota may need it, not the machines
+        own = {name for name in victims if snapshot.jobs[name].project == gang[0].project}
         gone = {job.id for job in alive(snapshot) if job.phase is Phase.STOPPING}
         gone |= victims
         rest = tuple(each for each in plan.promises if each.gang != promise.gang)
         others = replace(plan, promises=rest)
         shared = {name for each in rest for name, _ in each.victims}
-        for victim in _gangs(snapshot, victims - shared):
+        for victim in _gangs(snapshot, victims - shared - own):  # own: the quota may need it
             free = free_by_machine(snapshot, others, without=gone - victim)
             assert not _startable(snapshot, gang, free, gone - victim)
 

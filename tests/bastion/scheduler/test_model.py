@@ -45,11 +45,11 @@ def settles(asks: list[Ask]) -> None:
 
 
 def test_no_cycle_of_preemption_in_small_worlds() -> None:
-    """Two gangs of every kind, and every third set of three, in every order."""
+    """Two gangs of every kind, and every sixth set of three, in every order."""
     for asks in arrivals(2, (1, 2, 4), (1, 5)):
         settles(asks)
     for number, asks in enumerate(arrivals(3, (1, 2, 4), (3,))):
-        if number % 3 == 0:
+        if number % 6 == 0:
             settles(asks)
 
 
