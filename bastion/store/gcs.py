@@ -17,7 +17,6 @@ Source: Cloud Storage JSON API v1 (`storage.v1.json`), "HTTP status and error co
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -25,6 +24,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from bastion.clock import SystemClock
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
 from bastion.store.keys import checked, checked_prefix, is_key
 from bastion.store.port import Entry, Object, Version, Written
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 ENDPOINT = "https://storage.googleapis.com"
 
+_CLOCK = SystemClock()
+"""Deadlines of real connections: no simulation has any."""
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0
 """Longest silence within an answer: well above what Google needs for one, and below any lease."""
@@ -220,7 +222,7 @@ class GcsStore:
         import urllib3
 
         url = f"{self._endpoint}{path}?{urlencode(query)}"
-        deadline = time.monotonic() + self._deadline_s
+        deadline = _CLOCK.monotonic() + self._deadline_s
         headers = {} if body is None else {"Content-Type": "application/octet-stream"}
         self._authorize(method, url, headers)
         try:
@@ -307,7 +309,7 @@ def _received(response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
     chunks = []
     while chunk := response.read1(1 << 20, decode_content=True):
         chunks.append(chunk)
-        if time.monotonic() > deadline:
+        if _CLOCK.monotonic() > deadline:
             raise TimeoutError("still sending when the time was up")
     return b"".join(chunks)
 

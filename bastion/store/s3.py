@@ -13,12 +13,12 @@ Source: Amazon S3 User Guide, "Conditional requests"; API Reference, "Error resp
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from bastion.clock import SystemClock
 from bastion.errors import (
     BastionError,
     ConflictError,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         PutObjectOutputTypeDef,
     )
 
+_CLOCK = SystemClock()
+"""Deadlines of real connections: no simulation has any."""
 _T = TypeVar("_T")
 
 _CONNECT_S = 5.0
@@ -101,7 +103,7 @@ class S3Store:
             else:
                 found = self._client.get_object(Bucket=self._bucket, Key=name, IfNoneMatch=unless)
             return Object(
-                data=_received(found["Body"], time.monotonic() + self._deadline_s),
+                data=_received(found["Body"], _CLOCK.monotonic() + self._deadline_s),
                 version=_version(found["ETag"]),
                 modified_at=found["LastModified"].timestamp(),
             )
@@ -287,7 +289,7 @@ def _received(body: StreamingBody, deadline: float) -> bytes:
     chunks = []
     for chunk in body.iter_chunks(_CHUNK_BYTES):
         chunks.append(chunk)
-        if time.monotonic() > deadline:
+        if _CLOCK.monotonic() > deadline:
             body.close()
             raise TimeoutError("still sending when the time was up")
     return b"".join(chunks)
