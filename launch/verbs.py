@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from launch.commands import (
+    bucket,
     bundle,
     completion,
     config,
@@ -24,7 +25,7 @@ FAMILIES = {
     "submit": ("launch", "run", "bundle"),
     "see": ("list", "show", "why", "events", "logs", "wait", "pool", "machines", "status"),
     "change": ("cancel", "hold", "release", "prioritize", "update"),
-    "admin": ("serve", "agent", "quota", "demo"),
+    "admin": ("serve", "agent", "quota", "fsck", "restore", "demo"),
     "set up": ("config", "completion"),
 }
 """The verbs as the first page of help shows them."""
@@ -34,7 +35,7 @@ ALIASES = {"ls": "list", "queue": "list"}
 SEVERAL_VERBS = (*(verb for family in FAMILIES.values() for verb in family), *ALIASES)
 """Every word that may stand first."""
 
-_NOUNS = (submit, bundle, job, logs, pool, status, service, quota, demo, config, completion)
+_NOUNS = (submit, bundle, job, logs, pool, status, service, quota, bucket, demo, config, completion)
 
 
 def build() -> tuple[Parser, Verbs]:

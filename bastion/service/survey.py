@@ -23,6 +23,7 @@ from bastion.value import value
 
 _T = TypeVar("_T")
 _PAGE = 1000
+_WAY_BACK = "if a bastion ever led here: bastion restore shows what copies there are"
 
 Register = ClaimRegister | EndRegister | GoRegister
 _KINDS: Mapping[str, type[Register]] = {
@@ -116,10 +117,15 @@ class _Look:
         return tuple(found)
 
     def root(self) -> Root:
-        found = self._store.read(layout.ROOT)
-        assert found is not None
-        self.newest_at = max(self.newest_at, found.modified_at)
-        return decode_root(found.data)
+        try:
+            found = self._store.read(layout.ROOT)
+            assert found is not None
+            self.newest_at = max(self.newest_at, found.modified_at)
+            return decode_root(found.data)
+        except NotFoundError as error:
+            raise NotFoundError(f"there is no {layout.ROOT} here", hint=_WAY_BACK) from error
+        except RecordError as error:
+            raise RecordError(error.message, hint=error.hint or _WAY_BACK) from error
 
     def events(self, key: str) -> tuple[Event, ...]:
         data = self._data(key) or b""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.errors import note
-from launch.parser import Verbs
+from launch.parser import Verbs, switch, text
 from launch.render import Column
 from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.service.fsck import Finding
+    from bastion.service.restore import Copy, Restoring
 
 
 def register(verbs: Verbs) -> None:
@@ -26,6 +27,18 @@ def register(verbs: Verbs) -> None:
         " before it tells. Exit code 1 when anything is wrong.",
         example="bastion fsck\nbastion fsck --json",
     )
+    parser = verbs.add(
+        "restore",
+        restore,
+        "bring a copy of root back after a disaster",
+        prints=True,
+        text="Without --yes it shows the hourly copies and what one of them would mean, and changes"
+        " nothing. It refuses while a bastion leads, and keeps what it replaces.",
+        example="bastion restore\n"
+        "bastion restore --snapshot=state/snap/2026-11-21/000000004711.json --yes",
+    )
+    text(parser, "--snapshot", "which copy; the newest by default", metavar="KEY")
+    switch(parser, "--yes", "do it")
 
 
 def check(args: argparse.Namespace) -> int:
@@ -48,3 +61,64 @@ def check(args: argparse.Namespace) -> int:
     if not found:
         note(f"{session.profile.root} is whole: {len(RULES)} rules hold")
     return exits.FAILED if found else exits.OK
+
+
+def restore(args: argparse.Namespace) -> int:
+    """`bastion restore`."""
+    import secrets
+
+    from bastion.clock import SystemClock
+    from bastion.service.restore import Restoring
+    from bastion.store import open_store
+
+    session = Session(args)
+    store, clock = open_store(session.profile.root), SystemClock()
+    found = Restoring(store, clock, key=args.snapshot, nonce=lambda: secrets.token_hex(8))
+    if not args.yes:
+        _show_copies(session, found)
+        return exits.OK
+    if found.patience_s:
+        note(f"watching for {found.patience_s:g} s whether a bastion leads")
+    root = found.commit()
+    _tell(found)
+    note(f"{found.copy.key} is back as commit {root.seq}: start the bastion")
+    if found.comeback.held:
+        note(f"when those have ended: bastion release {' '.join(found.comeback.held)}")
+    return exits.OK
+
+
+def _show_copies(session: Session, found: Restoring) -> None:
+    out = session.out
+    columns: list[Column[Copy]] = [
+        Column(title="SNAPSHOT", text=lambda copy: copy.key),
+        Column(title="COMMIT", text=lambda copy: str(copy.seq)),
+        Column(title="WRITTEN", text=lambda copy: out.time(copy.written_at)),
+        Column(title="BYTES", text=lambda copy: str(copy.size_bytes)),
+    ]
+    comeback = found.comeback
+    plan = {name: list(getattr(comeback, name)) for name, _ in _MEANINGS}
+    more = {"snapshot": found.copy.key, "plan": plan}
+    out.show("snapshots", found.copies, columns, name=lambda copy: copy.key, more=more)
+    if not session.is_quiet:
+        _tell(found)
+        note(f"nothing was changed: bastion restore --snapshot={found.copy.key} --yes does it")
+
+
+_MEANINGS = (
+    ("ended", "have ended since, and stay away"),
+    ("returned", "are active in it and not now, and would be active again"),
+    ("lost", "were submitted since, and would be gone: submit them again"),
+    ("held", "may run under an attempt that it does not know, or were cancelled since: held"),
+    ("stopped", "run unknown to it, and are told to stop"),
+)
+
+
+def _tell(found: Restoring) -> None:
+    """What bringing the copy back means, on stderr."""
+    if not found.is_root_readable:
+        note("root is not there or cannot be understood: what it held is known from the rest only")
+    note(f"{found.copy.key} has {len(found.comeback.root.jobs)} jobs to be active")
+    for name, meaning in _MEANINGS:
+        names = getattr(found.comeback, name)
+        if names:
+            note(f"{len(names)} {meaning}: {', '.join(names)}")

@@ -1,0 +1,299 @@
+"""
+Bringing a copy of root back: what copies there are, what it would mean, and doing it.
+
+For the day on which root was deleted, damaged or led astray. It never resets anything (see
+`bastion.service.restored`), keeps what it replaces, and refuses while a leader is alive.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import TypeVar
+
+from bastion.clock import Clock
+from bastion.errors import (
+    ConflictError,
+    FencedError,
+    LeaseHeldError,
+    NotFoundError,
+    RecordError,
+)
+from bastion.machine import Batch, Start
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.register import create_same
+from bastion.records.request import Answer, SpecRecord
+from bastion.records.root import Held, Root, RootWriter, decode_root
+from bastion.service.lead import PATIENCE
+from bastion.service.restored import Comeback, Since, comeback
+from bastion.spec import job_ids
+from bastion.store import Entry, ObjectStore
+from bastion.store.port import Object
+from bastion.value import value
+
+_T = TypeVar("_T")
+
+SLACK_S = 60.0
+"""
+A commit's time is the store's carried forward: what followed it may bear a time a little before it.
+What is looked at in vain is known to the copy.
+"""
+
+
+@value
+class Copy:
+    """One copy of root in the bucket."""
+
+    key: str
+    seq: int
+    """The commit that it shows."""
+    written_at: float
+    size_bytes: int
+
+
+class Restoring:
+    """
+    One root, a copy of it, and what bringing the copy back would mean.
+
+    Args:
+        key: The copy; empty for the newest.
+
+    Raises:
+        NotFoundError: There is no such copy, or none at all.
+        RecordError: The copy cannot be understood.
+        StoreError: Out of reach.
+    """
+
+    def __init__(
+        self, store: ObjectStore, clock: Clock, *, key: str = "", nonce: Callable[[], str]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._writer = RootWriter(store, clock)
+        self.copies = tuple(_copies(store))
+        self.copy = _chosen(self.copies, key)
+        self._found = _object(store, layout.ROOT)
+        self._standing = _held(self._found)
+        data = _bytes(store, self.copy.key)
+        assert data is not None, f"{self.copy.key} was listed a moment ago"
+        root = decode_root(data, key=self.copy.key)
+        since = _since(store, root, self.copies)
+        standing = self._standing.root if self._standing is not None else None
+        self.comeback: Comeback = comeback(root, since, standing=standing, write_id=nonce())
+
+    @property
+    def is_root_readable(self) -> bool:
+        """Whether the root that would be replaced is there and can be understood."""
+        return self._standing is not None
+
+    @property
+    def patience_s(self) -> float:
+        """How long `commit` watches whether somebody leads; 0 when nobody can."""
+        leader = self._standing.root.leader if self._standing is not None else None
+        return PATIENCE * leader.ttl_s if leader is not None else 0.0
+
+    def commit(self) -> Root:
+        """
+        Bring the copy back, and keep what it replaces.
+
+        Raises:
+            LeaseHeldError: A bastion leads here.
+            StoreError: Out of reach; nothing is lost, try again.
+        """
+        self._refuse_if_led()
+        self._keep()
+        root, found, over = self.comeback.root, self._found, self._standing
+        if over is None and found is not None:
+            over = Held(root=root, version=found.version, modified_at=found.modified_at)
+        try:
+            return self._writer.commit(root, over=over).root
+        except (FencedError, RecordError) as error:
+            raise LeaseHeldError(
+                "root was changed meanwhile", hint="stop every bastion, and run restore again"
+            ) from error
+
+    def _refuse_if_led(self) -> None:
+        """Somebody leads when root moves within the time after which a standby would take over."""
+        held = self._standing
+        if held is None or held.root.leader is None:
+            return
+        self._clock.sleep(self.patience_s)
+        if self._writer.read(unless=held.version) is not None:
+            leader = held.root.leader
+            raise LeaseHeldError(
+                f"{leader.holder} on {leader.host} (process {leader.pid})",
+                hint="stop it first: a root is not taken from under a leader",
+            )
+
+    def _keep(self) -> None:
+        """Keep the bytes that are replaced: as a copy among the others, or set aside."""
+        if self._found is None:
+            return
+        data = self._found.data
+        if self._standing is not None:
+            root = self._standing.root
+            date = time.strftime("%Y-%m-%d", time.gmtime(root.now))
+            key = layout.snapshot(date, root.seq)
+        else:
+            key = layout.aside(f"{layout.ROOT}-{sha256(data).hexdigest()[:12]}")
+        try:
+            create_same(self._store, key, data)
+        except ConflictError:
+            return  # the hourly copy of this very commit stands there, packed otherwise
+
+
+def _held(found: Object | None) -> Held | None:
+    """The root that was read, or None where there is none that can be understood."""
+    if found is None:
+        return None
+    try:
+        root = decode_root(found.data)
+    except RecordError:
+        return None
+    return Held(root=root, version=found.version, modified_at=found.modified_at)
+
+
+def _copies(store: ObjectStore) -> Iterator[Copy]:
+    """Every copy of root, newest first."""
+    for entry in sorted(
+        _all(store, layout.SNAPSHOTS), key=lambda entry: entry.modified_at, reverse=True
+    ):
+        name = layout.parse_snapshot(entry.key)
+        if name is not None:
+            yield Copy(
+                key=entry.key, seq=name[1], written_at=entry.modified_at, size_bytes=entry.size
+            )
+
+
+def _chosen(copies: tuple[Copy, ...], key: str) -> Copy:
+    if not copies:
+        raise NotFoundError(
+            f"there is no copy of root under {layout.SNAPSHOTS}",
+            hint="a bastion makes one when it takes the lead, and one an hour",
+        )
+    found = next((copy for copy in copies if not key or copy.key == key), None)
+    if found is None:
+        raise NotFoundError(f"there is no copy at {key!r}", hint=f"the newest is {copies[0].key}")
+    return found
+
+
+def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
+    machines = _all(store, layout.MACHINES)
+    lives: dict[str, int] = {}
+    batches: dict[tuple[str, int], int] = {}
+    for entry in machines:
+        if (life := layout.parse_life(entry.key)) is not None:
+            lives[life[0]] = max(life[1], lives.get(life[0], 0))
+        elif (batch := layout.parse_instructions(entry.key)) is not None:
+            batches[batch[:2]] = max(batch[2], batches.get(batch[:2], 0))
+    names = (layout.parse_result(entry.key) for entry in _all(store, layout.RESULTS))
+    results = frozenset(name for name in names if name is not None)
+    answers = dict(_fresh(store, layout.ANSWERS, Answer, copy.now))
+    return Since(
+        seq=max([*(each.seq for each in copies), *_view_seqs(store)]),
+        next_event=_next_event(store),
+        results=results,
+        lives=lives,
+        batches=batches,
+        starts=tuple(_starts(store, machines, copy, results)),
+        cancelled=frozenset(
+            job
+            for answer in answers.values()
+            if answer.accepted and answer.verb == "cancel"
+            for job in answer.jobs
+        ),
+        submitted=frozenset(_submitted(store, copy, answers, results)),
+    )
+
+
+def _view_seqs(store: ObjectStore) -> Iterator[int]:
+    for entry in _all(store, layout.VIEWS):
+        try:
+            yield int(json.loads(_bytes(store, entry.key) or b"")["seq"])
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def _next_event(store: ObjectStore) -> int:
+    keys = [entry.key for entry in _all(store, layout.EVENTS)]
+    last = max(keys, key=lambda key: layout.parse_events(key) or 0, default="")
+    first = layout.parse_events(last)
+    return 0 if first is None else first + len((_bytes(store, last) or b"").splitlines())
+
+
+def _starts(
+    store: ObjectStore,
+    machines: tuple[Entry, ...],
+    copy: Root,
+    results: frozenset[tuple[str, str]],
+) -> Iterator[tuple[str, int, Start]]:
+    """What agents were told to start since `copy`, and of which no end stands."""
+    for entry in machines:
+        name = layout.parse_instructions(entry.key)
+        if name is None or entry.modified_at < copy.now - SLACK_S:
+            continue
+        try:
+            batch = decode(Batch, _bytes(store, entry.key) or b"", key=entry.key)
+        except RecordError:
+            continue  # nor can the agent read it
+        for start in batch.instructions:
+            if isinstance(start, Start) and (start.project, start.job) not in results:
+                end = layout.end(
+                    start.project, start.job, start.attempt, start.nonce,
+                    replica=start.replica, host=start.host,
+                )  # fmt: skip
+                if _bytes(store, end) is None:
+                    yield name[0], name[1], start
+
+
+def _submitted(
+    store: ObjectStore,
+    copy: Root,
+    answers: dict[str, Answer],
+    results: frozenset[tuple[str, str]],
+) -> Iterator[str]:
+    """Jobs of specs written since `copy`, unless they were refused or have ended."""
+    for spec in dict(_fresh(store, layout.SPECS, SpecRecord, copy.now)).values():
+        answer = answers.get(layout.answer(spec.project, spec.user, spec.ulid))
+        if answer is not None and not answer.accepted:
+            continue
+        for job in job_ids(spec.launch, spec.ulid):
+            if (spec.project, job) not in results:
+                yield job
+
+
+def _fresh(
+    store: ObjectStore, prefix: str, kind: type[_T], since: float
+) -> Iterator[tuple[str, _T]]:
+    """(key, record) of what was written below `prefix` at `since` or later."""
+    for entry in _all(store, prefix):
+        data = _bytes(store, entry.key) if entry.modified_at >= since - SLACK_S else None
+        if data is not None:
+            try:
+                yield entry.key, decode(kind, data, key=entry.key)
+            except RecordError:
+                continue
+
+
+def _all(store: ObjectStore, prefix: str) -> tuple[Entry, ...]:
+    found: list[Entry] = []
+    while page := store.list(prefix, start_after=found[-1].key if found else ""):
+        found += page
+    return tuple(found)
+
+
+def _object(store: ObjectStore, key: str) -> Object | None:
+    """The object at `key`, or None where there is none."""
+    try:
+        return store.read(key)
+    except NotFoundError:
+        return None
+
+
+def _bytes(store: ObjectStore, key: str) -> bytes | None:
+    """The bytes at `key`, or None where there is nothing."""
+    found = _object(store, key)
+    return None if found is None else found.data

@@ -1,0 +1,288 @@
+"""A copy of root brought back: nothing runs twice, no number goes back, nothing is thrown away."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.errors import LeaseHeldError, NotFoundError
+from bastion.machine import StopHost
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.registers import LifeRegister
+from bastion.records.root import Root, decode_root
+from bastion.service.fsck import audit
+from bastion.service.restore import Restoring
+from bastion.service.restored import EPOCHS_UNSEEN, SEQS_UNSEEN
+from tests.bastion.service.rig import Rig
+
+
+def copied(rig: Rig) -> str:
+    """A copy of root as it is; its key."""
+    found = rig.bucket.read(layout.ROOT)
+    assert found is not None
+    key = layout.snapshot("9999-01-01", rig.root.seq)
+    rig.bucket.create(key, found.data)
+    rig.clock.advance(120.0)
+    return key
+
+
+def restoring(rig: Rig, key: str = "") -> Restoring:
+    """The way back to a copy, the newest by default."""
+    return Restoring(rig.bucket, rig.clock, key=key, nonce=rig.nonce)
+
+
+def brought_back(rig: Rig, key: str = "", *, root: bytes | None = None) -> Root:
+    """Root is lost, or holds `root`; the copy is brought back and a bastion leads again."""
+    rig.bucket.delete(layout.ROOT)
+    if root is not None:
+        rig.bucket.create(layout.ROOT, root)
+    found = restoring(rig, key).commit()
+    rig.leader = rig.take()
+    return found
+
+
+def test_what_runs_goes_on_when_root_was_lost() -> None:
+    """Root is deleted; with a copy back, a job that ran then and now ends as if nothing was."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    copied(rig)
+    rig.turn(5)
+    root = brought_back(rig)
+    assert root.jobs[job].phase == "running"
+    rig.turn(3)
+    assert agent.ran == [f"{job}/1"]
+    agent.end(job)
+    assert rig.ended(job).attempts == 1
+
+
+def test_no_number_goes_back() -> None:
+    """Epoch, seq and event numbers are above all that was used, whether root can be read or not."""
+    rig = Rig()
+    rig.start()
+    key = copied(rig)
+    rig.start("later")
+    rig.turn(70)
+    before = rig.root
+    readable = restoring(rig, key).comeback.root
+    assert (readable.epoch, readable.seq) == (before.epoch + 1, before.seq + 1)
+    assert readable.next_event == before.next_event + 1
+    assert readable.events[:-1] == before.events
+    root = brought_back(rig, key, root=b"damaged")
+    copy = rig.bucket.read(key)
+    assert copy is not None
+    assert root.epoch == decode_root(copy.data).epoch + EPOCHS_UNSEEN > before.epoch
+    assert root.seq >= before.seq - 1 + SEQS_UNSEEN
+    rig.turn(100)
+    numbers = [event.n for event in rig.history()]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_what_is_replaced_is_kept() -> None:
+    """A root that can be read becomes a copy itself; one that cannot is set aside."""
+    rig = Rig()
+    rig.turn()
+    key = copied(rig)
+    rig.turn(40)
+    replaced = rig.root
+    rig.clock.advance(1.0)
+    brought_back(rig, key, root=b"damaged")
+    aside = [rig.bucket.read(each) for each in rig.keys(layout.ASIDE)]
+    assert [found.data for found in aside if found is not None] == [b"damaged"]
+    rig.leader.give_up()
+    again = rig.root
+    restoring(rig, key).commit()
+    kept = [rig.bucket.read(each) for each in rig.keys(layout.SNAPSHOTS)]
+    roots = [decode_root(found.data) for found in kept if found is not None]
+    assert again in roots
+    assert replaced.seq < again.seq
+
+
+def test_what_ended_stays_ended() -> None:
+    """A job with a final record does not come back."""
+    rig = Rig()
+    job = rig.start()
+    key = copied(rig)
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    comeback = restoring(rig, key).comeback
+    assert comeback.ended == (job,)
+    assert job not in comeback.root.jobs
+
+
+def test_what_may_run_unknown_is_stopped_and_held() -> None:
+    """A job that started after the copy comes back held, and what runs of it is told to stop."""
+    rig = Rig()
+    rig.turn(3)
+    job = rig.submit(hold=True)
+    key = copied(rig)
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    agent = rig.agent_of(job)
+    comeback = restoring(rig, key).comeback
+    assert comeback.held == (job,)
+    assert comeback.stopped == (f"{job}/a1 on {agent.name}",)
+    brought_back(rig, key)
+    rig.turn(5)
+    assert [(stop.job, stop.attempt) for stop in agent.stops] == [(job, 1)]
+    assert rig.phase(job) == "queued"
+    assert rig.job(job).held == "restore"
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    assert sum(len(each.ran) for each in rig.agents.values()) == 2
+
+
+def test_a_second_start_that_the_copy_does_not_know_is_stopped() -> None:
+    """A job that ran in the copy and again since: its first attempt ended, its second stops."""
+    rig = Rig()
+    job = rig.start(retries=1, retry_backoff=1.0)
+    key = copied(rig)
+    rig.agent_of(job).end(job, 3)
+    rig.until_attempt(job, 2)
+    agent = rig.agent_of(job)
+    brought_back(rig, key)
+    rig.turn(3)
+    assert agent.stops[-1].attempt == 2
+    assert rig.job(job).held == "restore"
+
+
+def test_what_has_ended_unknown_is_not_stopped() -> None:
+    """An attempt that began and ended since the copy needs no stop, and holds nothing back."""
+    rig = Rig()
+    job = rig.submit(hold=True)
+    key = copied(rig)
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    agent = rig.agent_of(job)
+    agent.end(job, 1)
+    comeback = restoring(rig, key).comeback
+    assert (comeback.held, comeback.stopped) == ((), ())
+
+
+def test_a_cancel_accepted_since_is_not_forgotten() -> None:
+    """A job that was cancelled after the copy comes back held: it never starts by itself."""
+    rig = Rig()
+    job = rig.start()
+    key = copied(rig)
+    rig.agent_of(job).is_deaf = True
+    rig.verb("cancel", job)
+    rig.turn(2)
+    assert restoring(rig, key).comeback.held == (job,)
+
+
+def test_what_would_be_lost_is_told() -> None:
+    """Jobs submitted after the copy are named, from root or, without one, from their specs."""
+    rig = Rig()
+    first = rig.submit()
+    key = copied(rig)
+    later = rig.submit("later")
+    rig.launch("refused", h100=99)
+    rig.turn(2)
+    assert restoring(rig, key).comeback.lost == (later,)
+    rig.bucket.delete(layout.ROOT)
+    comeback = restoring(rig, key).comeback
+    assert comeback.lost == (later,)
+    assert first in comeback.root.jobs
+
+
+def test_a_machine_that_was_being_made_is_given_up() -> None:
+    """A name is for one create: a machine that the copy shows in the making goes."""
+    rig = Rig()
+    rig.are_agents_up = False
+    rig.turn(2)
+    copied(rig)
+    root = brought_back(rig)
+    assert {machine.phase.value for machine in root.machines.values()} == {"deleting"}
+
+
+def test_a_new_life_of_a_machine_is_gone_on_with() -> None:
+    """A machine whose keeper began anew since the copy is told things under its new life."""
+    rig = Rig()
+    rig.turn(3)
+    name, agent = next(iter(rig.agents.items()))
+    copied(rig)
+    agent.live_again()
+    for life in (1, 2):
+        rig.bucket.create(layout.life(name, life), encode(LifeRegister(write_id="", boot_id="")))
+    rig.turn(2)
+    job = rig.start(h100=8, replicas=2)
+    assert agent.ran == [f"{job}/1"]
+    root = brought_back(rig)
+    assert root.machines[name].life == 2
+    told = rig.bucket.list(layout.instructions(name, 2, 0)[:-17])
+    assert root.machines[name].batches == len(told) + 1, "the stop of what runs is the next"
+    rig.turn(2)
+    assert isinstance(agent.told[-1], StopHost)
+
+
+def test_a_living_leader_is_left_alone() -> None:
+    """While root moves nothing is brought back; a silent leader is not waited for longer."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    clock = rig.clock
+    wanted = restoring(rig)
+    assert wanted.patience_s == 1.25 * rig.pace.ttl_s
+
+    class Meanwhile:
+        def sleep(self, seconds: float) -> None:
+            rig.turn(int(seconds))
+
+    wanted._clock = Meanwhile()  # type: ignore[assignment]
+    before = rig.root.epoch
+    with pytest.raises(LeaseHeldError, match="another bastion leads here: bastion on vm"):
+        wanted.commit()
+    assert rig.root.epoch == before
+    silent = restoring(rig)
+    began = clock.monotonic()
+    assert silent.commit().epoch == before + 1
+    assert clock.monotonic() - began == silent.patience_s
+
+
+def test_who_was_faster_is_left_alone() -> None:
+    """A bastion that takes the lead between the look and the commit keeps it."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    rig.leader.give_up()
+    wanted = restoring(rig)
+    rig.leader = rig.take()
+    with pytest.raises(LeaseHeldError, match="root was changed meanwhile"):
+        wanted.commit()
+
+
+def test_the_bucket_is_whole_afterwards() -> None:
+    """What was brought back breaks no rule of the protocol."""
+    rig = Rig()
+    rig.turn(3)
+    for name in rig.agents:
+        rig.bucket.create(layout.life(name, 1), encode(LifeRegister(write_id="", boot_id="")))
+    job = rig.submit(hold=True)
+    key = copied(rig)
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    rig.turn(70)
+    brought_back(rig, key)
+    rig.turn(70)
+    assert audit(rig.bucket, rig.clock) == ()
+
+
+def test_no_copy_and_no_such_copy_are_told() -> None:
+    """What can be brought back is named."""
+    rig = Rig()
+    with pytest.raises(NotFoundError, match="there is no copy of root under state/snap/"):
+        restoring(rig)
+    rig.turn()
+    with pytest.raises(NotFoundError, match="no copy at 'x'") as told:
+        restoring(rig, "x")
+    assert told.value.hint.startswith("the newest is state/snap/")
+
+
+def test_the_newest_copy_comes_first() -> None:
+    """Copies are listed newest first, and the newest is the default."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    found = restoring(rig)
+    assert found.copy.key == found.copies[0].key == layout.snapshot("9999-01-01", found.copy.seq)
+    assert len(found.copies) == 2

@@ -1,0 +1,105 @@
+"""`fsck` and `restore`: what they print, and how they exit."""
+
+from __future__ import annotations
+
+import json
+
+from bastion.clock import SystemClock
+from bastion.records import layout
+from bastion.records.root import Held, Leader, Root, RootWriter
+from tests.launch.bucket import Bucket
+from tests.launch.conftest import Run
+
+
+def root(bucket: Bucket, **more: object) -> Held:
+    """A bucket that has a root, without anything active."""
+    made = Root(epoch=3, seq=7, now=1.7e9, write_id="w", **more)  # type: ignore[arg-type]
+    return RootWriter(bucket.store, SystemClock()).commit(made, over=None)
+
+
+def copy(bucket: Bucket) -> str:
+    """An hourly copy of the root that stands; its key."""
+    found = bucket.store.read(layout.ROOT)
+    assert found is not None
+    key = layout.snapshot("2026-11-21", 7)
+    bucket.store.create(key, found.data)
+    return key
+
+
+def test_a_whole_bucket_is_told_to_be(run: Run, bucket: Bucket) -> None:
+    """Nothing on stdout, a word on stderr, exit code 0."""
+    root(bucket)
+    ran = run("fsck")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"{bucket.url} is whole: 13 rules hold\n"
+
+
+def test_findings_are_data_and_an_exit_code(run: Run, bucket: Bucket) -> None:
+    """What is wrong is a table with the promise it breaks; JSON has the same; exit code 1."""
+    root(bucket, next_event=5)
+    ran = run("fsck")
+    assert ran.code == 1
+    assert ran.out.splitlines()[1].split()[:2] == ["history", "state/root.json"]
+    assert ran.err == "history: events have neither gap nor repeat\n"
+    (finding,) = json.loads(run("fsck", "--json").out)["findings"]
+    assert finding["text"] == "the next event is 5, but 0 are known"
+
+
+def test_a_bucket_without_a_root_is_an_error(run: Run) -> None:
+    """One line with the way back, and exit code 1."""
+    ran = run("fsck")
+    assert ran.code == 1
+    assert ran.err.splitlines() == [
+        "error: there is no state/root.json here",
+        "hint: if a bastion ever led here: bastion restore shows what copies there are",
+    ]
+
+
+def test_restore_shows_and_changes_nothing(run: Run, bucket: Bucket) -> None:
+    """Without --yes: the copies, what the newest would mean, and the line that would do it."""
+    standing = root(bucket)
+    key = copy(bucket)
+    ran = run("restore")
+    assert ran.code == 0
+    assert ran.out.splitlines()[1].split()[:2] == [key, "7"]
+    assert ran.err.splitlines() == [
+        f"{key} has 0 jobs to be active",
+        f"nothing was changed: bastion restore --snapshot={key} --yes does it",
+    ]
+    shown = json.loads(run("restore", "--json").out)
+    assert (shown["snapshot"], shown["plan"]["lost"]) == (key, [])
+    assert RootWriter(bucket.store, SystemClock()).read() == standing
+
+
+def test_restore_brings_a_lost_root_back(run: Run, bucket: Bucket) -> None:
+    """With --yes, and no root there, the copy is root again under a higher epoch."""
+    root(bucket)
+    key = copy(bucket)
+    bucket.store.delete(layout.ROOT)
+    ran = run("restore", "--yes")
+    assert ran.code == 0
+    assert ran.err.splitlines()[-1] == f"{key} is back as commit 1000007: start the bastion"
+    held = RootWriter(bucket.store, SystemClock()).read()
+    assert held is not None
+    assert held.root.epoch > 3
+
+
+def test_restore_watches_whether_anybody_leads(run: Run, bucket: Bucket) -> None:
+    """A root that names a leader is watched for a while first; a dead one is replaced."""
+    leader = Leader(holder="b", host="vm", boot="x", pid=1, pid_started=0.0, since=0.0, ttl_s=0.2)
+    root(bucket, leader=leader)
+    copy(bucket)
+    ran = run("restore", "--yes")
+    assert ran.code == 0
+    assert ran.err.startswith("watching for 0.25 s whether a bastion leads\n")
+
+
+def test_restore_without_copies_says_where_they_come_from(run: Run, bucket: Bucket) -> None:
+    """An error with a hint."""
+    root(bucket)
+    ran = run("restore")
+    assert ran.code == 1
+    assert ran.err.splitlines() == [
+        "error: there is no copy of root under state/snap/",
+        "hint: a bastion makes one when it takes the lead, and one an hour",
+    ]
