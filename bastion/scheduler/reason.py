@@ -12,135 +12,35 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bastion.spec.quantity import text_of_seconds
+from bastion.scheduler.holding import (
+    Borrowing as Borrowing,
+)
+from bastion.scheduler.holding import (
+    Doomed as Doomed,
+)
+from bastion.scheduler.holding import (
+    Ending as Ending,
+)
+from bastion.scheduler.holding import (
+    Outranked as Outranked,
+)
+from bastion.scheduler.holding import (
+    Reclaimed as Reclaimed,
+)
+from bastion.scheduler.holding import (
+    Rotated as Rotated,
+)
+from bastion.scheduler.holding import (
+    WithinShare as WithinShare,
+)
+from bastion.scheduler.holding import (
+    Yielded as Yielded,
+)
+from bastion.scheduler.holding import (
+    when,
+)
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
-
-
-@value
-class WithinShare:
-    """It stands on its project's own share: no other project can stop it."""
-
-    kind: Literal["WithinShare"] = "WithinShare"
-    project: str
-    held: Amounts
-    """Of the types under quota, by all guaranteed jobs of the project, this one included."""
-    nominal: Amounts
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return (
-            f"guaranteed: {self.project} holds {self.held} within its share of {self.nominal},"
-            " and no other project can stop it"
-        )
-
-
-@value
-class Borrowing:
-    """It runs on what others leave idle, and may be stopped when they ask for it."""
-
-    kind: Literal["Borrowing"] = "Borrowing"
-    project: str
-    held: Amounts
-    nominal: Amounts
-    safe_until: float = 0.0
-    """Nobody may stop it before."""
-
-    def words(self, now: float) -> str:
-        """The sentence."""
-        safe = f"not before {_when(self.safe_until, now)}" if self.safe_until > now else "any time"
-        return (
-            f"borrowed: {self.project} holds {self.held} with a share of {self.nominal}; it may be"
-            f" stopped, {safe}, when others ask for their share"
-        )
-
-
-@value
-class Ending:
-    """It was told to stop, and holds its devices until it has."""
-
-    kind: Literal["Ending"] = "Ending"
-    cause: str
-    deadline: float
-
-    def words(self, now: float) -> str:
-        """The sentence."""
-        return f"stopping ({self.cause}); killed {_when(self.deadline, now)} at the latest"
-
-
-@value
-class Doomed:
-    """It runs on, and will be stopped for another gang at a time that is already set."""
-
-    kind: Literal["Doomed"] = "Doomed"
-    by: str
-    at: float
-
-    def words(self, now: float) -> str:
-        """The sentence."""
-        return f"borrowed: runs until {self.by} gets its devices, {_when(self.at, now)}"
-
-
-@value
-class Reclaimed:
-    """Preempted: the owner of the share it borrowed asks for it."""
-
-    kind: Literal["Reclaimed"] = "Reclaimed"
-    by: str
-    project: str
-    """Whose share it is."""
-    units: Amounts
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return f"preempted: {self.project} takes back {self.units} of its own share for {self.by}"
-
-
-@value
-class Outranked:
-    """Preempted: its own project has something of higher priority."""
-
-    kind: Literal["Outranked"] = "Outranked"
-    by: str
-    priority: int
-    theirs: int
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return (
-            f"preempted: {self.by} of the same project has priority {self.theirs}, this has"
-            f" {self.priority} (1 is highest)"
-        )
-
-
-@value
-class Rotated:
-    """Preempted: it borrowed for longer than a slice, and an aged gang is planned here."""
-
-    kind: Literal["Rotated"] = "Rotated"
-    by: str
-    borrowed_s: float
-    slice_s: float
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return (
-            f"preempted: it borrowed for {text_of_seconds(self.borrowed_s)}, more than a slice of"
-            f" {text_of_seconds(self.slice_s)}, and {self.by} is planned here"
-        )
-
-
-@value
-class Yielded:
-    """Preempted: the order in force puts another before it."""
-
-    kind: Literal["Yielded"] = "Yielded"
-    by: str
-    order: str
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return f"preempted: {self.by} comes first in the order {self.order}"
 
 
 @value
@@ -297,7 +197,7 @@ class Promised:
     def words(self, now: float) -> str:
         """The sentence."""
         whom = f" while {_listed(self.stopping)} stop" if self.stopping else ""
-        return f"promised: it starts {_when(self.deadline, now)} at the latest{whom}"
+        return f"promised: it starts {when(self.deadline, now)} at the latest{whom}"
 
 
 @value
@@ -311,7 +211,7 @@ class Planned:
     def words(self, now: float) -> str:
         """The sentence."""
         whom = f", when {_listed(self.waiting_for)} have ended" if self.waiting_for else ""
-        return f"planned to start {_when(self.at, now)}{whom}"
+        return f"planned to start {when(self.at, now)}{whom}"
 
 
 @value
@@ -326,7 +226,7 @@ class PlannedForOther:
     def words(self, now: float) -> str:
         """The sentence."""
         return (
-            f"{self.units} are kept for {self.other}, which starts {_when(self.at, now)}; a job"
+            f"{self.units} are kept for {self.other}, which starts {when(self.at, now)}; a job"
             " whose max_runtime ends before that may use them until then"
         )
 
@@ -398,7 +298,7 @@ class ProviderStockout:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        return f"the provider of {self.pool} has no machines; asked again {_when(self.until, now)}"
+        return f"the provider of {self.pool} has no machines; asked again {when(self.until, now)}"
 
 
 @value
@@ -411,7 +311,7 @@ class Backoff:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        return f"waits after {self.after}; queued again {_when(self.until, now)}"
+        return f"waits after {self.after}; queued again {when(self.until, now)}"
 
 
 @value
@@ -527,7 +427,3 @@ def _count(number: int, noun: str) -> str:
 
 def _is(names: tuple[str, ...]) -> str:
     return "which is" if len(names) == 1 else "which are"
-
-
-def _when(at: float, now: float) -> str:
-    return f"in {text_of_seconds(at - now)}" if at > now else "now"
