@@ -24,15 +24,16 @@ from bastion.agent.keeper_port import Exited, KeeperError, KeeperEvent, KeeperGo
 from bastion.agent.settings import AgentSettings
 from bastion.agent.surroundings import KeeperAndSpool, Surroundings
 from bastion.clock import Clock
+from bastion.errors import NotFoundError
 from bastion.job import StopReason
 from bastion.lane import InlineLane, Lane
 from bastion.machine import Follow, Instruction, Leave, Start, StopHost
 from bastion.records import layout
 from bastion.records.facts import Heartbeat, Hello
-from bastion.store.port import Entry, ObjectStore
+from bastion.store.port import ObjectStore
 
 _LIVES_S = 30.0
-"""Between two looks for a newer life: one list of one name."""
+"""Between two looks for a newer life: one read of what is hardly ever there."""
 
 _CLEAN_S = 600.0
 """Between two cleanings of old work directories."""
@@ -292,18 +293,16 @@ class Agent:
         if now < self._lives_at or self._is_leaving:
             return
         self._lives_at = now + _LIVES_S
-        machine, life = self._settings.machine, self._keeper.life
-        work = partial(
-            self._store.list, layout.lives(machine), start_after=layout.life(machine, life), limit=1
-        )
-        self._errands.send("lives", work, self._saw_lives, now=now)
+        # Lives are numbered without gap, and a list would cost a fleet more than all else it asks.
+        key = layout.life(self._settings.machine, self._keeper.life + 1)
+        self._errands.send("lives", partial(_is_there, self._store, key), self._saw_life, now=now)
 
-    def _saw_lives(self, newer: tuple[Entry, ...]) -> None:
+    def _saw_life(self, is_overtaken: bool) -> None:
         """An older life must not run beside a newer one."""
-        if not newer:
+        if not is_overtaken:
             return
         now = self._clock.monotonic()
-        self._say(f"life {self._keeper.life} is overtaken by {newer[0].key}: everything is stopped")
+        self._say(f"life {self._keeper.life} is overtaken by a newer one: everything is stopped")
         self._is_leaving = True
         for host in self._hosts.values():
             of = host.of
@@ -326,3 +325,11 @@ class Agent:
         spared = frozenset(self._hosts)
         work = partial(self._home.clean, before=before, spared=spared)
         self._errands.send("clean", work, lambda _: None, now=now)
+
+
+def _is_there(store: ObjectStore, key: str) -> bool:
+    try:
+        store.read(key)
+    except NotFoundError:
+        return False
+    return True
