@@ -19,6 +19,12 @@ LISTINGS_TO_BE_GONE = 2
 """One listing may be a provider's hiccup; two in a row are believed."""
 
 
+BOOT_PATIENCE = 5.0
+"""Of a pool's usual boot time: what has not greeted by then is deleted, and its jobs start anew."""
+LEAST_BOOT_S = 600.0
+"""No machine is given up sooner: providers have slow minutes."""
+
+
 @value
 class Seen:
     """One machine in a provider's listing, in the words of the core."""
@@ -145,6 +151,8 @@ def _strangers(
 def _idle(machine: Machine, pool: Pool | None, used: bool, now: float) -> Machine:
     if machine.phase is MachinePhase.DELETING:
         return machine
+    if pool is not None and _never_came(machine, pool, now):
+        return replace(machine, phase=MachinePhase.DELETING)
     if used:
         return machine if machine.idle_since is None else replace(machine, idle_since=None)
     if pool is None:
@@ -169,9 +177,9 @@ def _missing(pool: Pool, machines: Mapping[str, Machine], now: float, seq: int) 
     alive = [m for m in mine if m.phase is not MachinePhase.DELETING]
     surplus = sorted(
         (m for m in alive if _is_surplus(m, pool, now)), key=lambda m: (m.idle_since or 0.0, m.name)
-    )
-    for machine in surplus[: max(0, len(alive) - pool.min_machines)]:
-        return [replace(machine, phase=MachinePhase.DELETING)]
+    )[: max(0, len(alive) - pool.min_machines)]
+    if surplus:
+        return [replace(surplus[0], phase=MachinePhase.DELETING)]  # one a turn, so that each counts
     names = {m.name for m in mine}
     free = (
         i for i in range(pool.min_machines + len(names)) if new_name(pool.name, seq, i) not in names
@@ -180,6 +188,12 @@ def _missing(pool: Pool, machines: Mapping[str, Machine], now: float, seq: int) 
         _new(pool, new_name(pool.name, seq, next(free)), now)
         for _ in range(pool.min_machines - len(alive))
     ]
+
+
+def _never_came(machine: Machine, pool: Pool, now: float) -> bool:
+    """Whether a machine was asked for so long ago that something is wrong with it."""
+    patience_s = max(LEAST_BOOT_S, BOOT_PATIENCE * pool.boot_s)
+    return machine.phase is MachinePhase.CREATING and now - machine.created_at > patience_s
 
 
 def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:

@@ -106,7 +106,12 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         raise SpecError(*wrong)
     instance = lookup(table.instance_type) if table.instance_type else None
     hosts = instance.hosts if instance is not None else 1
-    resources = instance.resources if instance is not None else Resources(**table.resources).amounts
+    if hosts > 1 and (table.count or table.min_machines):
+        raise SpecError(
+            f"min_machines: a {table.instance_type} is {hosts} machines that are made together, and"
+            " only when a job needs them; leave it out"
+        )
+    resources = instance.host if instance is not None else Resources(**table.resources).amounts
     named = {"cluster": table.cluster, "shard": table.shard}
     return Pool(
         name=name,

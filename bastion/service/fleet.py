@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from bastion.clock import Clock
-from bastion.errors import FencedError, NoCapacityError
+from bastion.errors import BastionError, FencedError, NoCapacityError
 from bastion.lane import Lane
 from bastion.machine import Pool
 from bastion.pool import Create, Seen, machine_actions, reconcile
@@ -116,7 +116,10 @@ class Fleet:
             machine = root.machines.get(action.machine)
             pool = machine.pool if machine is not None else getattr(action, "pool", "")
             post = self._posts.get(pool)
-            if post is None or now - self._asked.get(action.machine, -1e9) < CREATE_AGAIN_S:
+            if post is None:
+                self._journal.problem(f"pool {pool}", _unknown_pool(action.machine))
+                continue
+            if now - self._asked.get(action.machine, -1e9) < CREATE_AGAIN_S:
                 continue
             if isinstance(action, Create) and self._stockouts.get(pool, 0.0) > store_now:
                 continue
@@ -142,6 +145,13 @@ class Fleet:
         else:
             name = getattr(action, "machine", "")
             post.lane.submit(f"delete {name}", lambda: post.provider.delete(name))
+
+
+def _unknown_pool(machine: str) -> BastionError:
+    return BastionError(
+        f"its machine {machine} cannot be looked after: the pool is not in config/bastion.toml",
+        hint="put the pool back, with max_machines = 0 to have its machines deleted",
+    )
 
 
 def _listing(post: Post) -> tuple[Seen, ...]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, StoreError
+from bastion.errors import BastionError, FencedError, StoreError
 from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
 from bastion.monitor import Options, due, watch
+from bastion.pool import Seen
 from bastion.records.outlook import snapshot_of
 from bastion.records.root import Held, RootWriter
 from bastion.scheduler.cycle import decide
@@ -136,8 +137,7 @@ class Leader:
         rules = self._files.rules
         absorbed = [each for each in gathered.requests if self._intake.absorb(draft, each, rules)]
         self._intake.write_specs(draft, absorbed)
-        self._fleet.equip(self._files.config.pools)
-        self._fleet.reconcile(draft, self._files.config.pools, listings, _in_use(draft))
+        self._guarded("machines", self._reconcile, draft, listings)
 
         # 3. Decide who runs next; the instructions that follow belong to the same commit.
         plan = self._schedule(draft, absorbed)
@@ -223,6 +223,11 @@ class Leader:
                 draft.apply(job_id, event)
             for machine, instruction in watched.instructions:
                 draft.instruct(machine, instruction)
+
+    def _reconcile(self, draft: Draft, listings: Mapping[str, tuple[Seen, ...]]) -> None:
+        pools = self._files.config.pools
+        self._fleet.equip(pools)
+        self._fleet.reconcile(draft, pools, listings, _in_use(draft))
 
     def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> Plan | None:
         """Let a new plan into `draft`, if anything it depends on has changed."""
@@ -343,7 +348,7 @@ class Leader:
         """Do `work`; one bad object harms only itself."""
         try:
             work(*arguments)
-        except StoreError:
+        except (StoreError, FencedError):
             raise
         except BastionError as error:
             self._journal.problem(what, error)

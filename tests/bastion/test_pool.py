@@ -193,3 +193,12 @@ def test_machines_in_use_are_never_deleted(
 def test_names_tell_pool_and_commit() -> None:
     """A name is pool, commit and index."""
     assert new_name("gpu", 12, 3) == "gpu-12-3"
+
+
+def test_a_machine_that_never_greets_is_given_up() -> None:
+    """A machine asked for long ago that never came is deleted, also under a waiting attempt."""
+    late = replace(READY, phase=MachinePhase.CREATING, life=0, created_at=0.0, idle_since=None)
+    pool = replace(POOL, boot_s=300.0)
+    for now, phase in ((1500.0, MachinePhase.CREATING), (1501.0, MachinePhase.DELETING)):
+        done = reconcile({late.name: late}, {pool.name: pool}, {}, {late.name}, now, seq=9)
+        assert done.machines[late.name].phase is phase
