@@ -1,0 +1,344 @@
+"""
+What the bucket costs a month: operations of each class, counted over real leader and agents.
+
+    python -m benchmarks.cost                  10, 1,000 and 10,000 active jobs
+    python -m benchmarks.cost 1000 --minutes 60
+
+A virtual clock, a memory store that counts, the pace of a cloud. Half of the jobs run, one device
+each on machines of eight, eight hours long; whenever one ends another is submitted, so the numbers
+stay. Nobody looks and nothing is printed: logs and views that people read come on top.
+
+Prices are list prices of standard storage in one region, in dollars for 10,000 operations. Google
+bills no answer of 4xx (a poll for what is not there, a create that lost), Amazon all of them.
+Source: cloud.google.com/storage/pricing, "Operation charges" (A 0.05, B 0.004); aws.amazon.com/s3/
+pricing (0.05, 0.004) and S3 User Guide, "Billing for Amazon S3 error responses". Looked up 2025.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+from typing import TypeVar, cast
+
+from bastion.agent.agent import Agent
+from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Script
+from bastion.agent.keeper_port import KeeperGoneError, ProcessStart
+from bastion.agent.life import begin_life
+from bastion.agent.settings import GCS, AgentSettings
+from bastion.agent.surroundings import KeeperAndSpool
+from bastion.errors import ConflictError, NotFoundError
+from bastion.lane import InlineLane
+from bastion.machine import Machine, Pool
+from bastion.records.request import LaunchRequest
+from bastion.service.fleet import Post
+from bastion.service.serve import BUSY_FOR_S
+from bastion.service.settings import CLOUD
+from bastion.spec import Job, Launch, Process, Resources
+from bastion.store import Entry, Object, ObjectStore, Version, Written
+from benchmarks.table import show
+from quota.amounts import Amounts
+from tests.bastion.service.rig import Rig, ScriptedProvider
+from tests.simulation.machines import SimHome
+from tests.simulation.port import Port
+
+_T = TypeVar("_T")
+
+MONTH_S = 30 * 86400.0
+A_DOLLARS, B_DOLLARS = 0.05 / 10_000, 0.004 / 10_000
+RUNS_S = 8 * 3600.0
+DEVICES = 8
+"""Of each machine, and so jobs on it."""
+USERS = 50
+WARM_UP_S = 120.0
+
+
+class Tally:
+    """Operations by who asked and what they are: written, listed, read, absent, lost, deleted."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[tuple[str, str]] = Counter()
+
+    def since(self, before: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+        """What was asked since `before` was copied."""
+        return self.asked - before
+
+
+class Counted:
+    """A store that tells a tally what `who` asks of it."""
+
+    def __init__(self, store: ObjectStore, tally: Tally, who: str) -> None:
+        self._store = store
+        self._tally = tally
+        self._who = who
+
+    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+        """See the port."""
+        return self._count("read", "absent", lambda: self._store.read(key, unless=unless))
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        return self._count("written", "lost", lambda: self._store.create(key, data))
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """See the port."""
+        work = lambda: self._store.swap(key, data, if_version=if_version)  # noqa: E731
+        return self._count("written", "lost", work)
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        self._count("deleted", "deleted", lambda: self._store.delete(key))
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port."""
+        work = lambda: self._store.list(prefix, start_after=start_after, limit=limit)  # noqa: E731
+        return self._count("listed", "listed", work)
+
+    def _count(self, done: str, failed: str, work: Callable[[], _T]) -> _T:
+        try:
+            found = work()
+        except (NotFoundError, ConflictError):
+            self._tally.asked[self._who, failed] += 1
+            raise
+        self._tally.asked[self._who, done] += 1
+        return found
+
+
+class Straight:
+    """A port of the simulation that leads to its end at once."""
+
+    def call(self, _operation: str, _key: str, work: Callable[[], _T], **_: bool) -> _T:
+        """Do `work`."""
+        return work()
+
+
+class World(Rig):
+    """
+    One bastion, its machines with real agents over fake keepers, and users who keep it busy.
+
+    Args:
+        active: Jobs that wait or run at any time; half of them run.
+    """
+
+    def __init__(self, active: int, seed: int = 1) -> None:
+        self.tally = Tally()
+        self.chance = random.Random(seed)
+        self.machines: dict[str, Agent] = {}
+        self.running = max(1, active // 2)
+        self.active = active
+        self.turns = 0
+        self._due: list[tuple[float, int, Callable[[], float]]] = []
+        self._order = count()
+        machines = -(-self.running // DEVICES)
+        super().__init__(
+            quota=_quota(machines * DEVICES),
+            config=_config(machines),
+            spoil=lambda store: Counted(store, self.tally, "bastion"),
+            pace=CLOUD,
+        )
+        self.users = Counted(self.bucket, self.tally, "users")
+        self._moved_at = 0.0
+        self._at(0.0, self._lead)
+
+    def pass_s(self, seconds: float) -> None:
+        """Let time pass for everybody."""
+        until = self.clock.monotonic() + seconds
+        while self._due and self._due[0][0] <= until:
+            at, _, turn = heappop(self._due)
+            self.clock.advance(max(0.0, at - self.clock.monotonic()))
+            self._at(turn(), turn)
+        self.clock.advance(until - self.clock.monotonic())
+
+    def ask_for(self, jobs: int, *, runs_s: Callable[[], float]) -> None:
+        """Submit `jobs` jobs, a hundred at a time."""
+        for first in range(0, jobs, 100):
+            wanted = [self._job(n, runs_s()) for n in range(min(100, jobs - first))]
+            launch = Launch(name="batch", jobs=tuple(wanted), together=False)
+            user = f"u{self.chance.randrange(USERS)}"
+            bucket, self.bucket = self.bucket, cast("object", self.users)  # type: ignore[assignment]
+            try:
+                self.ask(user, "blue", "launch", LaunchRequest(launch=launch))
+            finally:
+                self.bucket = bucket
+            # An answer is looked for every second; only the last look finds it.
+            self.tally.asked["users", "absent"] += 3
+            self.tally.asked["users", "read"] += 1
+
+    def refill(self) -> None:
+        """As many jobs again as have ended."""
+        self.ask_for_singly(self.active - len(self.root.jobs))
+
+    def ask_for_singly(self, jobs: int) -> None:
+        """Submit `jobs` launches of one job."""
+        for _ in range(jobs):
+            self.ask_for(1, runs_s=lambda: RUNS_S)
+
+    def _job(self, number: int, runs_s: float) -> Job:
+        process = Process(["sim", str(runs_s)], resources=Resources(h100=1))
+        return Job(name=f"j{number}", processes=(process,))
+
+    def _at(self, at: float, turn: Callable[[], float]) -> None:
+        heappush(self._due, (at, next(self._order), turn))
+
+    def _lead(self) -> float:
+        """One turn of the leader, and when the next one is due: as `Service` does it."""
+        moved = self.leader.turn()
+        self.turns += 1
+        now = self.clock.monotonic()
+        self._moved_at = now if moved else self._moved_at
+        return now + self.leader.wait_s(moved=moved, busy=now - self._moved_at < BUSY_FOR_S)
+
+    def _post(self, pool: Pool) -> Post:
+        provider = self.providers.setdefault(pool.name, ScriptedProvider(pool.name, self._boot))
+        return Post(pool=pool, provider=provider, lane=InlineLane())
+
+    def _boot(self, machine: Machine) -> None:
+        if machine.name in self.machines:
+            return
+        home, store = FakeHome(), Counted(self.bucket, self.tally, "agents")
+
+        def nobody() -> KeeperAndSpool:
+            raise KeeperGoneError("none yet")
+
+        keeper = begin_life(
+            store,
+            machine.name,
+            boot_id="b",
+            nonce=self.nonce,
+            connect=nobody,
+            spawn=lambda life: FakeKeeper(home, self.clock, _script, life=life),
+        )
+        agent = Agent(
+            store,
+            keeper,
+            self.clock,
+            AgentSettings(
+                machine=machine.name,
+                pool=machine.pool,
+                resources=Amounts({"h100": DEVICES}),
+                tempo=GCS,
+            ),
+            InlineLane(),
+            self.nonce,
+            home=SimHome(cast("Port", Straight())),
+            ports=lambda: 29500,
+            say=lambda _: None,
+        )
+        self.machines[machine.name] = agent
+
+        def turn() -> float:
+            while agent.turn():
+                pass
+            now = self.clock.monotonic()
+            return now + agent._pause_s(now)
+
+        # Machines do not boot in step.
+        self._at(self.clock.monotonic() + self.chance.uniform(0.0, GCS.idle_s), turn)
+
+
+def _script(process: ProcessStart) -> Script:
+    return Script(runs_s=float(process.argv[1]))
+
+
+def _quota(devices: int) -> str:
+    members = ", ".join(f'"u{n}"' for n in range(USERS))
+    return f"""
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = {devices}
+[project_membership]
+blue = [{members}]
+[project_resources.blue]
+h100 = 1.0
+"""
+
+
+def _config(machines: int) -> str:
+    return f"""
+[pools.gpu]
+provider = "scripted"
+resources = {{ h100 = {DEVICES} }}
+count = {machines}
+"""
+
+
+def dollars(asked: Counter[tuple[str, str]]) -> tuple[float, float]:
+    """What `asked` costs at Google and at Amazon."""
+    total = Counter[str]()
+    for (_, what), times in asked.items():
+        total[what] += times
+    a, b = total["written"] + total["listed"], total["read"]
+    google = a * A_DOLLARS + b * B_DOLLARS
+    return google, google + total["lost"] * A_DOLLARS + total["absent"] * B_DOLLARS
+
+
+def standing(active: int, minutes: float) -> Iterator[dict[str, object]]:
+    """Rows of what so many active jobs cost, by who asks."""
+    world = World(active)
+    # Those that run first are somewhere in their eight hours.
+    world.ask_for(active, runs_s=lambda: world.chance.uniform(0.1, 1.0) * RUNS_S)
+    world.pass_s(WARM_UP_S)
+    running = sum(job.attempt is not None for job in world.root.jobs.values())
+    before, turns, seq = world.tally.asked.copy(), world.turns, world.root.seq
+    for _ in range(int(minutes)):
+        world.pass_s(60.0)
+        world.refill()
+    asked, turns = world.tally.since(before), world.turns - turns
+    scale = MONTH_S / (int(minutes) * 60.0)
+    for who in ("bastion", "agents", "users", ""):
+        of = Counter({key: n for key, n in asked.items() if who in ("", key[0])})
+        google, amazon = dollars(of)
+        by = Counter[str]()
+        for (_, what), times in of.items():
+            by[what] += times
+        yield {
+            "active": active,
+            "running": running,
+            "machines": len(world.machines),
+            "who": who or "all",
+            "A a turn": (by["written"] + by["listed"]) / turns,
+            "B a turn": by["read"] / turns,
+            "free a turn": (by["absent"] + by["deleted"] + by["lost"]) / turns,
+            "turns an hour": turns * 60.0 / int(minutes),
+            "commits an hour": (world.root.seq - seq) * 60.0 / int(minutes),
+            "$ a month, GCS": google * scale,
+            "$ a month, S3": amazon * scale,
+        }
+
+
+def one_job() -> Iterator[dict[str, object]]:
+    """Rows of what a job adds to a bastion that idles: its submission, its start, its end."""
+    for what, until_s in (("submit and start", 30.0), ("whole life", 130.0)):
+        costs = []
+        for jobs in (0, 1):
+            world = World(DEVICES)
+            world.pass_s(WARM_UP_S)
+            before = world.tally.asked.copy()
+            for _ in range(jobs):
+                world.ask_for(1, runs_s=lambda: 60.0)
+            world.pass_s(until_s)
+            costs.append(world.tally.since(before))
+        added = {key: costs[1][key] - costs[0][key] for key in costs[1].keys() | costs[0].keys()}
+        row: dict[str, object] = {"one job": what}
+        for who in ("users", "bastion", "agents"):
+            written = added.get((who, "written"), 0) + added.get((who, "listed"), 0)
+            row |= {f"A {who}": written, f"B {who}": added.get((who, "read"), 0)}
+        yield row
+
+
+def main() -> None:
+    """Print the two tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cost")
+    parser.add_argument("active", type=int, nargs="*", default=[10, 1_000, 10_000])
+    parser.add_argument("--minutes", type=float, default=30.0, help="virtual, that are counted")
+    said = parser.parse_args()
+    show([row for active in said.active for row in standing(active, said.minutes)])
+    show(list(one_job()))
+
+
+if __name__ == "__main__":
+    main()
