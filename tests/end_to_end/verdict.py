@@ -8,7 +8,6 @@ that holds them, so one that outlives its attempt is seen by the next.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.registers import ClaimRegister, EndRegister
 from bastion.records.request import Result
+from bastion.records.root import Event
 from tests.end_to_end.roots import Place
 
 SCRIPT = """\
@@ -138,18 +138,19 @@ class Verdict:
         root = self._place.root()
         assert root is not None
         events = [
-            json.loads(line)
+            decode(Event, line, key=key)
             for key in self._place.keys(layout.EVENTS)
             for line in (self._place.read(key) or b"").splitlines()
         ]
-        numbers = [event["n"] for event in events]
-        numbers += [event.n for segment in root.sealed for event in segment.events]
-        numbers += [event.n for event in root.events]
-        if sorted(set(numbers)) != list(range(root.next_event)):
-            yield f"{len(set(numbers))} of {root.next_event} events are there"
-        told = [(event["job"], event["what"]) for event in events]
-        told += [(event.job, event.what) for event in root.events]
-        ended = Counter(job for job, what in told if what in ENDED)
+        # Written, perhaps, and not yet known to be.
+        events += [event for segment in root.sealed for event in segment.events]
+        events += root.events
+        told = {event.n: event for event in events}
+        if sorted(told) != list(range(root.next_event)):
+            yield f"{len(told)} of {root.next_event} events are there"
+        if any(event != told[event.n] for event in events):
+            yield "an event was rewritten"
+        ended = Counter(event.job for event in told.values() if event.what in ENDED)
         for job in self._jobs:
             if ended[job] != 1:
                 yield f"{job} ended {ended[job]} times in the history"
