@@ -159,11 +159,13 @@ class Draft:
         self.is_changed = self.is_scheduling = True
         self.tell(what="machine gone", text=f"{machine.name} of pool {machine.pool}")
 
-    def keep_word(self, promises: tuple[Promise, ...], planned: tuple[PlannedStart, ...]) -> None:
-        """Commit what the scheduler promised."""
-        if (promises, planned) != (self.promises, self.planned):
-            self.promises, self.planned = promises, planned
-            self.is_changed = True
+    def keep_word(self, promises: tuple[Promise, ...], planned: tuple[PlannedStart, ...]) -> bool:
+        """Commit what the scheduler promised; True when that is new."""
+        if (promises, planned) == (self.promises, self.planned):
+            return False
+        self.promises, self.planned = promises, planned
+        self.is_changed = True
+        return True
 
     def answer(self, key: str, answer: Answer) -> None:
         """Have a request answered once this is committed."""

@@ -140,7 +140,7 @@ class Leader:
         self._guarded("machines", self._reconcile, draft, listings)
 
         # 3. Decide who runs next; the instructions that follow belong to the same commit.
-        plan = self._schedule(draft, absorbed)
+        plan, moves = self._schedule(draft, absorbed)
         self._watch(draft)
 
         # 4. Commit, if there is anything to commit or the lease is due.
@@ -149,7 +149,7 @@ class Leader:
         if draft.is_changed or gathered.bells or self._is_lease_due():
             self._commit(draft)
         if plan is not None:
-            self._plan, self._must_decide = plan, False
+            self._plan, self._must_decide = plan, moves
 
         # 5. Act, only from committed state; delete last what it has absorbed.
         self._act()
@@ -229,19 +229,17 @@ class Leader:
         self._fleet.equip(pools)
         self._fleet.reconcile(draft, pools, listings, _in_use(draft))
 
-    def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> Plan | None:
-        """Let a new plan into `draft`, if anything it depends on has changed."""
+    def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> tuple[Plan | None, bool]:
+        """Let a new plan into `draft`, if need be; the plan, and whether it moves anything."""
         wake_at = self._plan.wake_at if self._plan is not None else None
         is_due = wake_at is not None and draft.now >= wake_at
         if not (self._must_decide or draft.is_scheduling or is_due):
-            return None
+            return None, False
         self._must_decide = True
         plan = self._decided(draft)
         while plan is not None and self._intake.judge(draft, absorbed, plan):
             plan = self._decided(draft)
-        if plan is not None:
-            apply_plan(draft, plan, self._nonce)
-        return plan
+        return plan, plan is not None and apply_plan(draft, plan, self._nonce)
 
     def _decided(self, draft: Draft) -> Plan | None:
         """What the scheduler wants; None without a quota file, or when it meets a bug of ours."""

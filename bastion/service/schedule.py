@@ -11,9 +11,14 @@ from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.service.draft import Draft
 
 
-def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> None:
-    """Let everything that `plan` wants happen; its verdicts for waiting jobs are no state."""
-    draft.keep_word(plan.promises, plan.planned)
+def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
+    """
+    Let everything that `plan` wants happen; its verdicts for waiting jobs are no state.
+
+    True when it moved anything: the state it leads to is another one, and deserves a cycle of its
+    own, for some jobs get their turn only there.
+    """
+    moved = draft.keep_word(plan.promises, plan.planned) or bool(plan.new_machines)
     for machine in plan.new_machines:
         draft.put_machine(machine)
     for job_id in sorted(plan.verdicts):
@@ -22,8 +27,9 @@ def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> None:
             case Admit(job_class=job_class, placement=placement):
                 event = Admitted(nonce=nonce(), placement=placement, job_class=job_class)
                 draft.apply(job_id, event)
+                moved = True
             case Preempt(by=by, deadline=deadline):
-                _preempt(draft, job, by, deadline)
+                moved |= _preempt(draft, job, by, deadline)
             case Keep(job_class=job_class):
                 if job.attempt is not None and job.attempt.job_class is not job_class:
                     draft.apply(job_id, Reclassed(job_class=job_class))
@@ -31,10 +37,12 @@ def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> None:
                 pass
             case other:
                 assert_never(other)
+    return moved
 
 
-def _preempt(draft: Draft, job: JobRecord, by: str, deadline: float) -> None:
+def _preempt(draft: Draft, job: JobRecord, by: str, deadline: float) -> bool:
     if job.phase not in (Phase.STARTING, Phase.RUNNING):
-        return
+        return False
     stop = Stop(reason=StopReason.PREEMPT, at=draft.now, deadline=deadline, by=by)
     draft.apply(job.id, StopWanted(stop=stop))
+    return True
