@@ -82,7 +82,8 @@ class Programs:
     @property
     def served(self) -> str:
         """What all bastions of this folder have said."""
-        return (self.folder / "serve.log").read_text()
+        log = self.folder / "serve.log"
+        return log.read_text() if log.exists() else ""
 
     def processes(self, *words: str) -> list[psutil.Process]:
         """Processes of this installation whose command line holds all of `words`."""
@@ -95,8 +96,7 @@ class Programs:
         return found
 
     def stop_everything(self) -> None:
-        """Stop what is left, by process id, and show what the bastions said if a test failed."""
-        sys.stdout.write(self.served)
+        """Stop what is left, by process id."""
         for process in self.processes():
             try:
                 process.kill()

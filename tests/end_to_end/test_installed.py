@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def installed(
             yield made
         finally:
             made.stop_everything()
+            sys.stdout.write(made.served)  # shown when the test failed
 
 
 def launch(on: Installed, project: str, name: str, devices: int, script: str) -> str:

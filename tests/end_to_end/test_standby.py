@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,7 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
             yield made
         finally:
             made.stop_everything()
+            sys.stdout.write(made.served)  # shown when the test failed
 
 
 def led_by(on: Programs, holder: str) -> bool:

@@ -1,0 +1,20 @@
+"""Chaos comes out clean: see `chaos.py` for what is struck and `verdict.py` for what is compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.chaos import ROOTS, run
+from tests.end_to_end.verdict import told
+
+pytestmark = [pytest.mark.end_to_end, pytest.mark.prove]
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_chaos_loses_and_repeats_nothing(root: str, tmp_path: Path) -> None:
+    """500 jobs through kill -9 and SIGSTOP of everything: one outcome each, no byte, nothing left."""
+    with ROOTS[root](tmp_path, 1) as place:
+        report = run(tmp_path, place, minutes=3.0, jobs=500, seed=1)
+    assert not report.wrong, told(report.numbers, report.wrong)
