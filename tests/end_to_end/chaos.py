@@ -22,7 +22,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import psutil
+
 from bastion import BastionError, Client, Job, Launch, Process, Resources
+from bastion.agent.strays import mark_of
 from bastion.records import layout
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import Place, folder_root, gcs_root
@@ -182,8 +185,9 @@ def _judge(
     codes = bastions.stop()
     if codes != [0] * len(codes):
         report.wrong.append(f"bastions that were told to stop exited with {codes}")
-    left = [process.cmdline() for process in programs.processes()]
-    report.wrong += [f"still runs: {' '.join(argv)[:200]}" for argv in left]
+    left = {process.pid for process in programs.processes()}
+    left |= {pid for pid in psutil.pids() if mark_of(pid).startswith(str(programs.folder))}
+    report.wrong += [f"process {pid} still runs" for pid in sorted(left)]
     report.wrong += [f"machine {name} is left" for name in _machines(programs.place)]
     internal = programs.served.count("internal error")
     if internal:

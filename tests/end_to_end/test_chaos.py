@@ -1,4 +1,4 @@
-"""Chaos comes out clean: see `chaos.py` for what is struck and `verdict.py` for what is compared."""
+"""Chaos comes out clean: `chaos.py` has what is struck, `verdict.py` what is compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.prove]
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_chaos_loses_and_repeats_nothing(root: str, tmp_path: Path) -> None:
-    """500 jobs through kill -9 and SIGSTOP of everything: one outcome each, no byte, nothing left."""
+    """500 jobs under kill -9 and SIGSTOP: one outcome each, every byte there, nothing left."""
     with ROOTS[root](tmp_path, 1) as place:
         report = run(tmp_path, place, minutes=3.0, jobs=500, seed=1)
     assert not report.wrong, told(report.numbers, report.wrong)
