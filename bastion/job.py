@@ -8,6 +8,7 @@ A field at its default is not stored, so a queued job costs a few hundred bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
@@ -262,6 +263,8 @@ class JobRecord:
     """Its ended attempts, oldest first; the latest `MAX_PAST` of them."""
     last: Outcome | None = None
     """How its latest attempt ended."""
+    report: Mapping[str, float] = field(default_factory=dict)
+    """The numbers it reported last."""
     drain_deadline: float = 0.0
     outcome: Outcome | None = None
     ended_at: float | None = None

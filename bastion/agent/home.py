@@ -16,10 +16,14 @@ which none of it belongs.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
+from collections.abc import Mapping
+from dataclasses import field
 from functools import lru_cache
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
@@ -44,6 +48,8 @@ class Marks:
     checkpointed_at: float | None = None
     """When the mark was last touched, by the machine's own clock; None: never."""
     finished: bool = False
+    report: Mapping[str, float] = field(default_factory=dict)
+    """The numbers reported last."""
 
 
 class Home(Protocol):
@@ -87,6 +93,27 @@ class Home(Protocol):
             spared: Keys of hosts that have not ended.
         """
         ...
+
+
+MAX_REPORT_BYTES = 4096
+"""Of one line: some dozens of numbers."""
+MAX_REPORTED = 32
+"""Numbers of one report that are kept: they travel in root."""
+
+
+def _last_report(path: str) -> dict[str, float]:
+    """The numbers in the last whole line of a report; a line that holds none is no report."""
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_REPORT_BYTES))
+            lines = file.read().split(b"\n")[:-1]
+        said = json.loads(lines[-1]) if lines else {}
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    numbers = {name: n for name, n in said.items() if type(n) in (int, float) and isfinite(n)}
+    return {name[:64]: float(n) for name, n in sorted(numbers.items())[:MAX_REPORTED]}
 
 
 _name = lru_cache(maxsize=1024)(file_name)
@@ -153,6 +180,7 @@ class FolderHome:
         return Marks(
             checkpointed_at=_touched_at(f"{folder}/checkpointed"),
             finished=_touched_at(f"{folder}/finished") is not None,
+            report=_last_report(f"{folder}/report"),
         )
 
     def has_output(self, key: str) -> bool:

@@ -19,6 +19,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from functools import partial
 
@@ -59,6 +60,8 @@ from bastion.records.register import Lost, Won, look, win
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.spec.launch import Job, Launch
 
+_REPORT_S = 10.0
+"""Between two reports of one host that are told: each is a commit of the bastion's."""
 _MARKS_S = 0.5
 """Between two looks for marks: two system calls for each running host."""
 
@@ -106,6 +109,8 @@ class Host:
         self._follow_until = 0.0
         self._marks = Marks()
         self._marks_at = 0.0
+        self._reported: Mapping[str, float] = {}
+        self._report_at = 0.0
         self._saving = Saving(of, self.key, around)
         self._end: EndRegister | None = None
         self._end_stands = False
@@ -378,15 +383,18 @@ class Host:
         assert self._shipping is not None
         if now >= self._marks_at:
             self._marks_at = now + _MARKS_S
-            self._see_marks()
+            self._see_marks(now)
         self._saving.turn(now)
         self.wake_at = min(self._marks_at, self._shipping.turn(now))
 
-    def _see_marks(self) -> None:
+    def _see_marks(self, now: float) -> None:
         marks = self._around.home.marks(self.key)
         if marks.checkpointed_at not in (None, self._marks.checkpointed_at):
             self._around.bells.ring(facts.Checkpointed(of=self.of))
             self._saving.ask()
+        if marks.report != self._reported and now >= self._report_at:
+            self._reported, self._report_at = marks.report, now + _REPORT_S
+            self._around.bells.ring(facts.Reported(of=self.of, numbers=marks.report))
         self._marks = marks
 
     # How it ends.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bastion.job import Claim, End, JobClass, Placement, Stop
 from bastion.value import value
 
@@ -63,6 +65,15 @@ class HostCheckpointed:
 
     replica: int
     host: int
+
+
+@value
+class HostReported:
+    """The job reported numbers, which policies may read."""
+
+    replica: int
+    host: int
+    numbers: Mapping[str, float]
 
 
 @value
@@ -145,6 +156,7 @@ Event = (
     | HostClaimed
     | HostStarted
     | HostCheckpointed
+    | HostReported
     | HostEnded
     | HostDrained
     | GoWanted

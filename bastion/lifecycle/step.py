@@ -122,6 +122,10 @@ def _checkpointed(job: JobRecord, event: ev.HostCheckpointed, now: float) -> Job
     return replace(job, attempt=replace(_attempt(job), checkpoint_at=now), losses_in_row=0)
 
 
+def _reported(job: JobRecord, event: ev.HostReported, now: float) -> JobRecord:
+    return replace(job, report=event.numbers)
+
+
 def _ended(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
     r, h, end = event.replica, event.host, event.end
     if _attempt(job).hosts[r][h].end is not None:
@@ -267,6 +271,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     **{(phase, ev.HostClaimed): _claimed for phase in (_S, _R, _T)},
     **{(phase, ev.HostStarted): _started for phase in (_S, _R, _T)},
     **{(phase, ev.HostCheckpointed): _checkpointed for phase in (_S, _R, _T)},
+    **{(phase, ev.HostReported): _reported for phase in (_S, _R, _T)},
     **{(phase, ev.HostEnded): _ended for phase in (_S, _R, _T)},
     **{(phase, ev.HostDrained): _drained for phase in (_S, _R, _T, _D)},
     **{(phase, ev.GoWanted): _go("wanted") for phase in (_S, _R)},
@@ -282,7 +287,13 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     (_D, ev.DrainEnded): _drain_ended,
     **{
         (_D, late): _ignore
-        for late in (ev.HostClaimed, ev.HostStarted, ev.HostCheckpointed, ev.HostEnded)
+        for late in (
+            ev.HostClaimed,
+            ev.HostStarted,
+            ev.HostCheckpointed,
+            ev.HostReported,
+            ev.HostEnded,
+        )
     },
 }
 """Every move there is."""

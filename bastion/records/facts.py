@@ -67,6 +67,15 @@ class Checkpointed:
 
 
 @value
+class Reported:
+    """The job reported numbers."""
+
+    kind: Literal["reported"] = "reported"
+    of: HostFact
+    numbers: Mapping[str, float]
+
+
+@value
 class Ended:
     """`end` of this host is written."""
 
@@ -99,7 +108,7 @@ class Heartbeat:
     kind: Literal["heartbeat"] = "heartbeat"
 
 
-Fact = Hello | Claimed | Started | Checkpointed | Ended | Drained | Health | Heartbeat
+Fact = Hello | Claimed | Started | Checkpointed | Reported | Ended | Drained | Health | Heartbeat
 
 
 @value

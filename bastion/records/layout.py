@@ -53,6 +53,7 @@ SPECS = "launches/"
 RUNS = "run/"
 MACHINES = "machines/"
 ASIDE = "state/aside/"
+OUTPUTS = "output/"
 
 _DIGITS = 12
 """Enough for a log of 1 TB by byte offset and for a million years of events."""
@@ -81,6 +82,11 @@ class RequestName:
     user: str
     ulid: str
     verb: str
+
+
+def folder_of(key: str) -> str:
+    """The prefix of everything that lies beside `key`."""
+    return f"{key.rpartition('/')[0]}/"
 
 
 def request(project: str, user: str, ulid: str, verb: str) -> str:

@@ -30,10 +30,11 @@ def snapshot_of(
         (key.partition("/")[0], key.partition("/")[2]): used
         for key, used in root.decayed_by_user.items()
     }
+    known = root.jobs if jobs is None else jobs
     return Snapshot(
         quota=quota,
         quota_problem=quota_problem,
-        jobs=root.jobs if jobs is None else jobs,
+        jobs=known,
         machines=root.machines if machines is None else machines,
         pools=pools,
         promises=root.promises,
@@ -42,4 +43,5 @@ def snapshot_of(
         decayed=root.decayed,
         decayed_by_user=by_user,
         stockouts=stockouts or {},
+        reports={job.id: job.report for job in known.values() if job.report},
     )

@@ -17,6 +17,7 @@ from bastion.lifecycle import (
     HostClaimed,
     HostDrained,
     HostEnded,
+    HostReported,
     HostStarted,
 )
 from bastion.machine import Machine, MachinePhase
@@ -31,6 +32,7 @@ from bastion.records.facts import (
     Heartbeat,
     Hello,
     HostFact,
+    Reported,
     Started,
 )
 from bastion.service.draft import Draft
@@ -79,6 +81,9 @@ def _apply(draft: Draft, machine_name: str, life: int, fact: Fact) -> None:
             happen(draft, of, HostStarted(replica=of.replica, host=of.host))
         case Checkpointed(of=of):
             happen(draft, of, HostCheckpointed(replica=of.replica, host=of.host))
+        case Reported(of=of, numbers=numbers):
+            reported = HostReported(replica=of.replica, host=of.host, numbers=numbers)
+            happen(draft, of, reported)
         case Ended(of=of, end=end):
             happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=end))
         case Drained(of=of):

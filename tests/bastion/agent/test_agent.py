@@ -283,6 +283,19 @@ def test_marks_are_told() -> None:
     assert (end.finished, end.checkpointed, end.notice) == (True, True, "preempt")
 
 
+def test_reports_are_told_now_and_then() -> None:
+    """Numbers that change are told, but not more often than every ten seconds."""
+    rig = Rig(lambda _: Script(runs_s=60.0, on_notice=Reaction(code=1, signal=None)))
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    (marks,) = (rig.home_folder / "work").iterdir()
+    for step in range(12):
+        (marks / "report").write_text(f'{{"step": {step}}}\n')
+        rig.pass_s(1)
+    assert rig.bucket.told().count("reported") == 2
+
+
 def test_output_goes_on_to_the_next_attempt() -> None:
     """What one attempt left in its output folder is there before the next one starts."""
     seen: list[str] = []

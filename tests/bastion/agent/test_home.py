@@ -57,6 +57,25 @@ def test_marks_are_files(home: FolderHome) -> None:
     assert home.marks(KEY).finished
 
 
+@pytest.mark.parametrize(
+    ("written", "numbers"),
+    [
+        ('{"loss": 0.5}\n{"loss": 0.25, "step": 7}\n', {"loss": 0.25, "step": 7.0}),
+        ('{"loss": 0.5}\n{"loss": 0.2', {"loss": 0.5}),
+        ('{"loss": "low", "step": 7, "nan": NaN, "on": true}\n', {"step": 7.0}),
+        ("[1]\n", {}),
+        ("not json\n", {}),
+        ("", {}),
+    ],
+)
+def test_the_last_whole_line_is_the_report(
+    home: FolderHome, written: str, numbers: dict[str, float]
+) -> None:
+    """Finite numbers of the last whole line of `report`; anything else is none."""
+    (Path(home.folders(KEY).marks) / "report").write_text(written)
+    assert home.marks(KEY).report == numbers
+
+
 def test_output_is_seen(home: FolderHome) -> None:
     """Whether a host left output is known without its folder being there."""
     assert not home.has_output(KEY)

@@ -127,6 +127,7 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.HostClaimed(replica=0, host=0, claim=Claim(machine="m", life=1)),
     ev.HostStarted(replica=0, host=0),
     ev.HostCheckpointed(replica=0, host=0),
+    ev.HostReported(replica=0, host=0, numbers={"loss": 0.5}),
     ev.HostEnded(replica=0, host=0, end=exited(0)),
     ev.HostDrained(replica=0, host=0),
     ev.GoWanted(),

@@ -28,6 +28,7 @@ WISHED = {
     "HostClaimed": "starting running stopping draining",
     "HostStarted": "starting running stopping draining",
     "HostCheckpointed": "starting running stopping draining",
+    "HostReported": "starting running stopping draining",
     "HostEnded": "starting running stopping draining",
     "HostDrained": "starting running stopping draining",
     "GoWanted": "starting running",

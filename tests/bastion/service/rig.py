@@ -28,6 +28,7 @@ from bastion.records.facts import (
     Fact,
     Hello,
     HostFact,
+    Reported,
     Started,
 )
 from bastion.records.register import Won, look, win
@@ -212,6 +213,10 @@ class Agent:
     def checkpoint(self, job: str) -> None:
         """`job` marks a checkpoint."""
         self.ring(Checkpointed(of=self.of(job)))
+
+    def report(self, job: str, **numbers: float) -> None:
+        """`job` reports numbers."""
+        self.ring(Reported(of=self.of(job), numbers=numbers))
 
     def _next(self) -> Batch | None:
         key = layout.instructions(self.name, self.life, self._batch)

@@ -10,11 +10,13 @@ from bastion.job import End
 from bastion.machine import Start
 from bastion.records import layout
 from bastion.records.facts import Ended
+from bastion.records.outlook import snapshot_of
 from bastion.records.register import look
 from bastion.records.registers import ClaimRegister, GoRegister
 from bastion.records.request import SpecRecord, UpdateRequest
 from bastion.spec import Job, Process, Resources
-from tests.bastion.service.rig import PACE, Rig
+from quota import parse
+from tests.bastion.service.rig import PACE, QUOTA, Rig
 
 
 def one(name: str, *, h100: int = 1, **more: object) -> Job:
@@ -277,6 +279,19 @@ def test_a_job_that_loses_machine_after_machine_is_lost() -> None:
     assert result.outcome == "lost"
     assert result.attempts == 3
     assert "lost 3 times in a row" in result.text
+
+
+def test_reported_numbers_reach_the_scheduler() -> None:
+    """What a job reports last stands in root, and in what the scheduler sees."""
+    rig = Rig()
+    job = rig.start()
+    rig.agent_of(job).report(job, loss=0.5)
+    rig.agent_of(job).report(job, loss=0.25, remaining_s=60)
+    rig.turn()
+    root = rig.root
+    assert root.jobs[job].report == {"loss": 0.25, "remaining_s": 60}
+    seen = snapshot_of(root, parse(QUOTA), pools={})
+    assert seen.reports == {job: {"loss": 0.25, "remaining_s": 60}}
 
 
 def test_a_checkpoint_makes_a_loss_harmless() -> None:
