@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bastion.agent.environment import Place, environments
 from bastion.agent.home import Folders
 from bastion.agent.keeper_port import AttemptStart, ProcessStart
@@ -44,7 +46,7 @@ def attempt_start(
     )
 
 
-def memory_limit(processes: tuple[Process, ...], *, hosts: int) -> int | None:
+def memory_limit(processes: Sequence[Process], *, hosts: int) -> int | None:
     """
     Bytes that the processes of one host may use together; None where one of them names no limit.
 

@@ -66,7 +66,7 @@ class Job:
 
     name: str = "main"
     replicas: int = 1
-    processes: tuple[Process, ...]
+    processes: Sequence[Process]
     instance_type: str = ""
     on_failure: Literal["", "stop_others", "continue"] = ""
     scope: Literal["job", "launch"] = "job"
@@ -141,7 +141,7 @@ class Launch:
     """
 
     name: str
-    jobs: tuple[Job, ...]
+    jobs: Sequence[Job]
     project: str = ""
     description: str = ""
     code: CodeRef | Code | None = None

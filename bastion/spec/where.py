@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from bastion.errors import SpecError
@@ -21,7 +21,7 @@ class Where:
     cluster: str = ""
     shard: str = ""
     pool: str = ""
-    hostnames: tuple[str, ...] = ()
+    hostnames: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     exclusive: bool = False
 
