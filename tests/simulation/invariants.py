@@ -9,6 +9,7 @@ an actor's. They check promises, not the code's ways: none knows how the leader 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from bastion.agent.attempt_key import host_of
@@ -272,24 +273,25 @@ class Invariants:
             self._waited_for_in_vain.add(left.nonce)
 
     def _check_capacity(self, root: Root) -> None:
+        """Whoever has not ended holds his devices, as long as their machine is not gone."""
         used: dict[tuple[str, str, int], str] = {}
-        total = Amounts({})
         for job in root.jobs.values():
             if job.attempt is None or not job.is_admitted:
                 continue
-            total += job.usage
             for _, _, place, state in job.attempt.each_host():
-                if state.end is not None:
+                machine = root.machines.get(place.machine)
+                if state.end is not None or machine is None:
                     continue
                 for kind, indices in place.devices.items():
+                    if max(indices, default=0) >= machine.resources[kind]:
+                        self._fail(CAPACITY, f"{job.id}: {machine.name} has no {kind} {indices}")
                     for index in indices:
-                        other = used.setdefault((place.machine, kind, index), job.id)
+                        other = used.setdefault((machine.name, kind, index), job.id)
                         if other != job.id:
-                            self._fail(ALONE, f"{place.machine} {kind} {index}: {other}, {job.id}")
-                        if index >= 8:
-                            self._fail(CAPACITY, f"{job.id}: {place.machine} has no {kind} {index}")
-        if not total <= self._capacity:
-            self._fail(CAPACITY, f"{total} of {self._capacity}")
+                            self._fail(ALONE, f"{machine.name} {kind} {index}: {other}, {job.id}")
+        total: Counter[str] = Counter(kind for _, kind, _ in used)
+        if not Amounts(total) <= self._capacity:
+            self._fail(CAPACITY, f"{Amounts(total)} of {self._capacity}")
 
     # What really runs.
 

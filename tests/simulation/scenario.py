@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest
 from bastion.spec import Job, Launch, Process, Resources
+from quota.amounts import Amounts
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Fates, Rates, Storm
 from tests.simulation.processes import SOUND, Parts, Wish
@@ -137,6 +138,82 @@ def comings(seed: int, parts: Parts = SOUND) -> World:
         bastions=3,
         has_lease=False,
         parts=parts,
+    )
+
+
+SLICES = """
+[toml-schema]
+version = "1"
+[total_resources]
+v4 = 32
+[project_membership]
+blue = ["ann", "ben"]
+red = ["cat"]
+[project_resources.blue]
+v4 = 0.5
+[project_resources.red]
+v4 = 0.5
+[scheduler]
+min_runtime_s = 20
+grace_s = 5
+max_grace_s = 20
+"""
+"""Two slices of two hosts, each of 8 cores."""
+
+SLICE_CONFIG = """
+[pools.tpu]
+provider = "simulated"
+instance_type = "tpu-v4-16"
+max_machines = 4
+idle_timeout = 60
+boot = 10
+"""
+
+
+def slices(seed: int, parts: Parts = SOUND) -> World:
+    """
+    Slices of two hosts, made and deleted together, in any storm.
+
+    Blue borrows both, red reclaims one; a gang takes both.
+    """
+    baton = Baton(seed)
+    rates = Rates().times(baton.chance.choice(HARDNESS))
+    return World(
+        baton,
+        quota=SLICES,
+        config=SLICE_CONFIG,
+        wishes=[
+            _slice_launch(0.0, "ann", "blue", "one", runs_s=60),
+            _slice_launch(5.0, "ann", "blue", "borrows", runs_s=90),
+            _slice_launch(60.0, "cat", "red", "reclaims", runs_s=30),
+            _slice_launch(70.0, "cat", "red", "fails", runs_s=15, codes="3"),
+            _slice_launch(80.0, "ben", "blue", "both", runs_s=20, replicas=2),
+            _slice_launch(90.0, "ben", "blue", "unwanted", runs_s=500),
+            _cancel(150.0, "ben", "blue", "unwanted"),
+        ],
+        fates=Storm(baton.chance, rates, spared=USERS),
+        bastions=baton.chance.choice((1, 2)),
+        parts=parts,
+        machines=4,
+        per_machine=Amounts({"v4": 8}),
+    )
+
+
+def _slice_launch(
+    at_s: float,
+    user: str,
+    project: str,
+    name: str,
+    *,
+    runs_s: float,
+    codes: str = "0",
+    replicas: int = 1,
+) -> Wish:
+    process = Process(["sim", str(runs_s), *codes.split()])
+    job = Job(instance_type="tpu-v4-16", replicas=replicas, processes=(process,))
+    body = LaunchRequest(launch=Launch(name=name, jobs=(job,), project=project))
+    return Wish(
+        at_s=at_s, user=user, project=project, verb="launch", name=name, body=lambda _: body
     )
 
 

@@ -8,7 +8,7 @@ from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result
 from tests.simulation.fates import Choice, Fate
-from tests.simulation.scenario import JOBS, calm, comings, duel, stormy
+from tests.simulation.scenario import JOBS, calm, comings, duel, slices, stormy
 from tests.simulation.wild import wild
 from tests.simulation.world import World
 
@@ -62,7 +62,7 @@ def test_invariants_hold_in_storms(seed: int) -> None:
     stormy(seed).run()
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(15))
 def test_invariants_hold_in_the_wild(seed: int) -> None:
     """The same for launches, verbs and quota edits that are drawn at random."""
     wild(seed).run()
@@ -81,10 +81,16 @@ def test_invariants_hold_while_machines_come_and_go(seed: int) -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
-@pytest.mark.parametrize("nth", range(3, 600, 73))
+@pytest.mark.parametrize("nth", range(3, 600, 97))
 def test_a_leader_may_die_at_some_operations(nth: int, fate: Fate) -> None:
     """A leader that dies once, right before or after one of its writes, leaves nothing undone."""
     calm(1, fates=Choice("north", "", "", fate, nth=nth)).run()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_invariants_hold_for_slices(seed: int) -> None:
+    """A slice is whole or stopped, whichever of its hosts dies."""
+    slices(seed).run()
 
 
 @pytest.mark.prove
@@ -107,9 +113,10 @@ def test_invariants_hold_in_many_duels(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 2, PORTION))
 def test_invariants_hold_in_many_wilds(first: int) -> None:
-    """The same for 5,000 random workloads."""
+    """The same for 5,000 random workloads, and as many storms over slices."""
     for seed in range(first, first + PORTION):
         wild(seed).run()
+        slices(seed).run()
 
 
 @pytest.mark.prove

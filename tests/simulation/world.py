@@ -35,6 +35,7 @@ class World:
         has_lease: Without it they take the lead from each other whenever root stands still.
         parts: What bastions and agents are made of.
         machines: How many machines the provider has.
+        per_machine: What each of them has.
         edits: When admins replace the quota file, and by what.
     """
 
@@ -50,11 +51,13 @@ class World:
         has_lease: bool = True,
         parts: Parts = SOUND,
         machines: int = 2,
+        per_machine: Amounts = PER_MACHINE,
         edits: tuple[tuple[float, str], ...] = (),
     ) -> None:
         self.baton = baton
         self.wishes = wishes
         self._parts = parts
+        self._per_machine = per_machine
         self.fates = fates or Calm()
         self.bucket = MemoryStore(lambda: SimClock.EPOCH + baton.now)
         self.bucket.create(layout.QUOTA, quota.encode())
@@ -73,7 +76,7 @@ class World:
             self.bucket,
             self.provider,
             wishes,
-            capacity=machines * PER_MACHINE,
+            capacity=machines * per_machine,
             fail=baton.fail,
         )
         baton.endless, baton.left = ENDS, self.invariants.left
@@ -145,6 +148,6 @@ class World:
                 machine,
                 baton=self.baton,
                 store=self._parts.agent_store(self.store),
-                resources=PER_MACHINE,
+                resources=self._per_machine,
             ),
         )
