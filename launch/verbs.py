@@ -16,6 +16,7 @@ from launch.commands import (
     pool,
     quota,
     service,
+    setup,
     status,
     submit,
 )
@@ -26,7 +27,7 @@ FAMILIES = {
     "see": ("list", "show", "why", "events", "logs", "wait", "pool", "machines", "status"),
     "change": ("cancel", "hold", "release", "prioritize", "update"),
     "admin": ("serve", "agent", "quota", "fsck", "restore", "demo"),
-    "set up": ("config", "completion"),
+    "set up": ("config", "setup", "completion"),
 }
 """The verbs as the first page of help shows them."""
 
@@ -35,7 +36,21 @@ ALIASES = {"ls": "list", "queue": "list"}
 SEVERAL_VERBS = (*(verb for family in FAMILIES.values() for verb in family), *ALIASES)
 """Every word that may stand first."""
 
-_NOUNS = (submit, bundle, job, logs, pool, status, service, quota, bucket, demo, config, completion)
+_NOUNS = (
+    submit,
+    bundle,
+    job,
+    logs,
+    pool,
+    status,
+    service,
+    quota,
+    bucket,
+    demo,
+    setup,
+    config,
+    completion,
+)
 
 
 def build() -> tuple[Parser, Verbs]:

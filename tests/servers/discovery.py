@@ -46,14 +46,35 @@ def problems(request: Request, answer: Answer) -> list[str]:
     return found
 
 
+def request_problems(
+    verb: str, path: str, query: dict[str, str], body: dict[str, Any] | None
+) -> list[str]:
+    """What in this request is not as described; empty when all is."""
+    method = _method_of(verb, path)
+    if method is None:
+        return [f"{verb} {path}: no such method"]
+    known = {name for name, p in method.get("parameters", {}).items() if p["location"] == "query"}
+    found = [f"{method['id']}: unknown parameter {name!r}" for name in query.keys() - known]
+    if ("request" in method) != (body is not None):
+        return [*found, f"{method['id']}: a body is {'missing' if body is None else 'too much'}"]
+    if body is None:
+        return found
+    schema = method["request"]["$ref"]
+    return found + _value_problems(schema, {"$ref": schema}, body)
+
+
 def _method(request: Request) -> dict[str, Any] | None:
+    return _method_of(request.method, request.path)
+
+
+def _method_of(verb: str, path: str) -> dict[str, Any] | None:
     for method in _methods(description()):
         uploads = method.get("mediaUpload", {}).get("protocols", {})
         paths = [f"/storage/v1/{method['path']}", f"/download/storage/v1/{method['path']}"]
         paths += [protocol["path"] for protocol in uploads.values()]
         patterns = [re.sub(r"\{\w+\}", "[^/]+", path) for path in paths]
         verbs = {method["httpMethod"]} | ({"PUT", "DELETE"} if uploads else set())
-        if request.method in verbs and any(re.fullmatch(p, request.path) for p in patterns):
+        if verb in verbs and any(re.fullmatch(p, path) for p in patterns):
             return method
     return None
 

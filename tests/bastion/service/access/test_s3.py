@@ -1,0 +1,185 @@
+"""Rights in Amazon's words: one policy that also holds everybody to the protocol."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from bastion.errors import SpecError, StoreRefusedError
+from bastion.records import layout
+from bastion.service.access import s3
+from bastion.service.access.grants import People, Right, grants
+from bastion.service.access.place import Place, place_of
+from tests.bastion.service.access.test_grants import EVERY_KEY, MAY, MEMBERS
+from tests.servers.s3 import credentials, make_bucket, moto_server
+
+ACCOUNT = "arn:aws:iam::123456789012"
+NAMES = {
+    "A": f"{ACCOUNT}:user/ann",
+    "B": f"{ACCOUNT}:user/ben",
+    "machines": f"{ACCOUNT}:role/machines",
+    "root": f"{ACCOUNT}:user/root",
+    "the-bastion": f"{ACCOUNT}:role/bastion",
+    "cat": f"{ACCOUNT}:user/cat",
+}
+PLACE = Place(bucket="bucket", folder="some/bastion/", settings={})
+GRANTS = grants(
+    People(
+        bastion=NAMES["the-bastion"],
+        agents=(NAMES["machines"],),
+        admins=(NAMES["root"],),
+        users={"ann": NAMES["A"], "ben": NAMES["B"]},
+    ),
+    MEMBERS,
+)
+POLICY = s3.merged({}, PLACE, GRANTS)
+
+IF_NEW = {"s3:if-none-match": "*"}
+IF_SAME = {"s3:if-match": "tag"}
+
+
+def allows(who: str, action: str, key: str, headers: Mapping[str, str]) -> bool:
+    """What Amazon would decide: a deny outranks, and what nobody allows is denied."""
+    effects = {
+        statement["Effect"]
+        for statement in POLICY["Statement"]
+        if _matches(statement, who, action, f"arn:aws:s3:::bucket/some/bastion/{key}", headers)
+    }
+    return effects == {"Allow"}
+
+
+def _matches(
+    statement: Mapping[str, Any], who: str, action: str, arn: str, headers: Mapping[str, str]
+) -> bool:
+    principal = statement["Principal"]
+    actions, resources = statement["Action"], statement["Resource"]
+    conditions = statement.get("Condition", {"Null": {}})
+    assert set(conditions) == {"Null"}
+    return (
+        (principal == "*" or who in principal["AWS"])
+        and action in ([actions] if isinstance(actions, str) else actions)
+        and any(
+            re.fullmatch(re.escape(each).replace(r"\*", ".*"), arn)
+            for each in ([resources] if isinstance(resources, str) else resources)
+        )
+        and all((name not in headers) == (v == "true") for name, v in conditions["Null"].items())
+    )
+
+
+@pytest.mark.parametrize(("principal", "right"), MAY)
+def test_the_policy_is_the_grants(principal: str, right: Right) -> None:
+    """For every kind of object the policy allows what the grants say, and nothing else."""
+    who = NAMES[principal]
+    requests = {
+        Right.READ: ("s3:GetObject", {}),
+        Right.CREATE: ("s3:PutObject", IF_NEW),
+        Right.WRITE: ("s3:DeleteObject", {}),
+    }
+    action, headers = requests[right]
+    found = {name for name, key in EVERY_KEY.items() if allows(who, action, key, headers)}
+    assert found == MAY[principal, right]
+
+
+REPLACED = {"root", "view", "quota", "config"}
+
+
+@pytest.mark.parametrize("name", EVERY_KEY)
+def test_nobody_writes_without_a_precondition(name: str) -> None:
+    """Not even the bastion replaces what is create-only, or root and views unconditionally."""
+    bastion, key = NAMES["the-bastion"], EVERY_KEY[name]
+    assert allows(bastion, "s3:PutObject", key, IF_NEW)
+    assert allows(bastion, "s3:PutObject", key, IF_SAME) == (name in REPLACED)
+    assert allows(bastion, "s3:PutObject", key, {}) == (name in {"quota", "config"})
+
+
+def test_the_tail_of_a_bastions_log_is_replaced() -> None:
+    """It lies beside the logs of jobs, which are not."""
+    bastion = NAMES["the-bastion"]
+    assert allows(bastion, "s3:PutObject", layout.bastion_log("b"), IF_SAME)
+    assert not allows(bastion, "s3:PutObject", f"{layout.bastion_log_segments('b')}1.log", IF_SAME)
+
+
+def test_whoever_reads_may_list() -> None:
+    """Without the right to list, what is absent is forbidden, and polling is in vain."""
+    (listing,) = [s for s in POLICY["Statement"] if s["Action"] == "s3:ListBucket"]
+    assert set(listing["Principal"]["AWS"]) == set(NAMES.values()) - {NAMES["cat"]}
+    assert "Condition" not in listing
+
+
+def test_a_policy_that_amazon_would_not_take_is_refused() -> None:
+    """More users than fit into one policy are told, with the way out."""
+    users = {f"user{number}": f"{ACCOUNT}:user/user{number}" for number in range(300)}
+    many = grants(People(bastion="b", users=users), {"blue": list(users)})
+    with pytest.raises(SpecError, match="bytes, at most 20480 are allowed"):
+        s3.merged({}, PLACE, many)
+
+
+def test_statements_of_others_stay() -> None:
+    """Another root's statements, and anybody's, are kept; our earlier ones are replaced."""
+    theirs = {"Sid": "Theirs", "Effect": "Deny"}
+    nameless = {"Effect": "Deny"}
+    ours = {"Sid": f"{s3.sid_base(PLACE)}99", "Effect": "Allow"}
+    other = Place(bucket="bucket", folder="other/", settings={})
+    policy = s3.merged({"Id": "x", "Statement": [theirs, nameless, ours]}, other, GRANTS)
+    policy = s3.merged(policy, PLACE, GRANTS)
+    assert policy["Id"] == "x"
+    assert policy["Statement"][:2] == [theirs, nameless]
+    assert ours not in policy["Statement"]
+    sids = [str(statement.get("Sid")) for statement in policy["Statement"]]
+    assert len(sids) == len(set(sids)) == 2 + 2 * len(POLICY["Statement"])
+    assert all(re.fullmatch("[A-Za-z0-9]+", sid) for sid in sids)
+
+
+@pytest.fixture
+def amazon() -> Iterator[Place]:
+    """A bucket in moto."""
+    with moto_server() as url, credentials():
+        make_bucket("bucket")
+        yield place_of(f"s3://bucket/some/bastion?endpoint_url={url}", kind="s3")
+
+
+def test_it_is_done_and_can_be_done_twice(amazon: Place) -> None:
+    """Policy, rules and the block of public access stand; twice is the same as once."""
+    client = s3.open_client(amazon)
+    client.put_bucket_lifecycle_configuration(
+        Bucket="bucket",
+        LifecycleConfiguration={
+            "Rules": [
+                {
+                    "ID": "t",
+                    "Status": "Enabled",
+                    "Filter": {"Prefix": "x"},
+                    "Expiration": {"Days": 1},
+                }
+            ]
+        },
+    )
+    for _ in range(2):
+        told = list(s3.apply(amazon, GRANTS, client=client))
+        assert len(told) == 3
+        assert json.loads(client.get_bucket_policy(Bucket="bucket")["Policy"]) == POLICY
+        rules = client.get_bucket_lifecycle_configuration(Bucket="bucket")["Rules"]
+        assert rules[0]["ID"] == "t"
+        assert len(rules) == 4
+    block = client.get_public_access_block(Bucket="bucket")["PublicAccessBlockConfiguration"]
+    assert all(block.values())
+
+
+def test_a_missing_bucket_is_told(amazon: Place) -> None:
+    """Amazon's own words, and what it takes."""
+    missing = Place(bucket="missing", folder="", settings=amazon.settings)
+    with pytest.raises(StoreRefusedError, match="NoSuchBucket") as told:
+        list(s3.apply(missing, GRANTS, client=s3.open_client(missing)))
+    assert "s3:PutBucketPolicy" in told.value.hint
+
+
+def test_the_commands_carry_the_policy() -> None:
+    """The policy stands in a document of the shell, as it would be put."""
+    lines = list(s3.commands(PLACE, GRANTS))
+    document = lines[0].removeprefix("cat > policy.json <<'END'\n").removesuffix("\nEND")
+    assert json.loads(document) == POLICY
+    assert "aws s3api put-bucket-policy --bucket bucket --policy file://policy.json" in lines

@@ -1,0 +1,81 @@
+"""`bastion setup`: what it prints, and what it asks for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.launch.conftest import Run
+from tests.servers.s3 import credentials, make_bucket, moto_server
+
+QUOTA = """
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = 8
+[project_membership]
+blue = ["ada", "ben", "intern-.*"]
+[project_resources.blue]
+h100 = 1.0
+"""
+WHO = ("--bastion_account=B", "--users=user:{}@x.org", "--user=intern-1=user:one@x.org")
+
+
+@pytest.fixture
+def quota(tmp_path: Path) -> str:
+    """A quota file of two named users and some that an expression stands for."""
+    path = tmp_path / "quota.toml"
+    path.write_text(QUOTA)
+    return f"--quota={path}"
+
+
+def test_it_prints_what_a_shell_would_do(run: Run, quota: str) -> None:
+    """Commands of gcloud on stdout, one a line, for every user the quota file means."""
+    ran = run("setup", "gcs", "--root=gs://bucket/b", quota, *WHO)
+    assert (ran.code, ran.err) == (0, "")
+    for user, identity in (("ada", "ada"), ("ben", "ben"), ("intern-1", "one")):
+        assert (
+            f"add-iam-policy-binding gs://bucket/b/inbox/blue/{user}/"
+            f" --member=user:{identity}@x.org --role=roles/storage.objectCreator\n"
+        ) in ran.out
+    shown = json.loads(run("setup", "gcs", "--root=gs://bucket/b", quota, *WHO, "--json").out)
+    assert {"role": "bastion", "principal": "B", "right": "write", "prefix": ""} in shown["grants"]
+    assert shown["commands"] == ran.out.splitlines()
+
+
+def test_whose_identity_is_unknown_is_told(run: Run, quota: str) -> None:
+    """Who gets no rights is named, with the flag that changes it."""
+    ran = run("setup", "s3", "--root=s3://bucket/b", quota, "--bastion_account=B", "--user=ada=A")
+    assert ran.code == 0
+    assert ran.err == (
+        "ben gets no rights: name his identity with --users or --user=ben=IDENTITY\n"
+    )
+
+
+def test_it_does_it(run: Run, quota: str) -> None:
+    """With --apply nothing is printed on stdout, and what was done is told."""
+    with moto_server() as url, credentials():
+        make_bucket("bucket")
+        root = f"--root=s3://bucket/b?endpoint_url={url}"
+        ran = run("setup", "s3", root, quota, *WHO, "--apply")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.splitlines()[-1] == "s3://bucket: 3 lifecycle rules"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["gcs", "--root=gs://b/x"], "--bastion_account: who is the bastion?"),
+        (["gcs", "--root=s3://b/x", *WHO], "root 's3://b/x': is not in such a bucket, must be gs:"),
+        (["gcs", "--root=gs://b/x", *WHO[:1], "--users=ada"], "--users: 'ada' has no {}"),
+        (["gcs", "--root=gs://b/x", *WHO[:1], "--user=ada"], "--user: 'ada' is not NAME=IDENTITY"),
+        (["azure"], "argument KIND: invalid choice: 'azure'"),
+    ],
+)
+def test_what_does_not_fit_is_told(words: list[str], error: str, run: Run, quota: str) -> None:
+    """One line, a hint, exit code 2."""
+    ran = run("setup", *words, quota)
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: {error}")
