@@ -1,0 +1,37 @@
+"""Copies of root: one an hour, as soon as it can be."""
+
+from __future__ import annotations
+
+from bastion.records import layout
+from bastion.records.root import decode_root
+from bastion.store.memory import Fault, FaultyStore
+from tests.bastion.service.rig import Rig
+
+
+def test_a_copy_is_made_at_once_and_every_hour() -> None:
+    """A new leader copies root, and again an hour later; each copy reads as the root it was."""
+    rig = Rig()
+    rig.turn()
+    (first,) = rig.keys(layout.SNAPSHOTS)
+    found = rig.bucket.read(first)
+    assert found is not None
+    assert layout.snapshot("2023-11-14", decode_root(found.data).seq) == first
+    rig.turn(59, seconds=60.0)
+    assert len(rig.keys(layout.SNAPSHOTS)) == 1
+    rig.turn(2, seconds=60.0)
+    assert len(rig.keys(layout.SNAPSHOTS)) == 2
+
+
+def test_a_copy_that_failed_is_made_soon() -> None:
+    """A store that is out of reach for a moment does not cost an hour's copy."""
+    left = [Fault.BEFORE]
+
+    def faults(operation: str, key: str) -> Fault | None:
+        is_copy = operation == "create" and key.startswith(layout.SNAPSHOTS)
+        return left.pop() if is_copy and left else None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    rig.turn()
+    assert not rig.keys(layout.SNAPSHOTS)
+    rig.turn(3, seconds=60.0)
+    assert len(rig.keys(layout.SNAPSHOTS)) == 1
