@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bastion.errors import RecordError
 from bastion.spec.resources import Resources
+from bastion.version import VERSION
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:
@@ -115,6 +116,10 @@ def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:
         text = "unknown field"
     elif detail["type"] == "missing":
         text = "missing"
+    elif detail["type"] == "literal_error" and loc[-1:] == ("schema",):
+        text = (
+            f"{detail['input']!r} is not known, Bastion {VERSION} reads {detail['ctx']['expected']}"
+        )
     elif not str(detail["msg"]).startswith("Value error"):
         shown = repr(detail.get("input"))
         text = f"{text[:1].lower()}{text[1:]} (found {shown[:80]})"

@@ -95,7 +95,7 @@ def problem(data: bytes, kind: type = LaunchRequest) -> str:
     ("data", "text"),
     [
         (b'{"schema":1}', "k: launch: missing"),
-        (b'{"schema":3,"launch":null}', "k: schema: input should be 1 (found 3)"),
+        (b'{"schema":3,"launch":null}', "k: schema: 3 is not known, Bastion"),
         (
             b'{"schema":1,"launch":{"name":"x","jobs":[{"processes":[{"command":["a"],"x":1}]}]}}',
             "k: launch.jobs.0.processes.0.x: unknown field",
@@ -151,3 +151,9 @@ def test_a_claim_is_typed() -> None:
     text = problem(b'{"schema":1,"facts":[{"kind":"claimed","of":7,"claim":{"machine":1}}]}', Bell)
     assert "facts.0.of" in text
     assert Claimed.__name__ not in text
+
+
+def test_an_unknown_schema_is_refused_by_name() -> None:
+    """A record of another schema says which it is, and which are read."""
+    with pytest.raises(RecordError, match=r"^k: schema: 9 is not known, Bastion [\d.]+ reads 1"):
+        decode(Answer, b'{"schema":9,"ulid":"u","verb":"v","accepted":true}', key="k")
