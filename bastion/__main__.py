@@ -47,7 +47,8 @@ def serve(
     settings = ServeSettings(
         root_url=root,
         name=name or socket.gethostname(),
-        machines_dir=machines_dir or default_machines_dir(root),
+        # Absolute: agents start in folders of their own.
+        machines_dir=(machines_dir or default_machines_dir(root)).absolute(),
         quota_url=quota,
         standby=standby,
         pace=pace_of(root),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from doctest import ELLIPSIS, OutputChecker
@@ -65,19 +66,39 @@ def test_what_is_marked_to_run_runs(page: Path, tmp_path: Path) -> None:
         "HOME": str(tmp_path),
         "NO_COLOR": "1",
     }
-    for step in pages.steps(page.read_text()):
-        ran = subprocess.run(
-            ["bash", "-c", step.command],
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-        )
-        same = OutputChecker().check_output(step.printed, ran.stdout, ELLIPSIS)
-        assert same, f"$ {step.command}\nprinted:\n{ran.stdout}\nthe page says:\n{step.printed}"
+    try:
+        for step in pages.steps(page.read_text()):
+            ran = subprocess.run(
+                ["bash", "-c", step.command],
+                cwd=tmp_path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=60,
+            )
+            same = OutputChecker().check_output(step.printed, ran.stdout, ELLIPSIS)
+            assert same, f"$ {step.command}\nprinted:\n{ran.stdout}\nthe page says:\n{step.printed}"
+    finally:
+        left = started_in(tmp_path)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+    assert not left, "the page leaves processes running"
+
+
+def started_in(folder: Path) -> list[int]:
+    """The living processes whose working directory or command line lies in `folder`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            said = (process / "cmdline").read_bytes().decode(errors="replace")
+            here = os.fspath((process / "cwd").readlink())
+        except OSError:
+            continue
+        if f"{folder}/" in said or here == str(folder) or here.startswith(f"{folder}/"):
+            found.append(int(process.name))
+    return found
 
 
 def test_the_readme_is_short() -> None:
