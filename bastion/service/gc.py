@@ -51,7 +51,8 @@ REST_S = 3600.0
 FIRST_S = 600.0
 """Before the first step of a new leader."""
 
-_ROUND = (layout.RUNS, layout.MACHINES, layout.ANSWERS, layout.ASIDE, layout.SNAPSHOTS)
+ROUND = (layout.RUNS, layout.MACHINES, layout.ANSWERS, layout.ASIDE, layout.SNAPSHOTS)
+"""The prefixes that a round walks, in its order; of the others nothing is ever deleted."""
 
 
 @value
@@ -102,7 +103,7 @@ def clean(
     Raises:
         StoreError: Out of reach; the same step can be taken again.
     """
-    prefix = _ROUND[place.turn]
+    prefix = ROUND[place.turn]
     entries = store.list(prefix, start_after=place.after, limit=page)
     is_garbage = _judge(prefix, Ages(store, root))
     before, deleted = place.after, 0
@@ -115,7 +116,7 @@ def clean(
             return Place(turn=place.turn, after=before)
     if len(entries) == page:
         return Place(turn=place.turn, after=before)
-    return Place(turn=(place.turn + 1) % len(_ROUND))
+    return Place(turn=(place.turn + 1) % len(ROUND))
 
 
 Judge = Callable[[Entry, str], bool]
