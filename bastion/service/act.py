@@ -149,12 +149,19 @@ def register_work(store: ObjectStore, of: HostFact, *, is_claimed: bool) -> Work
                 return nothing
             event = HostEnded(replica=of.replica, host=of.host, end=end)
             return lambda draft: happen(draft, of, event)
-        found = look(store, _claim_key(of), ClaimRegister)
-        if found is None:
-            return nothing
-        return _claim_lesson(of, found)
+        try:
+            found = look(store, _claim_key(of), ClaimRegister)
+        except RecordError as error:
+            return _spoilt(of, error)
+        return nothing if found is None else _claim_lesson(of, found)
 
     return work
+
+
+def _spoilt(of: HostFact, error: RecordError) -> Lesson:
+    """A claim that nobody can read is one that nobody has won: no agent starts anything by it."""
+    ended = HostEnded(replica=of.replica, host=of.host, end=End(kind="lost", detail=error.message))
+    return lambda draft: happen(draft, of, ended)
 
 
 def _standing_end(store: ObjectStore, of: HostFact) -> End | None:
@@ -246,7 +253,10 @@ def _go_lesson(job: JobRecord, standing: GoRegister) -> Lesson:
 
 def _revoke_claim(store: ObjectStore, root: Root, of: HostFact) -> Lesson:
     register = ClaimRegister(write_id=f"revoked-{root.epoch}-{root.write_id}")
-    return _claim_lesson(of, win(store, _claim_key(of), register).record)
+    try:
+        return _claim_lesson(of, win(store, _claim_key(of), register).record)
+    except RecordError as error:
+        return _spoilt(of, error)
 
 
 def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
