@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
-from bastion.clock import SystemClock
+from bastion.clock import Clock, SystemClock
+from bastion.errors import StoreError, StoreRefusedError
 from bastion.lane import ThreadLane
 from bastion.machine import Pool
 from bastion.provider.open import open_provider
@@ -22,7 +23,7 @@ from bastion.service.journal import Journal
 from bastion.service.lead import Candidate, Election
 from bastion.service.leader import Leader
 from bastion.service.publish import Publisher
-from bastion.service.serve import Service
+from bastion.service.serve import STORE_RETRY_S, Service
 from bastion.service.settings import LOCAL, ServeSettings
 from bastion.store import ObjectStore, open_store
 from bastion.store.probe import probe
@@ -44,8 +45,8 @@ def compose(
     """
     clock = SystemClock()
     store = open_store(settings.root_url)
-    probe(store)
     journal = Journal(settings.name, clock)
+    _probe(store, clock, journal, is_stopping)
     is_folder = settings.pace == LOCAL
     writer = RootWriter(store, clock, compress=not is_folder)
     quota_store, quota_key = _quota_place(settings, store)
@@ -87,6 +88,21 @@ def compose(
         is_stopping=is_stopping,
         standby=settings.standby,
     )
+
+
+def _probe(
+    store: ObjectStore, clock: Clock, journal: Journal, is_stopping: Callable[[], bool]
+) -> None:
+    """Probe `store`, as soon as it can be reached: a bastion may be started during an outage."""
+    while not is_stopping():
+        try:
+            probe(store)
+            return
+        except StoreRefusedError:
+            raise
+        except StoreError as error:
+            journal.problem("store", error)
+            clock.sleep(STORE_RETRY_S)
 
 
 def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:
