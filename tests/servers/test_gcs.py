@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -351,3 +352,16 @@ def test_it_runs_on_its_own() -> None:
             assert json.load(answer) == {"kind": "storage#objects"}
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(timeout=5) == 0
+
+
+def test_a_request_that_is_cut_in_its_head_never_came() -> None:
+    """A connection that ends among the headers has asked for nothing."""
+    head = b"POST /upload/storage/v1/b/b/o?uploadType=media&name=a HTTP/1.1\r\nHost: x\r\n"
+    with GcsServer("b") as server:
+        port = int(server.url.rpartition(":")[2])
+        for cut in (head, head + b"Content-Le"):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(cut)
+                client.shutdown(socket.SHUT_WR)
+                assert client.recv(100) == b""
+        assert not server.api.buckets["b"].blobs

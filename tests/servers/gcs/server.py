@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.servers.gcs.answers import Answer, ApiError, invalid, unauthorized
@@ -221,6 +221,19 @@ class _Http(ThreadingHTTPServer):
     request_queue_size = 128
 
 
+class _Lines:
+    """The head of a request as it is read, and whether the connection ended in it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.is_cut = False
+
+    def readline(self, limit: int = -1) -> bytes:
+        line = self.stream.readline(limit)
+        self.is_cut |= not line.endswith(b"\n")
+        return line
+
+
 def _handler(server: GcsServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -229,6 +242,15 @@ def _handler(server: GcsServer) -> type[BaseHTTPRequestHandler]:
         wbufsize = 1 << 16
         disable_nagle_algorithm = True
         timeout = 60
+
+        def parse_request(self) -> bool:
+            lines = self.rfile = _Lines(self.rfile)  # type: ignore[assignment]
+            try:
+                # The library takes the end of a connection for the end of the headers.
+                return super().parse_request() and not lines.is_cut
+            finally:
+                self.close_connection |= lines.is_cut
+                self.rfile = lines.stream
 
         def _serve(self) -> None:
             parts = urlsplit(self.path)
