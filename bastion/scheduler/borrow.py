@@ -34,21 +34,20 @@ def borrow(draft: Draft) -> None:
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
     while (name := projects.pop()) is not None:
-        line = queues[name].pop()
-        if line is None:
-            continue
-        key = line_key(line.head, line.shape)
-        if key in hopeless and not line.head[0].fail_when_busy:
-            draft.blocked.append(line)
-        elif _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
-            queues[name].spend(line.user, spent(draft, line))
-            line.at += 1
-            queues[name].put(line)
-        else:
-            draft.blocked.append(line)
-            if not line.head[0].fail_when_busy:
-                hopeless.add(key)  # equal gangs of its project fare no better: it gets fuller
-        projects.put(name)
+        while (line := queues[name].pop()) is not None:
+            key = line_key(line.head, line.shape)
+            if key in hopeless and not line.head[0].fail_when_busy:
+                draft.blocked.append(line)
+            elif _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
+                queues[name].spend(line.user, spent(draft, line))
+                line.at += 1
+                queues[name].put(line)
+                projects.put(name)
+                break
+            else:
+                draft.blocked.append(line)
+                if not line.head[0].fail_when_busy:
+                    hopeless.add(key)  # equal gangs of its project fare no better: it gets fuller
 
 
 def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:

@@ -113,7 +113,7 @@ class Diagnosis:
         return None if found is None else found[0]
 
     def _reason(self, line: Line) -> WaitingReason:
-        key = line.project, id(line.shape)
+        key = line.project, line.shape.form
         if key not in self._known:
             self._known[key] = (
                 self._once(self._by_shape, self._by_extent, line)
@@ -130,7 +130,7 @@ class Diagnosis:
         line: Line,
     ) -> WaitingReason | None:
         """What depends on the shape alone is asked once for every shape."""
-        key = id(line.shape)
+        key = line.shape.form
         if key not in known:
             known[key] = ask(line)
         return known[key]
@@ -142,26 +142,27 @@ class Diagnosis:
     def _by_quota(self, line: Line) -> WaitingReason | None:
         shares, shape = self.draft.shares, line.shape
         project = shares.project(line.project)
-        held = shares.held(line.project).only(shape.types)
-        ceiling = project.ceiling.only(shape.asked)
-        is_capped = ceiling != shares.totals.only(shape.asked) or not shape.asked <= ceiling
-        if is_capped and not shares.is_under_ceiling(line.project, shape.asked):
-            return OverCeiling(project=line.project, asked=shape.asked, held=held, ceiling=ceiling)
-        if not shape.asked or shares.is_within(line.project, shape.asked):
+        held, asked, totals = shares.held(line.project), shape.asked, shares.totals
+        is_capped = any(
+            project.ceiling[t] != totals[t] or units > totals[t] for t, units in asked.items()
+        )
+        if is_capped and not shares.is_under_ceiling(line.project, asked):
+            ceiling = project.ceiling.only(asked)
+            return OverCeiling(
+                project=line.project, asked=asked, held=held.only(shape.types), ceiling=ceiling
+            )
+        if not asked or shares.is_within(line.project, asked):
             return None
         others = self.claims.of_others(line.project).only(shape.types)
-        totals = shares.totals.only(shape.types)
-        if not others or (others + held + shape.asked).only(shape.asked) <= totals.only(
-            shape.asked
-        ):
+        if not others or all(others[t] + held[t] + n <= totals[t] for t, n in asked.items()):
             return None
         return BeyondShare(
             project=line.project,
-            asked=shape.asked,
+            asked=asked,
             share=project.nominal.only(shape.types),
-            held=held,
+            held=held.only(shape.types),
             others=others,
-            total=totals,
+            total=totals.only(shape.types),
         )
 
     def _by_closure(self, line: Line) -> WaitingReason | None:
@@ -182,16 +183,16 @@ class Diagnosis:
 
     def _by_capacity(self, line: Line) -> WaitingReason:
         shape = line.shape
-        if id(shape) not in self._free_of:
-            self._free_of[id(shape)] = self._free(shape)
-        free = self._free_of[id(shape)]
+        if shape.form not in self._free_of:
+            self._free_of[shape.form] = self._free(shape)
+        free = self._free_of[shape.form]
         if not missing(shape.units, free):
             scattered = self._scattered(line, free)
             if scattered is not None:
                 return scattered
-        if id(shape) not in self._capacity:
-            self._capacity[id(shape)] = self._missing(shape, missing(shape.units, free))
-        return self._capacity[id(shape)]
+        if shape.form not in self._capacity:
+            self._capacity[shape.form] = self._missing(shape, missing(shape.units, free))
+        return self._capacity[shape.form]
 
     def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:
         for shelf in self._shelves(shape):

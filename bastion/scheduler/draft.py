@@ -120,6 +120,7 @@ class Draft:
         """Reasons that the phases found out themselves."""
         self.rank = parts.order.rank(snapshot, now)
         self._too_full: set[tuple[int, bool]] = set()
+        self._leaving: list[str] | None = None
         self._by_project: dict[str, list[Running]] | None = None
         self.hopeless: set[tuple[str, int]] = set()
         """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
@@ -164,7 +165,7 @@ class Draft:
             self.capacity.begin()
         placed = self.try_place(shape, guaranteed=guaranteed)
         if placed is None:
-            self._too_full.add((id(shape), guaranteed))
+            self._too_full.add((shape.form, guaranteed))
         if whole:
             if placed is None or not allows(placed.total):
                 self.capacity.undo()
@@ -177,7 +178,7 @@ class Draft:
 
     def is_too_full(self, shape: Shape, *, guaranteed: bool) -> bool:
         """Whether it is known not to fit: while nothing is opened, a cycle only gets fuller."""
-        return (id(shape), guaranteed) in self._too_full
+        return (shape.form, guaranteed) in self._too_full
 
     def admit(self, gang: Gang, shape: Shape, placed: Placed) -> None:
         """Let `gang` start; its devices are taken already."""
@@ -266,11 +267,10 @@ class Draft:
 
     def departing(self, *, firm: bool = False) -> list[Running]:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""
-        return [
-            running
-            for running in self.running.values()
-            if running.is_leaving or self._is_doomed(running, firm=firm)
-        ]
+        if self._leaving is None:
+            self._leaving = [name for name, r in self.running.items() if r.is_leaving]
+        going = [name for name, doom in self.doomed.items() if doom.is_firm or not firm]
+        return [self.running[name] for name in sorted({*self._leaving, *going})]
 
     def _is_doomed(self, running: Running, *, firm: bool) -> bool:
         doom = self.doomed.get(running.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, partial
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.classes import Claimant, claimant, derive, promised_by
@@ -21,7 +22,6 @@ from bastion.scheduler.reason import (
     HoldingReason,
     NeverFits,
     Promised,
-    WaitingReason,
     WithinShare,
 )
 from bastion.scheduler.running import Running
@@ -74,14 +74,16 @@ def _stops_now(draft: Draft, running: Running) -> bool:
 
 
 def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
+    holding = cache(partial(_holding, draft))
     for each in draft.admitted:
         job_class = classes[each.gang[0].id]
-        reason = _holding(draft, each.gang[0].project, job_class, draft.now)
+        reason = holding(each.gang[0].project, job_class, draft.now)
         for job, placement in zip(each.gang, each.placed.placements):
             yield job.id, Admit(job_class=job_class, placement=placement, reason=reason)
 
 
 def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
+    holding = cache(partial(_holding, draft))
     for running in draft.running.values():
         doom = draft.doomed.get(running.name)
         verdict: Verdict
@@ -89,7 +91,7 @@ def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, 
             verdict = Keep(job_class=running.job_class, reason=_ending(running))
         elif doom is None:
             job_class = classes[running.name]
-            reason = _holding(draft, running.project, job_class, running.started_at)
+            reason = holding(running.project, job_class, running.started_at)
             verdict = Keep(job_class=job_class, reason=reason)
         elif doom.stop_at <= draft.now:
             deadline = draft.now + running.grace_s
@@ -119,15 +121,18 @@ def _holding(draft: Draft, project: str, job_class: JobClass, started_at: float)
 def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
     jobs = draft.snapshot.jobs
     for job_id, reason in draft.aside.items():
-        yield job_id, _verdict(draft, jobs[job_id], reason)
+        yield job_id, _verdict(draft, jobs[job_id], Wait(reason=reason))
     for reserved in draft.reserved.values():
         stopping = tuple(job for victim in reserved.victims for job in victim.ids)
         promised = Promised(deadline=reserved.until, stopping=stopping)
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=reserved.until)
-    for gang, found, estimate in Diagnosis(draft).tell():
+    told: Wait | None = None
+    for gang, reason, estimate in Diagnosis(draft).tell():
+        if told is None or told.reason is not reason or told.estimated_at != estimate:
+            told = Wait(reason=reason, estimated_at=estimate)  # shared by equal gangs
         for job in gang:
-            yield job.id, _verdict(draft, job, found, estimate)
+            yield job.id, _verdict(draft, job, told)
 
 
 SUBMITTED_S = 60.0
@@ -138,10 +143,8 @@ Later it waits and says so: a pool that somebody removed by mistake must not cos
 """
 
 
-def _verdict(
-    draft: Draft, job: JobRecord, reason: WaitingReason, estimate: float | None = None
-) -> Verdict:
+def _verdict(draft: Draft, job: JobRecord, wait: Wait) -> Verdict:
     is_new = not job.attempts and draft.now - job.queued_at <= SUBMITTED_S
-    if job.fail_when_busy or (is_new and isinstance(reason, NeverFits)):
-        return Refuse(reason=reason)
-    return Wait(reason=reason, estimated_at=estimate)
+    if job.fail_when_busy or (is_new and isinstance(wait.reason, NeverFits)):
+        return Refuse(reason=wait.reason)
+    return wait

@@ -32,20 +32,31 @@ from quota.amounts import Amounts
 
 def guarantee(draft: Draft) -> None:
     """Admit, or promise to, every waiting gang within its project's share, as far as it fits."""
-    queues = {name: queue_of(draft, name, lines) for name, lines in draft.lines.items()}
-    draft.rest = {name: [] for name in queues}
+    queues = {}
+    for project, lines in draft.lines.items():
+        within, draft.rest[project] = _divide(draft, project, lines)
+        queues[project] = queue_of(draft, project, within)
     projects = Projects(queues, draft.shares.dominant)
     while (name := projects.pop()) is not None:
-        line = queues[name].pop()
-        if line is None:
-            continue
-        if draft.shares.is_within(name, line.shape.asked) and start_or_promise(draft, line):
-            queues[name].spend(line.user, spent(draft, line))
-            line.at += 1
-            queues[name].put(line)
-        else:
+        while (line := queues[name].pop()) is not None:
+            if draft.shares.is_within(name, line.shape.asked) and start_or_promise(draft, line):
+                queues[name].spend(line.user, spent(draft, line))
+                line.at += 1
+                queues[name].put(line)
+                projects.put(name)
+                break
             draft.rest[name].append(line)
-        projects.put(name)
+
+
+def _divide(draft: Draft, project: str, lines: list[Line]) -> tuple[list[Line], list[Line]]:
+    """Lines that are within the share, and those that are beyond it for the whole cycle."""
+    shapes = {id(line.shape): line.shape for line in lines}
+    fitting = {key for key, s in shapes.items() if draft.shares.is_within(project, s.asked)}
+    within: list[Line] = []
+    beyond: list[Line] = []
+    for line in lines:
+        (within if id(line.shape) in fitting else beyond).append(line)
+    return within, beyond
 
 
 def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:

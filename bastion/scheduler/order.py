@@ -69,10 +69,8 @@ class Queue:
     def __init__(self, lines: list[Line], usage: dict[str, float], *, between_users: bool) -> None:
         self._usage = usage
         self._between_users = between_users
-        self._heap: list[tuple[Key, int, Line]] = []
-        self._count = 0
-        for line in lines:
-            self.put(line)
+        self._heap = [(self._key(line), line) for line in lines if not line.is_over]
+        heapify(self._heap)
 
     def _key(self, line: Line) -> Key:
         rank, submitted, name, _ = line.gangs[line.at]
@@ -82,13 +80,12 @@ class Queue:
     def put(self, line: Line) -> None:
         """Let `line` take part, unless it is over."""
         if not line.is_over:
-            self._count += 1
-            heappush(self._heap, (self._key(line), self._count, line))
+            heappush(self._heap, (self._key(line), line))
 
     def pop(self) -> Line | None:
         """The line whose head is next, taken out; None when there is none."""
         while self._heap:
-            known, _, line = heappop(self._heap)
+            known, line = heappop(self._heap)
             if self._key(line) == known:
                 return line
             self.put(line)  # its user was admitted since: usage only grows, so try again
@@ -130,7 +127,8 @@ def line_up(gangs: Iterable[Gang], shapes: Shapes, rank: Rank) -> dict[str, list
         line.gangs.append((rank(gang), first.submitted_at, first.id, gang))
     by_project: dict[str, list[Line]] = {}
     for line in lines.values():
-        line.gangs.sort(key=_order)
+        if len(line.gangs) > 1:
+            line.gangs.sort(key=_order)
         by_project.setdefault(line.project, []).append(line)
     for found in by_project.values():
         found.sort(key=lambda line: _order(line.gangs[0]))

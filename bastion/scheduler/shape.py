@@ -58,7 +58,9 @@ class Part:
 class Shape:
     """What a whole gang asks for."""
 
-    def __init__(self, requests: Sequence[Request], quota: Quota) -> None:
+    def __init__(self, requests: Sequence[Request], quota: Quota, form: int) -> None:
+        self.form = form
+        """Equal for shapes that need the same room: they differ in priority and times at most."""
         self.parts = tuple(Part(request, quota) for request in requests)
         self.units = Amounts.sum(request.units for request in requests)
         self.asked = self.units.only(quota.types)
@@ -99,6 +101,7 @@ class Shapes:
         self._quota = quota
         self._by_id: dict[int, Shape] = {}
         self._by_value: dict[tuple[Request, ...], Shape] = {}
+        self._forms: dict[tuple[object, ...], int] = {}
 
     def of(self, gang: Sequence[JobRecord]) -> Shape:
         """The shape of `gang`; by identity first, for records are reused from cycle to cycle."""
@@ -113,5 +116,7 @@ class Shapes:
     def _of(self, requests: tuple[Request, ...]) -> Shape:
         found = self._by_value.get(requests)
         if found is None:
-            found = self._by_value[requests] = Shape(requests, self._quota)
+            room = tuple((r.where, r.hosts, r.replicas, r.per_replica) for r in requests)
+            form = self._forms.setdefault(room, len(self._forms))
+            found = self._by_value[requests] = Shape(requests, self._quota, form)
         return found

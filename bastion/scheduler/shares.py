@@ -29,6 +29,7 @@ class Shares:
             held.setdefault(each.project, []).append(each.held)
         self._held = {project: Amounts.sum(parts) for project, parts in held.items()}
         self._departing: dict[str, Amounts] = {}
+        self._borrowed: dict[str, float] = {}
         names = self._held.keys() | quota.projects.keys()
         self._reserved = Amounts.sum(self._reserve(name) for name in sorted(names))
 
@@ -54,6 +55,7 @@ class Shares:
         """`project` holds `amounts` more (a negative difference: less)."""
         before = self._reserve(project)
         self._held[project] = self.held(project) + amounts
+        self._borrowed.pop(project, None)
         self._reserved = self._reserved + (self._reserve(project) - before)
 
     def depart(self, project: str, amounts: Amounts) -> None:
@@ -72,22 +74,28 @@ class Shares:
         """
         if not asked:
             return False
-        return self.held(project).only(asked) + asked <= self.project(project).nominal
+        return self._leaves(project, asked, self.project(project).nominal)
 
     def is_under_ceiling(self, project: str, asked: Amounts) -> bool:
         """Whether `project` may hold `asked` more at all."""
-        return self.held(project).only(asked) + asked <= self.project(project).ceiling
+        return self._leaves(project, asked, self.project(project).ceiling)
+
+    def _leaves(self, project: str, asked: Amounts, limit: Amounts) -> bool:
+        held = self.held(project)
+        return all(held[t] + units <= limit[t] for t, units in asked.items())
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
         """Whether `asked` fits under the ceiling and into what nobody uses or keeps for himself."""
-        if not asked:
-            return True
         if not self.is_under_ceiling(project, asked):
             return False
         kept = self.project(project).kept
         stays = self._stays(project)
-        more = ((stays + asked) | kept) - (stays | kept)
-        return (self._reserved + more).only(asked) <= self.totals.only(asked)
+        for resource, units in asked.items():
+            before = max(stays[resource], kept[resource])
+            more = max(stays[resource] + units, kept[resource]) - before
+            if self._reserved[resource] + more > self.totals[resource]:
+                return False
+        return True
 
     def dominant(self, project: str) -> float:
         """The largest part of its own share that `project` holds; infinite without a share."""
@@ -108,4 +116,7 @@ class Shares:
 
     def borrowed(self, project: str) -> float:
         """The part of the total that `project` holds above its share."""
-        return max(0.0, self.excess(project))
+        known = self._borrowed.get(project)
+        if known is None:
+            known = self._borrowed[project] = max(0.0, self.excess(project))
+        return known

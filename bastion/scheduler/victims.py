@@ -183,12 +183,13 @@ class _PartNeed:
         self.scope = capacity.scope(part.where)
         self.known: dict[int, int] = {}
         self.by_tier = [0] * capacity.tier_count
+        resource, units = part.leading
         for tier, shelves in enumerate(self.scope.tiers):
             for shelf in shelves:
                 if shelf.hosts > 1:
                     continue
-                for room in shelf.rooms:
-                    self.refresh(room)
+                for _, ordinal in shelf.ascending(resource, units):
+                    self.refresh(capacity.rooms[ordinal])
                 if shelf.left and shelf.pool and can_make(part.where, shelf):
                     self.by_tier[tier] += shelf.left * part.most_on(shelf.pool.resources)
 
