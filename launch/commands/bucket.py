@@ -65,15 +65,10 @@ def check(args: argparse.Namespace) -> int:
 
 def restore(args: argparse.Namespace) -> int:
     """`bastion restore`."""
-    import secrets
-
-    from bastion.clock import SystemClock
-    from bastion.service.restore import Restoring
-    from bastion.store import open_store
+    from bastion.__main__ import restoring
 
     session = Session(args)
-    store, clock = open_store(session.profile.root), SystemClock()
-    found = Restoring(store, clock, key=args.snapshot, nonce=lambda: secrets.token_hex(8))
+    found = restoring(root=session.profile.root, snapshot=args.snapshot)
     if not args.yes:
         _show_copies(session, found)
         return exits.OK
@@ -105,11 +100,11 @@ def _show_copies(session: Session, found: Restoring) -> None:
 
 
 _MEANINGS = (
-    ("ended", "have ended since, and stay away"),
-    ("returned", "are active in it and not now, and would be active again"),
-    ("lost", "were submitted since, and would be gone: submit them again"),
-    ("held", "may run under an attempt that it does not know, or were cancelled since: held"),
-    ("stopped", "run unknown to it, and are told to stop"),
+    ("ended", "ended since, and stay away"),
+    ("returned", "not active now, and active again with it"),
+    ("lost", "submitted since and not in it, to be submitted again"),
+    ("held", "held, for they may run otherwise than it knows or were cancelled since"),
+    ("stopped", "running unknown to it, and told to stop"),
 )
 
 
@@ -117,8 +112,8 @@ def _tell(found: Restoring) -> None:
     """What bringing the copy back means, on stderr."""
     if not found.is_root_readable:
         note("root is not there or cannot be understood: what it held is known from the rest only")
-    note(f"{found.copy.key} has {len(found.comeback.root.jobs)} jobs to be active")
+    note(f"active in {found.copy.key}: {', '.join(found.comeback.root.jobs) or 'no job'}")
     for name, meaning in _MEANINGS:
         names = getattr(found.comeback, name)
         if names:
-            note(f"{len(names)} {meaning}: {', '.join(names)}")
+            note(f"{meaning}: {', '.join(names)}")

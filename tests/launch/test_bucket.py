@@ -63,7 +63,7 @@ def test_restore_shows_and_changes_nothing(run: Run, bucket: Bucket) -> None:
     assert ran.code == 0
     assert ran.out.splitlines()[1].split()[:2] == [key, "7"]
     assert ran.err.splitlines() == [
-        f"{key} has 0 jobs to be active",
+        f"active in {key}: no job",
         f"nothing was changed: bastion restore --snapshot={key} --yes does it",
     ]
     shown = json.loads(run("restore", "--json").out)
