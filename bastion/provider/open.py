@@ -13,7 +13,8 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.port import Provider
 
-_KNOWN = ("local", "fake")
+PROVIDERS = ("local", "fake")
+"""What a pool may name."""
 
 
 def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
@@ -40,5 +41,5 @@ def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
         case _:
             raise SpecError(
                 f"pools.{pool.name}.provider: {pool.provider!r} is unknown;"
-                f" must be one of {', '.join(_KNOWN)}"
+                f" must be one of {', '.join(PROVIDERS)}"
             )

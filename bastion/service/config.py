@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from bastion.catalog import lookup
 from bastion.errors import SpecError
 from bastion.machine import Pool
+from bastion.provider.open import PROVIDERS
 from bastion.records.codec import problems
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.value import value
@@ -91,6 +93,11 @@ def parse_config(text: str) -> Config:
 
 def _pool(name: str, table: _PoolTable) -> Pool:
     wrong = check_name("name", name)
+    if table.provider not in PROVIDERS:
+        nearest = difflib.get_close_matches(table.provider, PROVIDERS, n=1)
+        meant = f"; did you mean {nearest[0]}?" if nearest else ""
+        known = ", ".join(PROVIDERS)
+        wrong.append(f"provider: {table.provider!r} is unknown; must be one of {known}{meant}")
     if table.count is not None and (table.max_machines is not None or table.min_machines):
         wrong.append("count: stands for min_machines and max_machines; give it or them")
     if table.count is None and table.max_machines is None:

@@ -38,7 +38,7 @@ borrow_slice_s = 60
 
 CONFIG = """
 [pools.gpu]
-provider = "simulated"
+provider = "fake"
 resources = { h100 = 8 }
 max_machines = 2
 idle_timeout = 60
@@ -162,7 +162,7 @@ max_grace_s = 20
 
 SLICE_CONFIG = """
 [pools.tpu]
-provider = "simulated"
+provider = "fake"
 instance_type = "tpu-v4-16"
 max_machines = 4
 idle_timeout = 60

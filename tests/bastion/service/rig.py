@@ -73,7 +73,7 @@ max_grace_s = 60
 """
 CONFIG = """
 [pools.gpu]
-provider = "scripted"
+provider = "fake"
 resources = { h100 = 8 }
 count = 2
 """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bastion.errors import SpecError
-from bastion.service.config import parse_config
+from bastion.service.config import _PoolTable, parse_config
 from quota import Amounts
 
 
@@ -26,7 +28,7 @@ def test_a_pool_as_it_is_written() -> None:
     config = parse_config(
         """
         [pools.gpu]
-        provider = "gce"
+        provider = "fake"
         instance_type = "a3-highgpu-8g"
         min_machines = 1
         max_machines = 4
@@ -57,7 +59,7 @@ def test_a_pool_as_it_is_written() -> None:
 def test_a_slice_is_counted_in_hosts() -> None:
     """A multi-host instance type makes slices of so many machines."""
     pool = parse_config(
-        '[pools.tpu]\nprovider = "x"\ninstance_type = "tpu-v4-32"\nmax_machines = 8\n'
+        '[pools.tpu]\nprovider = "fake"\ninstance_type = "tpu-v4-32"\nmax_machines = 8\n'
     ).pools["tpu"]
     assert pool.hosts == 4
 
@@ -69,49 +71,49 @@ def test_a_slice_is_counted_in_hosts() -> None:
         ("[pool.x]", "config/bastion.toml: pool: "),
         ("[pools.x]\nresources = { a = 1 }\ncount = 1", "config/bastion.toml: pools.x.provider: "),
         (
-            '[pools.x]\nprovider = "p"\ncount = 1',
+            '[pools.x]\nprovider = "fake"\ncount = 1',
             "config/bastion.toml: pools.x.resources: give either resources or instance_type",
         ),
         (
-            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ninstance_type = "b"\ncount = 1',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ninstance_type = "b"\ncount = 1',
             "config/bastion.toml: pools.x.resources: give either resources or instance_type",
         ),
         (
-            '[pools.x]\nprovider = "p"\nresources = { a = 1 }',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }',
             "config/bastion.toml: pools.x.max_machines: missing; how many machines may exist (or"
             " count, if always)",
         ),
         (
-            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ncount = 1\nmax_machines = 2',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nmax_machines = 2',
             "config/bastion.toml: pools.x.count: stands for min_machines and max_machines; give"
             " it or them",
         ),
         (
-            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\nmin_machines = 3\nmax_machines = 2',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\nmin_machines = 3\nmax_machines = 2',
             "config/bastion.toml: pools.x.min_machines: 3 is more than max_machines, which is 2",
         ),
         (
-            '[pools."a b"]\nprovider = "p"\nresources = { a = 1 }\ncount = 1',
+            '[pools."a b"]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1',
             "config/bastion.toml: pools.a b.name: 'a b' is not a name; ",
         ),
         (
-            '[pools.x]\nprovider = "p"\ninstance_type = "nonsense"\ncount = 1',
+            '[pools.x]\nprovider = "fake"\ninstance_type = "nonsense"\ncount = 1',
             "config/bastion.toml: pools.x.instance_type: 'nonsense' is not an instance type",
         ),
         (
-            '[pools.x]\nprovider = "p"\nresources = { a = 0 }\ncount = 1',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 0 }\ncount = 1',
             "config/bastion.toml: pools.x.resources.a: 0 is not above zero",
         ),
         (
-            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ncount = 1\nidle_timeout = "soon"',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nidle_timeout = "soon"',
             "config/bastion.toml: pools.x.idle_timeout: ",
         ),
         (
-            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ncount = 1\nzones = []',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nzones = []',
             "config/bastion.toml: pools.x.zones: none given; leave it out where there is only one",
         ),
         (
-            '[pools.x]\nprovider = "p"\nresources = { a = 1 }\ncount = 1\ncolour = 1',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\ncolour = 1',
             "config/bastion.toml: pools.x.colour: ",
         ),
     ],
@@ -124,5 +126,25 @@ def test_a_problem_names_file_pool_and_key(text: str, problem: str) -> None:
 
 def test_every_pools_problems_are_told() -> None:
     """Two bad pools are two problems."""
-    bad = 'provider = "p"\nresources = { a = 1 }\n'
+    bad = 'provider = "fake"\nresources = { a = 1 }\n'
     assert len(problems(f"[pools.x]\n{bad}[pools.y]\n{bad}")) == 2
+
+
+def test_the_reference_page_shows_a_configuration() -> None:
+    """The example of `docs/reference/config-file.md` parses, and its table names every key."""
+    page = (Path(__file__).parents[3] / "docs/reference/config-file.md").read_text()
+    pools = parse_config(page.split("```toml\n")[1].split("```")[0]).pools
+    assert (pools["local"].min_machines, pools["local"].max_machines) == (2, 2)
+    assert (pools["extra"].idle_timeout_s, pools["extra"].resources["h100"]) == (1800.0, 8)
+    assert all(f"`{key}`" in page for key in _PoolTable.model_fields)
+
+
+def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
+    """A pool nobody can make machines for is a mistake of the file, and stops no other pool."""
+    text = '[pools.a]\nprovider = "locl"\ncount = 1\nresources = { cpu = 1 }'
+    with pytest.raises(SpecError) as caught:
+        parse_config(text)
+    assert str(caught.value) == (
+        "config/bastion.toml: pools.a.provider: 'locl' is unknown; must be one of local, fake;"
+        " did you mean local?"
+    )
