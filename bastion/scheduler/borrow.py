@@ -78,6 +78,8 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
         return False
     outranks_none.add(key)
     near = draft.staying(None if policy.follows_order else line.project)
+    if not policy.follows_order and all(r.priority <= shape.priority for r in near):
+        return False
     lower = [running for running in near if yields_to(draft, running, gang, shape)]
     if not lower:
         return False

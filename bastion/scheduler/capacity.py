@@ -437,10 +437,10 @@ def counts_of(part: Part) -> tuple[tuple[str, int], ...]:
 
 def mask_of(indices: Iterable[int]) -> int:
     """Bits at `indices`."""
-    mask = 0
-    for index in indices:
-        mask |= 1 << index
-    return mask
+    return sum(map(_bit, set(indices)))
+
+
+_bit = (1).__lshift__
 
 
 def _lower(amounts: dict[str, int], resource: str, left: int) -> None:

@@ -45,6 +45,11 @@ class Line:
         return self.gangs[self.at][3]
 
     @property
+    def length(self) -> int:
+        """How many still wait."""
+        return len(self.gangs) - self.at
+
+    @property
     def is_over(self) -> bool:
         """Whether nobody in it waits any more."""
         return self.at >= len(self.gangs)

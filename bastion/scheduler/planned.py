@@ -156,10 +156,14 @@ class Claims:
 def _waits(draft: Draft, project: str) -> Amounts:
     """What gangs that could each start within the project's share wait for."""
     nominal = draft.shares.project(project).nominal
+    gangs: dict[int, int] = {}
+    shapes: dict[int, Shape] = {}
+    for line in draft.rest[project]:
+        form = line.shape.form
+        shapes[form] = line.shape
+        gangs[form] = gangs.get(form, 0) + line.length
     return Amounts.sum(
-        len(line.waiting) * line.shape.asked
-        for line in draft.rest[project]
-        if line.shape.asked <= nominal
+        gangs[form] * shape.asked for form, shape in shapes.items() if shape.asked <= nominal
     )
 
 
