@@ -147,6 +147,15 @@ class RootWriter:
             root=decode_root(found.data), version=found.version, modified_at=found.modified_at
         )
 
+    def a_copy(self) -> str:
+        """
+        The key of some copy of a root, empty when there is none: whether there ever was a root.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        return next((entry.key for entry in self._store.list(layout.SNAPSHOTS, limit=1)), "")
+
     def commit(self, root: Root, *, over: Held | None) -> Held:
         """
         Make `root` the state, in place of `over` (None: there is none yet).
@@ -155,6 +164,7 @@ class RootWriter:
 
         Raises:
             FencedError: Somebody else committed: stop at once.
+            RecordError: Root was deleted, or is none any more.
             StoreRefusedError: The store will never take it.
         """
         data = self.encoded(root)
@@ -179,10 +189,10 @@ class RootWriter:
         while True:
             try:
                 found = self._store.read(layout.ROOT)
-            except NotFoundError:
+            except NotFoundError as error:
                 if over is None:
                     return None
-                raise
+                raise lost_root() from error
             except StoreError as failure:
                 self._clock.sleep(_pause_s(failure))
                 continue
@@ -215,6 +225,14 @@ class RootWriter:
         if len(self._encoded) > 2 * len(records) + 10_000:
             self._encoded.clear()
         return "{" + ",\n".join(parts) + "}"
+
+
+def lost_root() -> RecordError:
+    """What to say where a root was and is no more: it is never founded anew."""
+    return RecordError(
+        f"{layout.ROOT} is gone: somebody deleted it",
+        hint="bastion restore brings a copy back; to begin anew, use an empty folder",
+    )
 
 
 def decode_root(

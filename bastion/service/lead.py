@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from bastion.clock import Clock
 from bastion.errors import FencedError, LeaseHeldError, NotFoundError
-from bastion.records.root import Event, Held, Leader, Root, RootWriter
+from bastion.records.root import Event, Held, Leader, Root, RootWriter, lost_root
 from bastion.store import Version
 from bastion.value import value
 
@@ -66,7 +66,7 @@ class Election:
         Raises:
             LeaseHeldError: Another bastion leads; ask again.
             StoreError: Out of reach.
-            RecordError: Root cannot be understood; it is never overwritten.
+            RecordError: Root cannot be understood, or was deleted; it is never overwritten.
         """
         try:
             held = self._writer.read()
@@ -97,12 +97,23 @@ class Election:
         A first root that nobody leads.
 
         It names no time: its first leader takes the store's, and this machine's may be wrong.
+        Where a copy of a root stands there was one before, and no number may begin anew.
         """
+        if self._writer.a_copy():
+            return self._founded_meanwhile()
         root = Root(epoch=0, seq=0, now=0.0, write_id=self._nonce())
         try:
             return self._writer.commit(root, over=None)
         except FencedError as error:
             raise LeaseHeldError("someone who was faster", hint="ask again") from error
+
+    def _founded_meanwhile(self) -> Held:
+        try:
+            held = self._writer.read()
+        except NotFoundError as error:
+            raise lost_root() from error
+        assert held is not None
+        return held
 
     def _take(self, held: Held) -> Held:
         old = held.root

@@ -29,6 +29,7 @@ from bastion.records.request import Answer, SpecRecord
 from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.service.lead import PATIENCE
 from bastion.service.restored import Comeback, Since, comeback
+from bastion.service.settings import CLOUD
 from bastion.spec import job_ids
 from bastion.store import Entry, ObjectStore
 from bastion.store.port import Object
@@ -91,8 +92,16 @@ class Restoring:
 
     @property
     def patience_s(self) -> float:
-        """How long `commit` watches whether somebody leads; 0 when nobody can."""
-        leader = self._standing.root.leader if self._standing is not None else None
+        """
+        How long `commit` watches whether somebody leads; 0 when nobody can.
+
+        A root that we cannot read may be a newer Bastion's, with a leader on a cloud's lease.
+        """
+        if self._found is None:
+            return 0.0
+        if self._standing is None:
+            return PATIENCE * CLOUD.ttl_s
+        leader = self._standing.root.leader
         return PATIENCE * leader.ttl_s if leader is not None else 0.0
 
     def commit(self) -> Root:
@@ -117,14 +126,15 @@ class Restoring:
 
     def _refuse_if_led(self) -> None:
         """Somebody leads when root moves within the time after which a standby would take over."""
-        held = self._standing
-        if held is None or held.root.leader is None:
+        if self._found is None or not self.patience_s:
             return
         self._clock.sleep(self.patience_s)
-        if self._writer.read(unless=held.version) is not None:
-            leader = held.root.leader
+        found = _object(self._store, layout.ROOT)
+        if found is None or found.version != self._found.version:
+            leader = self._standing.root.leader if self._standing is not None else None
+            owner = f"{leader.holder} on {leader.host} (process {leader.pid})" if leader else ""
             raise LeaseHeldError(
-                f"{leader.holder} on {leader.host} (process {leader.pid})",
+                owner or "one whose root cannot be understood",
                 hint="stop it first: a root is not taken from under a leader",
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.errors import LeaseHeldError, NotFoundError
+from bastion.errors import LeaseHeldError, NotFoundError, RecordError
 from bastion.machine import StopHost
 from bastion.records import layout
 from bastion.records.codec import encode
@@ -237,6 +237,41 @@ def test_a_living_leader_is_left_alone() -> None:
     began = clock.monotonic()
     assert silent.commit().epoch == before + 1
     assert clock.monotonic() - began == silent.patience_s
+
+
+def test_a_root_that_nobody_here_can_read_may_be_led() -> None:
+    """A root of a newer schema that moves is left alone; one that stands still is replaced."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    rig.put(layout.ROOT, '{"schema":99}')
+    wanted = restoring(rig)
+    clock = rig.clock
+
+    class Meanwhile:
+        def sleep(self, seconds: float) -> None:
+            rig.put(layout.ROOT, '{"schema":99,"seq":2}')
+
+    wanted._clock = Meanwhile()  # type: ignore[assignment]
+    with pytest.raises(LeaseHeldError, match="one whose root cannot be understood"):
+        wanted.commit()
+    began = clock.monotonic()
+    restoring(rig).commit()
+    assert clock.monotonic() - began == 37.5
+
+
+def test_a_lost_root_is_never_founded_anew() -> None:
+    """Where a copy stands there was a root: no bastion begins again with the first numbers."""
+    rig = Rig()
+    rig.turn(2)
+    rig.bucket.delete(layout.ROOT)
+    with pytest.raises(RecordError, match=r"state/root\.json is gone: somebody deleted it") as told:
+        rig.take()
+    assert told.value.hint.startswith("bastion restore brings a copy back")
+    rig.launch()
+    with pytest.raises(RecordError, match="is gone"):
+        rig.turn()
+    assert layout.ROOT not in rig.keys("state/")
 
 
 def test_who_was_faster_is_left_alone() -> None:
