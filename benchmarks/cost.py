@@ -260,7 +260,7 @@ h100 = 1.0
 def _config(machines: int) -> str:
     return f"""
 [pools.gpu]
-provider = "scripted"
+provider = "fake"
 resources = {{ h100 = {DEVICES} }}
 count = {machines}
 """
@@ -280,9 +280,11 @@ def standing(active: int, minutes: float) -> Iterator[dict[str, object]]:
     """Rows of what so many active jobs cost, by who asks."""
     world = World(active)
     # Those that run first are somewhere in their eight hours.
-    world.ask_for(active, runs_s=lambda: world.chance.uniform(0.1, 1.0) * RUNS_S)
+    world.ask_for(world.running, runs_s=lambda: world.chance.random() * RUNS_S)
+    world.ask_for(active - world.running, runs_s=lambda: RUNS_S)
     world.pass_s(WARM_UP_S)
     running = sum(job.attempt is not None for job in world.root.jobs.values())
+    assert running, world.journal.problems
     before, turns, seq = world.tally.asked.copy(), world.turns, world.root.seq
     for _ in range(int(minutes)):
         world.pass_s(60.0)
