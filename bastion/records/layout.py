@@ -19,8 +19,8 @@ Every key in the bucket. No other file spells one.
       machines/<machine>/life/<n>                    agents    a keeper life, create-only
       machines/<machine>/<life>/instructions/<n>.json     bastion   a batch, create-only
       view/<name>.json                               bastion   published for reading, swapped
-      logs/_bastion/<bastion>/<n>.log                bastion   segments of its own log
-      logs/<bastion>                                 bastion   the tail of its own log, swapped
+      logs/_bastion/<bastion>/all/<n>.log            bastion   segments of its own log
+      logs/_bastion/<bastion>/tail                   bastion   the tail of its own log, swapped
       logs/<project>/<job>/a<k>/r<i>/h<j>/p<l>/<byte offset>.log   agents   log segments
       output/<project>/<job>/content/<sha256>        agents    what jobs keep between attempts
       output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json    agents   one host's list of that
@@ -322,13 +322,13 @@ def parse_log(key: str) -> LogStream | None:
 
 
 def bastion_log(bastion: str) -> str:
-    """The tail of a bastion's own log."""
-    return f"{LOGS}{bastion}"
+    """The tail of a bastion's own log; apart from logs of jobs, whose project may have its name."""
+    return f"{LOGS}_bastion/{bastion}/tail"
 
 
 def bastion_log_segments(bastion: str) -> str:
     """The prefix of all of a bastion's own log."""
-    return f"{LOGS}_bastion/{bastion}/"
+    return f"{LOGS}_bastion/{bastion}/all/"
 
 
 def output(project: str, job: str) -> str:

@@ -213,8 +213,8 @@ def _list(place: Place, principals: list[str]) -> Json:
 def _enforced(place: Place) -> list[Json]:
     denied = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject"}
     replaced = [each if each == layout.ROOT else f"{each}*" for each in _REPLACED]
-    # A log of a job lies three folders deep, the tail of a bastion's own log right in `logs/`.
-    created = [*(f"{prefix}*" for prefix in _CREATE_ONLY), f"{layout.LOGS}*/*"]
+    # Segments end in `.log`; the tail of a bastion's own log does not, and is replaced.
+    created = [*(f"{prefix}*" for prefix in _CREATE_ONLY), f"{layout.LOGS}*.log"]
     return [
         {
             **denied,

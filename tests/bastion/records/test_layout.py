@@ -131,3 +131,11 @@ def test_every_name_that_is_read_back_is_as_it_was_written(
         read = [found for parse in parsers if (found := parse(key)) is not None]  # type: ignore[operator]
         assert read == [wanted], key
     assert layout.claim(*where, replica=0, host=0).startswith(layout.job_registers(project, job))
+
+
+def test_a_bastion_may_be_called_like_a_project() -> None:
+    """Neither part of a bastion's own log lies where a project's logs would, nor in the other."""
+    logs = layout.job_logs("research", "j-1")
+    tail, segments = layout.bastion_log("research"), layout.bastion_log_segments("research")
+    assert not logs.startswith((f"{tail}/", segments))
+    assert not segments.startswith(f"{tail}/")

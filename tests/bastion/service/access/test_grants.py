@@ -34,7 +34,7 @@ EVERY_KEY = {
     "bell": layout.bell("m", 1, 1),
     "claim": layout.claim("blue", "j", 1, "n", replica=0, host=0),
     "life": layout.life("m", 1),
-    "log": layout.log("blue", "j", 1, replica=0, host=0, process=0),
+    "log": layout.log("blue", "j", 1, replica=0, host=0, process=0) + "000000000000.log",
     "output": layout.output_content("blue", "j", "d"),
     "bundle": f"{layout.BUNDLES}packs/d",
     "spec": layout.spec("blue", "l"),
