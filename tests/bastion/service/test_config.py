@@ -89,7 +89,8 @@ def test_a_slice_is_counted_in_hosts() -> None:
             " it or them",
         ),
         (
-            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\nmin_machines = 3\nmax_machines = 2',
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\n'
+            "min_machines = 3\nmax_machines = 2",
             "config/bastion.toml: pools.x.min_machines: 3 is more than max_machines, which is 2",
         ),
         (
