@@ -53,7 +53,8 @@ def read(store: ObjectStore, key: str) -> Object:
 
 def read_patiently(store: ObjectStore, key: str) -> Object:
     """The object at `key`, asked again while the store is out of reach: moto answers some reads
-    of an object that is being overwritten with 500."""
+    of an object that is being overwritten with 500.
+    """
     while True:
         try:
             return read(store, key)
