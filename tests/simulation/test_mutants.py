@@ -49,6 +49,7 @@ def test_a_mutant_is_seen(name: str) -> None:
         try:
             build(seed, MUTANTS[name]).run()
         except SimulationError as error:
-            assert error.name in NAMES, error
-            return
+            # One that only stumbles over itself was not seen by an invariant: the next seed, then.
+            if error.name in NAMES:
+                return
     pytest.fail(f"no seed of {SEEDS} sees {name!r}")
