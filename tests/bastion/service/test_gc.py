@@ -211,6 +211,7 @@ def test_the_leader_cleans_at_a_slow_pace() -> None:
 
     rig = Rig(spoil=lambda store: FaultyStore(store, listed))
     rig.bucket.create(layout.aside("inbox/x"), b"x")
+    lists.clear()
     rig.turn(9, seconds=60.0)
     assert layout.RUNS not in lists
     rig.turn(40, seconds=60.0)
