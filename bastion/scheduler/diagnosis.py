@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
+from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
 from bastion.scheduler.extent import never_fits, unmatched
 from bastion.scheduler.order import Gang, Line
-from bastion.scheduler.planned import Claims, first_fit
+from bastion.scheduler.planned import Claims, first_fit, waited_for
 from bastion.scheduler.reason import (
     NAMED,
     Behind,
@@ -82,8 +83,8 @@ class Diagnosis:
             yield from self._in_a_row(lines)
 
     def _planned(self, plan: Reserved) -> Planned:
-        holders = self.draft.holders(plan.placed.placements)
-        return Planned(at=plan.until, waiting_for=tuple(job for r in holders for job in r.ids))
+        ending = waited_for(self.draft, plan)
+        return Planned(at=plan.until, waiting_for=tuple(job for r in ending for job in r.ids))
 
     def _in_a_row(self, lines: list[tuple[Line, WaitingForCapacity]]) -> Iterator[Told]:
         row = []
@@ -199,10 +200,27 @@ class Diagnosis:
             if shelf.stocked_out_until > self.draft.now and shelf.could_make:
                 return ProviderStockout(pool=shelf.name, until=shelf.stocked_out_until)
         lost, machines = self._lost(shape)
-        if short and short <= lost:
-            of = Amounts.sum(room.full for room in self._rooms(shape)).only(shape.types)
-            return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines)
+        if short and (short <= lost or (machines and not self._is_enough(shape))):
+            return self._capacity_lost(shape, lost, machines)
         return WaitingForCapacity(asked=shape.units, short=short, holders=self._holders(shape))
+
+    def _is_enough(self, shape: Shape) -> bool:
+        """Whether machines in order could hold it if nothing else were there."""
+        rooms = [room for room in self._rooms(shape) if room.opened]
+        made = self._makeable(shape)
+        return all(
+            part.hosts > 1
+            or sum(part.most_on(room.sound) for room in rooms)
+            + sum(left * part.most_on(size) for size, left in made)
+            >= part.replicas
+            for part in shape.parts
+        )
+
+    def _capacity_lost(
+        self, shape: Shape, lost: Amounts, machines: tuple[str, ...]
+    ) -> CapacityLost:
+        of = Amounts.sum(room.full for room in self._rooms(shape)).only(shape.types)
+        return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines)
 
     def _rooms(self, shape: Shape) -> list[Room]:
         scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
@@ -214,24 +232,38 @@ class Diagnosis:
         found = {s.name: s for scope in scopes for tier in scope.tiers for s in tier}
         return [found[name] for name in sorted(found)]
 
+    def _makeable(self, shape: Shape) -> list[tuple[Amounts, int]]:
+        """(size, number) of machines that pools it may use could still make."""
+        wheres = [part.where for part in shape.parts]
+        return [
+            (shelf.pool.resources, shelf.left)
+            for shelf in self._shelves(shape)
+            if shelf.left and shelf.pool and any(can_make(where, shelf) for where in wheres)
+        ]
+
     def _free(self, shape: Shape) -> Amounts:
-        """Free on machines it may use, and within the tiers' totals."""
+        """Free on machines it may use, or that can be made, and within the tiers' totals."""
         rooms = self._rooms(shape)
         tiers = self.draft.capacity.tier_free
         free = {}
         for resource in shape.types:
             free[resource] = sum(room.free(resource) for room in rooms)
+            free[resource] += sum(left * size[resource] for size, left in self._makeable(shape))
             if resource in self.draft.capacity.types:
                 allowed = sum(max(0, tier[resource]) for tier in tiers)
                 free[resource] = min(free[resource], allowed)
         return Amounts(free)
 
-    def _scattered(self, line: Line, free: Amounts) -> Fragmented | None:
+    def _scattered(self, line: Line, free: Amounts) -> Fragmented | CapacityLost | None:
         draft, shape = self.draft, line.shape
         if not draft.shares.may_borrow(line.project, shape.asked):
             return None
         fitting = sum(
-            min(part.replicas, sum(room.slots(part) for room in self._rooms(shape)))
+            min(
+                part.replicas,
+                sum(room.slots(part) for room in self._rooms(shape))
+                + sum(left * part.most_on(size) for size, left in self._makeable(shape)),
+            )
             for part in shape.parts
         )
         staying = [r for r in draft.running.values() if not r.is_leaving]
@@ -240,6 +272,9 @@ class Diagnosis:
         if self.searches < SEARCHES:
             self.searches += 1
             found = find(draft, shape, staying, _always, guaranteed=False)
+            lost, machines = self._lost(shape)
+            if found is None and machines:
+                return self._capacity_lost(shape, lost, machines)
         to_end = tuple(job for r in found.victims for job in r.ids) if found else ()
         return Fragmented(
             asked=shape.units,

@@ -123,7 +123,9 @@ def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
     for job_id, reason in draft.aside.items():
         yield job_id, _verdict(draft, jobs[job_id], Wait(reason=reason))
     for reserved in draft.reserved.values():
-        stopping = tuple(job for victim in reserved.victims for job in victim.ids)
+        ending = {r.name: r for r in draft.holders(reserved.placed.placements)}
+        ending.update((victim.name, victim) for victim in reserved.victims)
+        stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
         promised = Promised(deadline=reserved.until, stopping=stopping)
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=reserved.until)

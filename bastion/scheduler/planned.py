@@ -27,6 +27,7 @@ from bastion.scheduler.reason import Rotated
 from bastion.scheduler.release import Release
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
+from bastion.scheduler.shares import Shares
 from bastion.scheduler.standing import heads, is_covered, placed_again, start_reserved
 from bastion.scheduler.victims import Need
 from quota.amounts import NOTHING, Amounts
@@ -207,6 +208,46 @@ def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
             draft.shares.add(running.project, running.held)
 
 
+def waited_for(draft: Draft, plan: Reserved) -> list[Running]:
+    """Who must have ended before `plan` starts: holders of its devices, or of its room in quota."""
+    holders = draft.holders(plan.placed.placements)
+    others = sorted(
+        (end, name)
+        for name, running in draft.running.items()
+        if running.held and (end := _ends_at(draft, running, plan.shape)) <= plan.until
+    )
+    ending = [draft.running[name] for _, name in others if draft.running[name] not in holders]
+    gone = _room_makers(draft.shares, plan, holders, ending)
+    return [*holders, *gone]
+
+
+def _room_makers(
+    shares: Shares, plan: Reserved, holders: list[Running], ending: list[Running]
+) -> list[Running]:
+    """Of `ending`, those without whom the quota has no room for `plan`, or none if it never has."""
+    counted = {running.name: running for running in holders}
+
+    def has_room(gone: dict[str, Running]) -> bool:
+        for running in gone.values():
+            shares.add(running.project, -running.held)
+        has = shares.may_borrow(plan.gang[0].project, plan.placed.total)
+        for running in gone.values():
+            shares.add(running.project, running.held)
+        return has
+
+    for running in ending:
+        if has_room(counted):
+            break
+        counted[running.name] = running
+    if not has_room(counted):
+        return []
+    for running in reversed(ending):
+        fewer = {name: each for name, each in counted.items() if each is not running}
+        if len(fewer) < len(counted) and has_room(fewer):
+            counted = fewer
+    return [running for running in ending if running.name in counted]
+
+
 def _ends_at(draft: Draft, running: Running, shape: Shape) -> float:
     """When `running` is gone at the latest, rotation counted in."""
     own = draft.ends_at(running)
@@ -222,7 +263,7 @@ def _commit(draft: Draft, plan: Reserved) -> None:
     draft.planned[plan.name] = PlannedStart(
         gang=tuple(job.id for job in plan.gang), placements=plan.placed.placements, at=plan.until
     )
-    for running in draft.holders(plan.placed.placements):
+    for running in waited_for(draft, plan):
         stop = plan.until - running.grace_s
         if draft.ends_at(running) > plan.until and stop <= draft.now:
             borrowed_s = draft.now - running.started_at

@@ -106,6 +106,11 @@ class Room:
         """Whether no device is out of order."""
         return not any(self.bad.values())
 
+    @property
+    def sound(self) -> Amounts:
+        """All of it but what is out of order."""
+        return self.full - Amounts({t: mask.bit_count() for t, mask in self.bad.items()})
+
     def lost(self, resource: str) -> int:
         """Devices of `resource` that are out of order."""
         return self.bad.get(resource, 0).bit_count()

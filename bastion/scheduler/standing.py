@@ -4,7 +4,8 @@ Standing promises: what earlier cycles promised, kept, fulfilled or void.
 Rules: a promise keeps its devices and its deadline from cycle to cycle. It is fulfilled as soon as
 its gang fits, there or anywhere. It is void when a device is lost, when somebody holds one who
 will not be gone by the deadline, when a victim not yet stopped is no longer a legal one, when the
-gang has left the queue or its project's share; a gang that still waits is then looked at anew in
+gang has left the queue or its project's share, or when its deadline has passed and, resting on
+priority alone, the quota has no room for it; a gang that still waits is then looked at anew in
 the same cycle.
 
 It must not know how a promise is made.
@@ -131,6 +132,8 @@ def _has_room(
     back = Amounts.sum(r.held for r in going.values() if r.project == line.project)
     draft.shares.add(line.project, -back)
     has_room = draft.shares.is_under_ceiling(line.project, placed.total)
+    if draft.now >= promise.deadline:  # whoever was to leave has left: or it waits for ever
+        has_room = draft.shares.may_borrow(line.project, placed.total)
     draft.shares.add(line.project, back)
     return has_room
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from bastion.job import Phase
 from bastion.scheduler.draft import Draft
+from bastion.scheduler.planned import waited_for
 
 
 def wake_at(draft: Draft) -> float | None:
@@ -25,7 +26,7 @@ def _times(draft: Draft) -> Iterator[float]:
         yield reserved.until
     for plan in draft.plans.values():
         yield plan.until
-        yield from (plan.until - r.grace_s for r in draft.holders(plan.placed.placements))
+        yield from (plan.until - r.grace_s for r in waited_for(draft, plan))
     for line in draft.blocked:
         yield from (entry[3][0].queued_at + draft.options.plan_after_s for entry in line.waiting)
     if draft.blocked:

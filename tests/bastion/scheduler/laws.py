@@ -275,6 +275,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         rest = tuple(each for each in plan.promises if each.gang != promise.gang)
         others = replace(plan, promises=rest)
         shared = {name for each in rest for name, _ in each.victims}
+        shared |= {name for name, v in preempts(plan).items() if v.by not in promise.gang}
         for victim in _gangs(snapshot, victims - shared - own):  # own: the quota may need it
             free = free_by_machine(snapshot, others, without=gone - victim)
             assert not _startable(snapshot, gang, free, gone - victim)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Wait
-from bastion.scheduler.reason import Held
+from bastion.scheduler.reason import Held, WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts, Quota
 from tests.bastion.scheduler.world import Decide
@@ -149,6 +149,32 @@ def _reason_of(plan: Plan) -> object:
     from bastion.scheduler.reason import WaitingForCapacity
 
     return WaitingForCapacity(asked=Amounts({"gpu": 1}), short=Amounts({"gpu": 1}))
+
+
+def blames_machines(snapshot: Snapshot, now: float) -> Plan:
+    """Says of everybody who waits for capacity that machines are missing."""
+    from bastion.scheduler.reason import CapacityLost, WaitingForCapacity
+
+    none = CapacityLost(asked=Amounts({}), lost=Amounts({}), of=Amounts({}), machines=())
+    return _instead_of(decide(snapshot, now), WaitingForCapacity, none)
+
+
+def blames_the_share(snapshot: Snapshot, now: float) -> Plan:
+    """Says of everybody who waits for others' shares that its project is at its ceiling."""
+    from bastion.scheduler.reason import BeyondShare, OverCeiling
+
+    project = min(snapshot.quota.projects)
+    none = Amounts({})
+    capped = OverCeiling(project=project, asked=none, held=none, ceiling=none)
+    return _instead_of(decide(snapshot, now), BeyondShare, capped)
+
+
+def _instead_of(plan: Plan, kind: type[object], reason: WaitingReason) -> Plan:
+    verdicts = {
+        n: replace(v, reason=reason) if isinstance(v, Wait) and isinstance(v.reason, kind) else v
+        for n, v in plan.verdicts.items()
+    }
+    return replace(plan, verdicts=verdicts)
 
 
 def thrashes(snapshot: Snapshot, now: float) -> Plan:

@@ -16,7 +16,7 @@ from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World
 
-QUICK = settings(max_examples=60, deadline=None, database=None, derandomize=True)
+QUICK = settings(max_examples=120, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=10_000, deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 

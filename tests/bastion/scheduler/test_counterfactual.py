@@ -1,0 +1,64 @@
+"""A reason is true: take away what it names, and the job starts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.bastion.scheduler import histories, mutants
+from tests.bastion.scheduler.counterfactual import reasons_are_true
+from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+
+QUICK = settings(max_examples=40, deadline=None, database=None, derandomize=True)
+LONG = settings(max_examples=2_000, deadline=None, database=None)
+SEEDS = st.integers(0, 2**32)
+
+
+@given(seed=SEEDS)
+@QUICK
+def test_who_waits_starts_when_its_reasons_are_taken_away(seed: int) -> None:
+    """At every cycle of a random history every reason to wait is taken at its word."""
+    histories.run(seed, (), steps=12, after=reasons_are_true)
+
+
+@pytest.mark.prove
+@given(seed=SEEDS)
+@LONG
+def test_reasons_are_true_at_length(seed: int) -> None:
+    """Two thousand histories, every reason at every cycle."""
+    histories.run(seed, (), steps=25, after=reasons_are_true)
+
+
+@pytest.mark.parametrize("inner", [mutants.blames_machines, mutants.blames_the_share])
+def test_a_scheduler_that_gives_wrong_reasons_is_noticed(inner: Decide) -> None:
+    """One that names what is not in the way does not pass for truthful."""
+    with pytest.raises(AssertionError):
+        for seed in range(50):
+            histories.run(seed, (), steps=12, inner=inner, after=reasons_are_true)
+
+
+def test_a_plan_waits_for_who_holds_its_room_in_the_quota() -> None:
+    """A borrower that is in the way by quota alone is named, and rotated after its slice."""
+    shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}
+    quota = quota_of(
+        {"gpu": 24},
+        shares,
+        options={"A": "lend = { gpu = 0.5 }"},
+        min_runtime_s=0,
+        grace_s=10,
+        plan_after_s=60,
+        borrow_slice_s=100,
+    )
+    world = World(quota, machines_of(3, gpu=8))
+    world.ask("A", "a", gpu=8)
+    world.ask("C", "c", gpu=4)
+    world.cycle()
+    world.ask("B", "b", replicas=3, gpu=4)
+    world.cycle()
+    world.pass_time(61)
+    world.cycle()
+    assert world.why("b") == "planned to start in 49s, when c have ended"
+    world.run(60, step_s=5)
+    assert world.runs("b")
+    assert ("c", "b") in world.preemptions
