@@ -45,10 +45,12 @@ def check(args: argparse.Namespace) -> int:
     """`bastion fsck`."""
     from bastion.clock import SystemClock
     from bastion.service.fsck import RULES, audit
+    from bastion.service.settings import pace_of
     from bastion.store import open_store
 
     session = Session(args)
-    found = audit(open_store(session.profile.root), SystemClock())
+    root = session.profile.root
+    found = audit(open_store(root), SystemClock(), pace=pace_of(root))
     columns: list[Column[Finding]] = [
         Column(title="RULE", text=lambda finding: finding.rule),
         Column(title="WHERE", text=lambda finding: finding.key),
@@ -59,7 +61,7 @@ def check(args: argparse.Namespace) -> int:
     for rule in dict.fromkeys(finding.rule for finding in found):
         note(f"{rule}: {RULES[rule][0]}")
     if not found:
-        note(f"{session.profile.root} is whole: {len(RULES)} rules hold")
+        note(f"{root} is whole: {len(RULES)} rules hold")
     return exits.FAILED if found else exits.OK
 
 
