@@ -7,7 +7,6 @@ reason away may bring the next to light; none may come twice.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 
 from bastion.job import Phase
@@ -68,9 +67,8 @@ def follow(world: World, name: str) -> None:
 
 def alone(world: World, name: str) -> World:
     """A copy in which nobody waits beside `name`, its gang, and who has a promise or a plan."""
-    twin = copy(world)
-    twin.jobs, twin.machines, twin.ends = dict(world.jobs), dict(world.machines), {}
-    twin.extra, twin.preemptions = dict(world.extra), []
+    twin = world.copy()
+    twin.ends.clear()
     keep = {name, *world.jobs[name].gang}
     keep |= {job for each in (*world.plan.promises, *world.plan.planned) for job in each.gang}
     for job in world.jobs.values():

@@ -9,6 +9,7 @@ unless a test says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 
 from bastion.job import Attempt, HostState, JobRecord, Phase, Stop, StopReason
@@ -102,6 +103,14 @@ class World:
         self.decayed: dict[str, float] = {}
         self.extra: dict[str, object] = {}
         self._decide = decide
+
+    def copy(self) -> World:
+        """A world that goes its own way from here."""
+        twin = copy(self)
+        twin.jobs, twin.machines = dict(self.jobs), dict(self.machines)
+        twin.ends, twin.extra = dict(self.ends), dict(self.extra)
+        twin.preemptions = list(self.preemptions)
+        return twin
 
     def ask(
         self,
