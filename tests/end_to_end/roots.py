@@ -7,10 +7,17 @@ store, as everybody does.
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import boto3
+from botocore.exceptions import EndpointConnectionError
 
 from bastion.errors import NotFoundError
 from bastion.records import layout
@@ -98,9 +105,60 @@ def s3_root(folder: Path) -> Iterator[Place]:
         )
 
 
+@contextmanager
+def localstack_root(folder: Path) -> Iterator[Place]:
+    """
+    Amazon S3, as far as localstack is it: every conditional write is right there.
+
+    Its environment is too large to be ours: `LOCALSTACK` names the Python of another one, made by
+    `uv pip install --exclude-newer 2025-09-20 'localstack-core[runtime]==4.8.1'`.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "GATEWAY_LISTEN": address,
+        "GATEWAY_SERVER": "hypercorn",
+        "SERVICES": "s3",
+        "DISABLE_EVENTS": "1",
+        "LOCALSTACK_VOLUME_DIR": str(folder / "localstack"),
+    }
+    argv = [os.environ[LOCALSTACK], "-m", "localstack.runtime.main"]
+    with (folder / "localstack.log").open("wb") as log:
+        server = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
+    try:
+        with credentials():
+            _make_bucket_at(f"http://{address}")
+            yield Place(
+                url=f"s3://bucket/{folder.name}?endpoint_url=http://{address}",
+                env=KEYS,
+                store=S3Store("bucket", folder.name, endpoint_url=f"http://{address}"),
+            )
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def _make_bucket_at(endpoint_url: str) -> None:
+    client = boto3.client("s3", endpoint_url=endpoint_url)
+    for _ in range(60):
+        try:
+            client.create_bucket(Bucket="bucket")
+            return
+        except EndpointConnectionError:
+            time.sleep(0.5)
+    raise AssertionError("localstack does not answer")
+
+
+LOCALSTACK = "LOCALSTACK"
+"""The environment variable that says where it is."""
+
 ROOTS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "file": folder_root,
     "gs": gcs_root,
     "s3": s3_root,
+    "localstack": localstack_root,
 }
-"""By scheme: each takes a folder of its own, whose name is unique."""
+"""By name: each takes a folder of its own, whose name is unique."""

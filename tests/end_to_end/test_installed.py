@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from bastion import Job, Launch, Process, Resources
 from bastion.records import layout
 from tests.end_to_end.installed import Installed, build_wheel
 from tests.end_to_end.programs import until
-from tests.end_to_end.roots import ROOTS
+from tests.end_to_end.roots import LOCALSTACK, ROOTS
 
 pytestmark = pytest.mark.end_to_end
 
@@ -53,7 +54,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="module", params=ROOTS)
+PROVEN = pytest.param(
+    "localstack",
+    marks=[
+        pytest.mark.prove,
+        pytest.mark.skipif(LOCALSTACK not in os.environ, reason=f"{LOCALSTACK} names no Python"),
+    ],
+)
+
+
+@pytest.fixture(scope="module", params=["file", "gs", "s3", PROVEN])
 def installed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, wheel: Path
 ) -> Iterator[Installed]:
