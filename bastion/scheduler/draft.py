@@ -241,9 +241,10 @@ class Draft:
     def _count(self, reserved: Reserved, *, sign: int) -> None:
         if not reserved.is_promise:
             return
-        self.shares.add(reserved.gang[0].project, sign * reserved.placed.total)
+        owner = reserved.gang[0].project
+        self.shares.add(owner, sign * reserved.placed.total)
         for project, amounts in reserved.credited:
-            self.shares.depart(project, sign * amounts)
+            self.shares.depart(project, sign * amounts, to=owner)
 
     def release(self, reserved: Reserved) -> None:
         """Forget a reservation that is open: its gang starts, or it is void."""

@@ -113,7 +113,7 @@ def _holding(draft: Draft, project: str, job_class: JobClass, started_at: float)
     held = draft.shares.held(project)
     nominal = draft.shares.project(project).nominal
     if job_class is JobClass.GUARANTEED:
-        return WithinShare(project=project, held=held, nominal=nominal)
+        return WithinShare(project=project, held=held & nominal, nominal=nominal)
     safe_until = started_at + draft.options.min_runtime_s
     return Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
 

@@ -27,14 +27,14 @@ class WithinShare:
     kind: Literal["WithinShare"] = "WithinShare"
     project: str
     held: Amounts
-    """Of the types under quota, by all guaranteed jobs of the project, this one included."""
+    """Of the types under quota, as far as it is within the share."""
     nominal: Amounts
 
     def words(self, _: float) -> str:
         """The sentence."""
         return (
-            f"guaranteed: {self.project} holds {self.held} within its share of {self.nominal},"
-            " and no other project can stop it"
+            f"guaranteed: {self.project} holds {self.held} of its share of {self.nominal}, and no"
+            " other project can stop it"
         )
 
 
@@ -51,10 +51,11 @@ class Borrowing:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        safe = f"not before {when(self.safe_until, now)}" if self.safe_until > now else "any time"
+        left_s = self.safe_until - now
+        safe = f", but not within the next {text_of_seconds(left_s)}" if left_s > 0 else ""
         return (
-            f"borrowed: {self.project} holds {self.held} with a share of {self.nominal}; it may be"
-            f" stopped, {safe}, when others ask for their share"
+            f"borrowed: {self.project} holds {self.held} with a share of {self.nominal}; others may"
+            f" take back their share{safe}"
         )
 
 
@@ -81,7 +82,7 @@ class Doomed:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        return f"borrowed: runs until {self.by} gets its devices, {when(self.at, now)}"
+        return f"will be stopped {when(self.at, now)}: {self.by} gets its devices"
 
 
 @value

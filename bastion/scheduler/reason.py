@@ -196,7 +196,7 @@ class Promised:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        whom = f" while {_listed(self.stopping)} stop" if self.stopping else ""
+        whom = f", once {_listed(self.stopping)} {_has(self.stopping)}" if self.stopping else ""
         return f"promised: it starts {when(self.deadline, now)} at the latest{whom}"
 
 
@@ -210,7 +210,8 @@ class Planned:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        whom = f", when {_listed(self.waiting_for)} have ended" if self.waiting_for else ""
+        names = self.waiting_for
+        whom = f", once {_listed(names)} {_has(names)}" if names else ""
         return f"planned to start {when(self.at, now)}{whom}"
 
 
@@ -246,7 +247,8 @@ class Fragmented:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        end = f"; it starts when {_listed(self.to_end)} have ended" if self.to_end else ""
+        names = self.to_end
+        end = f"; it starts once {_listed(names)} {_has(names)}" if names else ""
         return (
             f"{self.free} are free but scattered: {self.fitting} of"
             f" {_count(self.replicas, 'replica')} fit on single machines{end}"
@@ -311,7 +313,8 @@ class Backoff:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        return f"waits after {self.after}; queued again {when(self.until, now)}"
+        after = _AFTER.get(self.after, f"after {self.after}")
+        return f"waits {after}; queued again {when(self.until, now)}"
 
 
 @value
@@ -423,6 +426,17 @@ def _names(behind: Behind) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_AFTER = {
+    "failed": "after it failed",
+    "lost": "after its machine was lost",
+    "preempted": "after it was preempted",
+}
+
+
+def _has(names: tuple[str, ...]) -> str:
+    return "has ended" if len(names) == 1 else "have ended"
 
 
 def _is(names: tuple[str, ...]) -> str:

@@ -29,6 +29,7 @@ class Shares:
             held.setdefault(each.project, []).append(each.held)
         self._held = {project: Amounts.sum(parts) for project, parts in held.items()}
         self._departing: dict[str, Amounts] = {}
+        self._swapped: dict[str, Amounts] = {}
         self._borrowed: dict[str, float] = {}
         names = self._held.keys() | quota.projects.keys()
         self._reserved = Amounts.sum(self._reserve(name) for name in sorted(names))
@@ -58,8 +59,15 @@ class Shares:
         self._borrowed.pop(project, None)
         self._reserved = self._reserved + (self._reserve(project) - before)
 
-    def depart(self, project: str, amounts: Amounts) -> None:
-        """`amounts` of `project` are about to be given to somebody who is already counted."""
+    def depart(self, project: str, amounts: Amounts, *, to: str) -> None:
+        """
+        `amounts` of `project` are about to be given to somebody of `to` who is already counted.
+
+        Inside one project both never hold them together, so they count once; another's count for
+        both until they are given.
+        """
+        if project == to:
+            self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
         before = self._reserve(project)
         self._departing[project] = self._departing.get(project, NOTHING) + amounts
         self._reserved = self._reserved + (self._reserve(project) - before)
@@ -81,7 +89,7 @@ class Shares:
         return self._leaves(project, asked, self.project(project).ceiling)
 
     def _leaves(self, project: str, asked: Amounts, limit: Amounts) -> bool:
-        held = self.held(project)
+        held = self.held(project) - self._swapped.get(project, NOTHING)
         return all(held[t] + units <= limit[t] for t, units in asked.items())
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bastion.job import Phase
-from bastion.scheduler.plan import Wait
+from bastion.scheduler.plan import Admit, Wait
 from bastion.scheduler.reason import (
     Behind,
     BeyondShare,
@@ -58,6 +58,8 @@ def follow(world: World, name: str) -> None:
     while not twin.runs(name):
         verdict = twin.plan.verdicts[name]
         assert isinstance(verdict, Wait), verdict
+        if any(isinstance(each, Admit) for each in twin.plan.verdicts.values()):
+            told.clear()  # somebody ahead of it came in between
         assert isinstance(verdict.reason, FOLLOWED), (verdict.reason, told)
         assert verdict.reason not in told, f"{name} does not start: {told}"
         told.append(verdict.reason)
@@ -91,6 +93,8 @@ def take_away(world: World, reason: Reason) -> None:
             _lend_everything(world)
         case Planned():
             _end(world, reason.waiting_for)
+            if not reason.waiting_for:  # a plan closes devices, not quota: borrowers may undo it
+                _wait_until(world, reason.at + 1)
         case Promised():
             _end(world, reason.stopping)
             _wait_until(world, reason.deadline)

@@ -58,7 +58,7 @@ def test_a_plan_waits_for_who_holds_its_room_in_the_quota() -> None:
     world.cycle()
     world.pass_time(61)
     world.cycle()
-    assert world.why("b") == "planned to start in 49s, when c have ended"
+    assert world.why("b") == "planned to start in 49s, once c has ended"
     world.run(60, step_s=5)
     assert world.runs("b")
     assert ("c", "b") in world.preemptions

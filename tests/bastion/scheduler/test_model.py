@@ -95,7 +95,7 @@ def test_a_scheduler_without_rest_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("gangs", "sizes", "priorities", "pace"),
     [
-        (5, (1, 2), (3,), 2),
+        (5, (1, 2, 4), (3,), 2),
         (4, (1, 2, 4), (3,), 2),
         (4, (1, 2, 4), (3,), 0),
         (3, (1, 2, 4), (1, 5), 1),

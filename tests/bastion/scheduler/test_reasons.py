@@ -23,18 +23,18 @@ TWO = Amounts({"gpu": 2})
 EXAMPLES: list[tuple[Reason, str]] = [
     (
         reasons.WithinShare(project="A", held=TWO, nominal=GPU),
-        "guaranteed: A holds 2 gpu within its share of 8 gpu, and no other project can stop it",
+        "guaranteed: A holds 2 gpu of its share of 8 gpu, and no other project can stop it",
     ),
     (
         reasons.Borrowing(project="A", held=GPU, nominal=TWO, safe_until=190),
-        "borrowed: A holds 8 gpu with a share of 2 gpu; it may be stopped, not before in 1m 30s,"
-        " when others ask for their share",
+        "borrowed: A holds 8 gpu with a share of 2 gpu; others may take back their share, but not"
+        " within the next 1m 30s",
     ),
     (
         reasons.Ending(cause="preempt", deadline=130),
         "stopping (preempt); killed in 30s at the latest",
     ),
-    (reasons.Doomed(by="x", at=130), "borrowed: runs until x gets its devices, in 30s"),
+    (reasons.Doomed(by="x", at=130), "will be stopped in 30s: x gets its devices"),
     (
         reasons.Reclaimed(by="x", project="B", units=TWO),
         "preempted: B takes back 2 gpu of its own share for x",
@@ -96,11 +96,11 @@ EXAMPLES: list[tuple[Reason, str]] = [
     ),
     (
         reasons.Promised(deadline=130, stopping=("x", "y")),
-        "promised: it starts in 30s at the latest while x, y stop",
+        "promised: it starts in 30s at the latest, once x, y have ended",
     ),
     (
         reasons.Planned(at=3700, waiting_for=("x",)),
-        "planned to start in 1h, when x have ended",
+        "planned to start in 1h, once x has ended",
     ),
     (
         reasons.PlannedForOther(other="x", at=130, units=GPU),
@@ -109,8 +109,8 @@ EXAMPLES: list[tuple[Reason, str]] = [
     ),
     (
         reasons.Fragmented(asked=GPU, free=GPU, fitting=1, replicas=2, to_end=("x",)),
-        "8 gpu are free but scattered: 1 of 2 replicas fit on single machines; it starts when x"
-        " have ended",
+        "8 gpu are free but scattered: 1 of 2 replicas fit on single machines; it starts once x"
+        " has ended",
     ),
     (
         reasons.CapacityLost(asked=TWO, lost=TWO, of=GPU, machines=("m1", "m2")),
@@ -130,7 +130,7 @@ EXAMPLES: list[tuple[Reason, str]] = [
     ),
     (
         reasons.Backoff(until=130, after="failed"),
-        "waits after failed; queued again in 30s",
+        "waits after it failed; queued again in 30s",
     ),
     (
         reasons.Dependency(on=("x",), state="not ready"),
@@ -289,8 +289,8 @@ def test_scattered_devices_name_the_jobs_that_would_have_to_end() -> None:
     w.ask("A", "six", gpu=6)
     w.cycle()
     assert w.why("six") == (
-        "10 gpu are free but scattered: 0 of 1 replica fit on single machines; it starts when y"
-        " have ended"
+        "10 gpu are free but scattered: 0 of 1 replica fit on single machines; it starts once y"
+        " has ended"
     )
     w.end("y")
     w.cycle()

@@ -361,4 +361,4 @@ def test_backfill_goes_on_around_a_planned_start(limit: float | None) -> None:
     w.ask("B", "fill", gpu=8, max_runtime_s=limit)
     w.cycle()
     assert w.runs("fill") == (limit is not None)
-    assert w.why("all") == "planned to start in 16m 50s, when b have ended" or limit is not None
+    assert w.why("all") == "planned to start in 16m 50s, once b has ended" or limit is not None
