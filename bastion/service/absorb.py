@@ -120,11 +120,12 @@ def absorb(
     Apply one request, and answer it; False when it has to wait for a job nobody knows yet.
 
     A launch's jobs are added; whether they can ever run is for the scheduler to say. `ended` holds
-    those of the request's targets that have a final record: nothing can change them any more.
+    those of the request's targets that have a final record: nothing can change them any more. A
+    launch whose idempotency key made its jobs before is accepted as these.
     """
     match body:
         case LaunchRequest():
-            _launch(draft, waiting, body, rules)
+            _launch(draft, waiting, body, rules, ended)
             return True
         case FollowRequest(targets=targets):
             _follow(draft, waiting, targets)
@@ -135,7 +136,9 @@ def absorb(
             assert_never(body)
 
 
-def _launch(draft: Draft, waiting: Waiting, body: LaunchRequest, rules: Rules) -> None:
+def _launch(
+    draft: Draft, waiting: Waiting, body: LaunchRequest, rules: Rules, ended: Collection[str]
+) -> None:
     launch, name = body.launch, waiting.name
     problems = _launch_problems(draft, waiting, launch, rules)
     jobs: tuple[JobRecord, ...] = ()
@@ -150,11 +153,13 @@ def _launch(draft: Draft, waiting: Waiting, body: LaunchRequest, rules: Rules) -
         )
     except SpecError as error:
         problems += error.problems
-    problems += [f"there is a job {job.id} already" for job in jobs if job.id in draft.jobs]
+    there = [job.id for job in jobs if job.id in draft.jobs or job.id in ended]
+    is_known = bool(body.idempotency_key) and len(there) == len(launch.jobs)
+    problems += [f"there is a job {one} already" for one in there if not is_known]
     if problems:
         refuse(draft, waiting, problems)
         return
-    for job in jobs:
+    for job in jobs if not is_known else ():
         draft.add(job)
     accept(
         draft, waiting, launch=job_id(launch.name, name.ulid), jobs=tuple(job.id for job in jobs)

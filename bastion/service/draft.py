@@ -172,9 +172,13 @@ class Draft:
         self.answers[key] = answer
         self.is_changed = True
 
-    def new_answer(self, key: str) -> Answer | None:
-        """The answer that this turn gave, or None: earlier ones stand as they are."""
-        return None if key in self.root.answers else self.answers.get(key)
+    def brought(self, key: str) -> Answer | None:
+        """The answer that let a launch in, if this very turn did: its jobs are not committed."""
+        answer = None if key in self.root.answers else self.answers.get(key)
+        if answer is None or not answer.launch:
+            return None
+        is_new = all(job in self.jobs and job not in self.root.jobs for job in answer.jobs)
+        return answer if is_new else None
 
     def instruct(self, machine: str, instruction: Instruction) -> None:
         """Allocate an instruction; all of one machine's go into one batch."""

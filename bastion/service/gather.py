@@ -16,7 +16,14 @@ from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.facts import Bell
 from bastion.records.inbox import Look, Misplaced, Ringing, Waiting
-from bastion.records.request import BODIES, Body, JobsRequest, SpecRecord, UpdateRequest
+from bastion.records.request import (
+    BODIES,
+    Body,
+    JobsRequest,
+    LaunchRequest,
+    SpecRecord,
+    UpdateRequest,
+)
 from bastion.spec import job_ids
 from bastion.store import ObjectStore
 from bastion.value import value
@@ -160,9 +167,14 @@ class Gatherer:
     def _ended(
         self, waiting: Waiting, body: Body, is_active: Callable[[str], bool]
     ) -> frozenset[str]:
-        if not isinstance(body, (JobsRequest, UpdateRequest)):
-            return frozenset()
-        unknown = (target for target in body.targets if not is_active(target))
+        match body:
+            case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
+                pass
+            case LaunchRequest(idempotency_key=key) if key:
+                targets = job_ids(body.launch, waiting.name.ulid)
+            case _:
+                return frozenset()
+        unknown = (target for target in targets if not is_active(target))
         project = waiting.name.project
         return frozenset(each for each in unknown if self._has_result(project, each))
 

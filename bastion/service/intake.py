@@ -88,8 +88,8 @@ class Intake:
         """
         refused = False
         for arrived in absorbed:
-            answer = draft.new_answer(answer_key(arrived.waiting))
-            if answer is None or not isinstance(arrived.body, LaunchRequest):
+            answer = draft.brought(answer_key(arrived.waiting))
+            if answer is None:
                 continue
             problems = []
             for job_id in answer.jobs:
@@ -115,8 +115,8 @@ class Intake:
         """
         launches: dict[str, Arrived] = {}
         for arrived in absorbed:
-            answer = draft.new_answer(answer_key(arrived.waiting))
-            if isinstance(arrived.body, LaunchRequest) and answer is not None and answer.accepted:
+            brought = draft.brought(answer_key(arrived.waiting))
+            if isinstance(arrived.body, LaunchRequest) and brought is not None:
                 record = spec_record(arrived.waiting, arrived.body)
                 key, data = layout.spec(record.project, record.id), encode(record)
                 launches[key] = arrived

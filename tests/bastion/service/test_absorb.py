@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bastion.records import layout, ulid
@@ -308,3 +310,22 @@ def test_many_requests_are_one_commit() -> None:
     rig.turn()
     assert rig.root.seq == seq + 1
     assert all(rig.answer(each).accepted for each in asked)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_key_that_made_its_jobs_before_is_answered_with_them(ends: bool) -> None:
+    """A keyed launch whose jobs stand under another ULID is accepted as these, and starts none."""
+    rig = Rig()
+    body = replace(_launch(), idempotency_key="k")
+    first, second = (ulid.make(rig.clock.wall() + s, b"\7" * 10) for s in (0.0, 60.0))
+    rig.bucket.create(layout.request("blue", "ann", first, "launch"), encode(body))
+    rig.turn(3)
+    (job,) = rig.answer(first).jobs
+    if ends:
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+        rig.turn(3)
+    rig.bucket.create(layout.request("blue", "ann", second, "launch"), encode(body))
+    rig.turn(3)
+    assert rig.answer(second).jobs == (job,)
+    assert (job in rig.root.jobs) is not ends

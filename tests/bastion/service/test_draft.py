@@ -124,12 +124,15 @@ def test_old_events_are_sealed_though_few() -> None:
 
 
 def test_a_first_answer_stands() -> None:
-    """An answer given by an earlier commit is not this turn's to change."""
-    answer = Answer(ulid="01", verb="launch", accepted=True)
+    """An answer given by an earlier commit, or for jobs of one, is not this turn's to change."""
+    job = records.queued()
+    answer = Answer(ulid="01", verb="launch", accepted=True, launch="train-1", jobs=(job.id,))
     draft = Draft(root(answers={"blue/ann/01": answer}), 5.0)
-    assert draft.new_answer("blue/ann/01") is None
+    assert draft.brought("blue/ann/01") is None
     draft.answer("blue/ann/02", answer)
-    assert draft.new_answer("blue/ann/02") == answer
+    assert draft.brought("blue/ann/02") is None
+    draft.add(job)
+    assert draft.brought("blue/ann/02") == answer
 
 
 def test_history_tells_states_as_users_see_them() -> None:
