@@ -167,7 +167,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
         assert stopped_log(on, job) == b"begun\nnotice\n"
 
     # Nothing is left: no active job, no request, no user's process; then all is stopped in order.
-    assert on.json("list")["jobs"] == []
+    until(lambda: on.json("list")["jobs"] == [], "the published queue is empty")
     until(lambda: not place.keys(layout.INBOX), "the inbox is empty")
     assert on.json("status")["status"]["epoch"] == 2
     bastion.send_signal(signal.SIGTERM)
