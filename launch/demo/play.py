@@ -72,9 +72,9 @@ class Play:
         say("lin (language) asks for its own half, and ada for 4 more")
         self._submit(self._lin, "urgent", devices=8, steps=40)
         self._submit(self._ada, "fourth", devices=4, steps=10, exit_code=MEANT_CODE)
-        self._wait_for("a reason for fourth", lambda: bool(self._look()["fourth"].text))
-        why = self._ada.why(self._handles["fourth"].jobs[0])
-        say(f"$ bastion why fourth: {why.text}")
+        (fourth,) = self._handles["fourth"].jobs
+        self._wait_for("a reason for fourth", lambda: bool(self._ada.why(fourth).reason))
+        say(f"$ bastion why fourth: {self._ada.why(fourth).text}")
         self._wait_for("urgent to run", lambda: self._look()["urgent"].state != "queued")
         self._wait_for("all to end", lambda: all(job.has_ended for job in self._look().values()))
 
