@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
@@ -81,7 +82,7 @@ def attempt(
     )
 
 
-class World:
+class World(ABC):
     """One home, its keeper of the moment, and the events that were seen."""
 
     keeper: KeeperClient | FakeKeeper
@@ -132,13 +133,13 @@ class World:
         ]
         return record
 
+    @abstractmethod
     def next_life(self, *, permit_s: float = 0.0) -> None:
         """Start the next keeper of this home."""
-        raise NotImplementedError
 
+    @abstractmethod
     def crash(self) -> None:
         """Kill the keeper as kill -9 does; processes go on."""
-        raise NotImplementedError
 
 
 class RealWorld(World):
