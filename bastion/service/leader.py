@@ -122,7 +122,10 @@ class Leader:
             StoreError: The store is out of reach; try again later.
         """
         # 1. Read what is new: the admins' files, the inbox, what our actions taught.
-        self._must_decide |= self._files.refresh()
+        if self._files.refresh():
+            self._must_decide = True
+            for problem in self._files.problems:
+                self._journal.note(f"not in force: {problem}")
         gathered = self._gatherer.gather(
             skip=self._absorbed.__contains__, is_active=self._is_active
         )
