@@ -112,7 +112,7 @@ def _is_other_kind(detail: Any) -> bool:
 def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:
     path = ".".join(str(part) for part in loc)
     text = str(detail["msg"]).removeprefix("Value error, ")
-    if detail["type"] == "unexpected_keyword_argument":
+    if detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         text = "unknown field"
     elif detail["type"] == "missing":
         text = "missing"

@@ -149,3 +149,11 @@ def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
         "config/bastion.toml: pools.a.provider: 'locl' is unknown; must be one of local, fake;"
         " did you mean local?"
     )
+
+
+def test_a_key_nobody_knows_is_an_unknown_field() -> None:
+    """A misspelt key is told in our words, beside the one that is missing for it."""
+    assert problems('[pools.x]\nprovder = "local"\ncount = 1\nresources = { cpu = 1 }') == (
+        "config/bastion.toml: pools.x.provider: missing",
+        "config/bastion.toml: pools.x.provder: unknown field",
+    )
