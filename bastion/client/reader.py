@@ -1,0 +1,271 @@
+"""
+What a client reads: jobs, reasons, events, pools, logs, the quota file.
+
+Reading needs the bucket and no bastion; every view says as of when it is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from bastion.client.following import Logs
+from bastion.client.inbox import Inbox
+from bastion.client.log import Chunk
+from bastion.client.published import Published
+from bastion.client.quota_file import QuotaFile
+from bastion.client.requests import Requests
+from bastion.client.search import find, find_all
+from bastion.client.views import EventView, JobView, PoolsView, StatusView, Why
+from bastion.client.wanted import Wanted
+from bastion.client.watch import Waiting, Watch, unheard
+from bastion.client.who import login_name
+from bastion.clock import Clock, SystemClock
+from bastion.errors import SpecError
+from bastion.spec import check_name
+from bastion.store.open import open_store
+from bastion.store.port import ObjectStore
+from bastion.store.reach import Reach, reach_of
+from quota.tree import Quota
+
+POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
+"""Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
+_LOG_POLLS = 3
+"""Polls between two looks at a log: agents send what is new five times a second at most."""
+
+
+class Reader:
+    """
+    What `Client` reads. Its arguments are those of `Client`.
+
+    Raises:
+        SpecError: The URL, the user or the project is malformed.
+        StoreRefusedError: There can be no store at that place.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        user: str | None = None,
+        project: str | None = None,
+        store: ObjectStore | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.root = root
+        self.user = user or login_name()
+        self.project = project or ""
+        problems = check_name("user", self.user)
+        problems += check_name("project", self.project) if self.project else []
+        if problems:
+            raise SpecError(*problems)
+        self.clock = clock or SystemClock()
+        self.store = open_store(root) if store is None else store
+        reach = reach_of(root)
+        self.is_local = reach is Reach.FOLDER
+        self.poll_s = POLL_S[reach]
+        self._published = Published(self.store, self.clock.wall, place=root)
+        self._quota_file = QuotaFile(self.store)
+        inbox = Inbox(self.store, self.clock, poll_s=self.poll_s)
+        self._requests = Requests(inbox, self.clock, self.user)
+        self.watch = Watch(self._published, self.clock, poll_s=self.poll_s)
+        self.following = Logs(
+            self.store,
+            self._published,
+            None if self.is_local else self._requests,
+            self.watch,
+            self.clock,
+            poll_s=_LOG_POLLS * self.poll_s,
+        )
+
+    def jobs(
+        self,
+        *,
+        project: str = "",
+        user: str = "",
+        states: Sequence[str] = (),
+        finished: int = 0,
+    ) -> tuple[JobView, ...]:
+        """
+        Active jobs, running first, then in the order of the queue.
+
+        Args:
+            project: Only of this project.
+            user: Only of this user.
+            states: Only in one of these states.
+            finished: How many finished jobs to add, the newest.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        rows: Iterable[JobView] = self._published.queue()
+        if finished:
+            places = (project,) if project else self._published.projects()
+            ended = self._published.finished(places, limit=finished)
+            known = {job.id for job in ended}
+            rows = [*(row for row in rows if row.id not in known), *ended]
+        return tuple(
+            row
+            for row in rows
+            if project in ("", row.project)
+            and user in ("", row.user)
+            and (not states or row.state in states)
+        )
+
+    def queue_as_of(self) -> float:
+        """
+        When the list of active jobs was published, in the store's seconds.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        return self._published.queue_as_of()
+
+    def job(self, name: str, *, project: str = "") -> JobView:
+        """
+        One job, by id, by the unique beginning of its id, or by name (then the newest).
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        return find(self._published, name, project=project)
+
+    def why(self, name: str, *, project: str = "") -> Why:
+        """
+        Why a job is in its state, in words and numbers, and what would change it.
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        job = self.job(name, project=project)
+        text = job.text or f"{job.state}; the next cycle of the scheduler will say more"
+        return Why(
+            job=job.id,
+            state=job.state,
+            text=text,
+            reason=job.reason,
+            estimated_at=job.estimated_at,
+            as_of=job.as_of,
+        )
+
+    def events(self, name: str = "", *, project: str = "") -> tuple[EventView, ...]:
+        """
+        What happened to a job, oldest first; to all jobs when `name` is empty.
+
+        Raises:
+            NotFoundError: There is no such job.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        if not name:
+            return tuple(self._published.events())
+        job = self.job(name, project=project)
+        return tuple(self._published.events(job=job.id, since=job.submitted_at - 1.0))
+
+    def pool(self) -> PoolsView:
+        """
+        Every machine: what it has, what is free, which jobs are on it.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        return self._published.pools()
+
+    def status(self) -> StatusView:
+        """
+        The bastion: who leads, for how long, which quota is in force, what is wrong.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        return self._published.status()
+
+    def logs(
+        self, name: str, wanted: Wanted | None = None, *, follow: bool = False, project: str = ""
+    ) -> Iterator[Chunk]:
+        """
+        What a job's processes printed, byte for byte.
+
+        Args:
+            name: The job.
+            wanted: Which part; None: all of its newest attempt.
+            follow: Go on until the job has ended.
+            project: Only look for the job in this project.
+
+        Raises:
+            NotFoundError: There is no such job, or bytes of its log are missing.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        job = self.job(name, project=project)
+        return self.following.of(job, wanted or Wanted(), follow=follow)
+
+    def wait(
+        self,
+        names: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        project: str = "",
+        report: Waiting = unheard,
+    ) -> tuple[JobView, ...]:
+        """
+        The jobs named, once every one of them has ended.
+
+        Args:
+            names: Jobs, or launches for all of their jobs.
+            timeout_s: How long to wait; None: as long as it takes.
+            project: Only look in this project.
+            report: Told at every look how many have ended, and of how many.
+
+        Raises:
+            NotFoundError: One of them does not exist.
+            SpecError: A name stands for several jobs.
+            TimedOutError: One still goes on after `timeout_s`.
+            StoreRefusedError: The store said no for good.
+        """
+        jobs = [each for name in names for each in self.all_named(name, project=project)]
+        places = {job.id: job.project for job in jobs}
+        return self.watch.wait(places, timeout_s=timeout_s, report=report)
+
+    # Quota
+
+    def quota(self) -> Quota:
+        """
+        The quota file as it lies in the bucket now.
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It is wrong: every problem, with its line.
+            StoreError: Out of reach.
+        """
+        return self._quota_file.quota()
+
+    def quota_text(self) -> str:
+        """
+        The text of the quota file.
+
+        Raises:
+            NotFoundError: There is none.
+            StoreError: Out of reach.
+        """
+        return self._quota_file.text()
+
+    # For handles and the command line
+
+    def all_named(self, name: str, *, project: str = "") -> tuple[JobView, ...]:
+        """
+        The jobs of the launch that `name` is the id of, else the one job it names.
+
+        Raises:
+            NotFoundError: There is none.
+            SpecError: It names several.
+            StoreError: Out of reach.
+        """
+        return find_all(self._published, name, project=project)
