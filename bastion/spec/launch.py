@@ -13,6 +13,7 @@ from bastion.spec.code import Code, CodeRef
 from bastion.spec.names import check_name, job_id
 from bastion.spec.quantity import seconds_of
 from bastion.spec.resources import Resources
+from bastion.spec.typed import check_types
 from bastion.spec.where import ANYWHERE, Where
 from bastion.value import value
 from quota.amounts import Amounts
@@ -40,6 +41,7 @@ class Process:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_types(self)
         problems = _command_problems(self.command, shell=self.shell)
         problems += _env_problems("env", self.env)
         if problems:
@@ -79,6 +81,7 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_types(self)
         put = object.__setattr__
         put(self, "processes", tuple(self.processes))
         put(self, "env", dict(self.env))
@@ -150,6 +153,7 @@ class Launch:
     together: bool = True
 
     def __post_init__(self) -> None:
+        check_types(self)
         object.__setattr__(self, "jobs", tuple(self.jobs))
         problems = check_name("name", self.name)
         if self.project:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from bastion.errors import SpecError
+from bastion.spec.typed import check_types
 from bastion.value import value
 
 
@@ -26,9 +26,7 @@ class Where:
     exclusive: bool = False
 
     def __post_init__(self) -> None:
-        hostnames: object = self.hostnames
-        if isinstance(hostnames, str):
-            raise SpecError(f"where.hostnames: {hostnames!r} is one string; give a list")
+        check_types(self, prefix="where.")
         object.__setattr__(self, "hostnames", tuple(self.hostnames))
         object.__setattr__(self, "labels", dict(self.labels))
 

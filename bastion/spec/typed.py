@@ -1,0 +1,112 @@
+"""
+Whether what was written has the types that its fields declare.
+
+A spec is a Python value as often as a file, and Python lets anything into a field. What does not
+belong there is refused when the value is made, before anything compares or copies it.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from bastion.errors import SpecError
+from quota.checks import choose
+
+_WORDS = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    NoneType: "None",
+}
+
+
+def check_types(made: Any, *, prefix: str = "") -> None:
+    """
+    Compare every field of the dataclass `made` with its annotation.
+
+    Understood are plain types, `Literal`, unions, `Sequence`, `tuple[X, ...]` and `Mapping`.
+
+    Args:
+        made: A value whose `__post_init__` is running.
+        prefix: What a field is called after, as in `where.`.
+
+    Raises:
+        SpecError: A field holds what does not belong there; every such field at once.
+    """
+    problems = [
+        problem
+        for name, hint in _hints(made.__class__).items()
+        for problem in _problems(f"{prefix}{name}", hint, getattr(made, name))
+    ]
+    if problems:
+        raise SpecError(*problems)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _problems(field: str, hint: Any, written: object) -> Iterator[str]:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        if written not in inner:
+            words = choose(str(written), [word for word in inner if word])
+            yield f"{field}: {_shown(written)} is unknown, {words}"
+    elif origin in (Union, UnionType):
+        yield from _union_problems(field, hint, written)
+    elif origin in (Sequence, tuple):
+        if isinstance(written, str):
+            yield f"{field}: {_shown(written)} is one string; give a list"
+        elif isinstance(written, bytes) or not isinstance(written, Sequence):
+            yield f"{field}: {_shown(written)} is not a list; write it as [...]"
+        else:
+            for i, each in enumerate(written):
+                yield from _problems(f"{field}[{i}]", inner[0], each)
+    elif origin is Mapping:
+        if not isinstance(written, Mapping):
+            yield f"{field}: {_shown(written)} is not a table of {{name: value}}"
+        else:
+            for name, each in written.items():
+                yield from _problems(f"{field}, the name", inner[0], name)
+                yield from _problems(f"{field}.{name}", inner[1], each)
+    elif not _is(written, hint):
+        yield f"{field}: {_shown(written)} is not {_described(hint)}"
+
+
+def _union_problems(field: str, hint: Any, written: object) -> Iterator[str]:
+    """None where one member takes it; what is wrong inside where one is of its shape."""
+    tried = [list(_problems(field, each, written)) for each in get_args(hint)]
+    if all(tried):
+        inside = (each for each in tried if not each[0].startswith(f"{field}: "))
+        yield from next(inside, [f"{field}: {_shown(written)} is not {_described(hint)}"])
+
+
+def _is(written: object, kind: type) -> bool:
+    if isinstance(written, bool):
+        return kind is bool
+    return isinstance(written, int | float if kind is float else kind)
+
+
+def _described(hint: Any) -> str:
+    """`hint` as a person says it, after `is not`."""
+    if get_origin(hint) in (Union, UnionType):
+        *most, last = (_described(each) for each in get_args(hint))
+        return f"{', '.join(most)} or {last}"
+    if get_origin(hint) in (Sequence, tuple):
+        return "a list"
+    if hint in _WORDS:
+        return _WORDS[hint]
+    return f"an {hint.__name__}" if hint.__name__[0] in "AEIOU" else f"a {hint.__name__}"
+
+
+def _shown(written: object) -> str:
+    """`written`, cut when long; of what is no plain word or number, its type alone."""
+    if written is None or isinstance(written, str | int | float):
+        return reprlib.repr(written)
+    return f"{type(written).__name__}(...)"
