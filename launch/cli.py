@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from launch import exits
-from launch.errors import report
+from launch.errors import UsageError, report
 from launch.parser import (
     normal,
     refuse_unknown,
@@ -64,7 +64,8 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
         parser.print_help()
         return exits.OK
     if words[0].startswith("-"):
-        refuse_unknown(parser, words)
+        name = words[0].partition("=")[0]
+        raise UsageError(f"{name} stands before the verb", hint=f"bastion VERB {name} ...")
     refuse_unknown_verb(words[0], SEVERAL_VERBS)
     verb = verbs.parsers[ALIASES.get(words[0], words[0])]
     # Intermixed: `cancel one --json two` means two jobs, which argparse alone does not see.

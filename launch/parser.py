@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from launch.errors import UsageError
 
@@ -21,11 +21,22 @@ SHARED = (CONNECTION, OUTPUT, GENERAL)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `UsageError` instead of printing its usage."""
+    """An argument parser that raises `UsageError`, in our words, instead of printing its usage."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.register("type", int, _whole_number)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where help is."""
-        raise UsageError(message, hint=f"{self.prog} --help")
+        raise UsageError(message.removeprefix("argument "), hint=f"{self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            from quota.checks import choose
+
+            words = choose(str(value), [str(word) for word in action.choices])
+            raise argparse.ArgumentError(action, f"{value!r} is unknown, {words}")
 
     def format_help(self) -> str:
         """Help with one line of usage: flags are listed below it anyway."""
@@ -240,6 +251,13 @@ def refuse_unknown_verb(word: str, verbs: Sequence[str]) -> None:
     raise UsageError(
         f"unknown verb {word!r}", hint=f"did you mean {near[0]}?" if near else "bastion --help"
     )
+
+
+def _whole_number(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a whole number") from None
 
 
 def _positional(action: argparse.Action) -> str:

@@ -59,7 +59,10 @@ def test_the_version_is_one_line(run: Run) -> None:
         (["status", "extra"], "unknown argument extra", "bastion status --help"),
         (["why"], "the following arguments are required: JOB", "bastion why --help"),
         (["launch", "--priority=high", "--", "x"],
-         "argument --priority: invalid int value: 'high'", "bastion launch --help"),
+         "--priority: 'high' is not a whole number", "bastion launch --help"),
+        (["list", "--output=jsn"], "-o/--output: 'jsn' is unknown, allowed are json, name, table,"
+         " wide, nearest is json", "bastion list --help"),
+        (["--root=gs://b/r", "list"], "--root stands before the verb", "bastion VERB --root ..."),
         (["launch"], "nothing to run: give a command after --, a launch in a .toml file, or a .py"
          " script that submits one itself", "bastion launch --help"),
         (["launch", "python3", "train.txt"],

@@ -71,7 +71,7 @@ def test_it_does_it(run: Run, quota: str) -> None:
         (["gcs", "--root=s3://b/x", *WHO], "root 's3://b/x': is not in such a bucket, must be gs:"),
         (["gcs", "--root=gs://b/x", *WHO[:1], "--users=ada"], "--users: 'ada' has no {}"),
         (["gcs", "--root=gs://b/x", *WHO[:1], "--user=ada"], "--user: 'ada' is not NAME=IDENTITY"),
-        (["azure"], "argument KIND: invalid choice: 'azure'"),
+        (["azure"], "KIND: 'azure' is unknown, allowed are gcs, s3"),
     ],
 )
 def test_what_does_not_fit_is_told(words: list[str], error: str, run: Run, quota: str) -> None:
