@@ -31,12 +31,14 @@ class BastionError(Exception):
     Args:
         message: One line, no full stop: what is wrong, the value, what is allowed.
         hint: What to do about it, or empty.
+        output: The last lines of the program that failed, oldest first, where one did.
     """
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", output: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.output = output
 
     def __str__(self) -> str:
         """The message alone: hints are shown apart."""

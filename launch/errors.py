@@ -58,6 +58,8 @@ def _report_failure(error: BaseException, *, follows: bool) -> int:
             "" if "--debug" in sys.argv else "run it again with --debug and report what it prints",
         )
         return exits.FAILED
+    for line in error.output:
+        note(line)
     problems = error.problems if isinstance(error, errors.SpecError) else (error.message,)
     for problem in problems[:-1]:
         tell(problem)

@@ -7,8 +7,8 @@ import dataclasses
 import re
 from pathlib import PurePath
 
-from bastion.errors import SpecError
-from bastion.spec import Code, Job, Launch, Process, Resources, Where
+from bastion.spec import Job, Launch, Process, Resources, Where
+from launch.code import code_of
 from launch.errors import UsageError
 
 _RUNNERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
@@ -51,7 +51,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
     )
     launch = Launch(name=name, jobs=(job,), where=where, when_busy=args.when_busy)
     # What users write about code becomes a stored reference when the client sends it.
-    return dataclasses.replace(launch, code=_code(args))
+    return dataclasses.replace(launch, code=code_of(args))
 
 
 def name_from(command: list[str]) -> str:
@@ -85,18 +85,3 @@ def _pairs(flag: str, texts: list[str]) -> dict[str, str]:
             raise UsageError(f"{flag}: {text!r} is not NAME=TEXT")
         pairs[name] = value
     return pairs
-
-
-def _code(args: argparse.Namespace) -> Code | None:
-    """What the code flags ask for; None for no code at all."""
-    from bundler.code import LocalDir
-    from bundler.errors import BundleError
-
-    if args.bundler_type or args.bundler_spec:
-        from bundler.options import parse_options
-
-        try:
-            return parse_options(args.bundler_type or "local", args.bundler_spec)
-        except BundleError as error:
-            raise SpecError(f"--bundler_spec: {error}", hint=error.hint) from None
-    return None if args.code in ("", "none") else LocalDir(args.code)

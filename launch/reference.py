@@ -41,15 +41,14 @@ def reference() -> str:
     codes = [(str(code), meaning) for code, meaning in exits.MEANINGS.items()]
     parts.append(_table(("code", "means"), [*codes, ("other", "the job's own code")]))
     parts.append("## Environment\n")
-    variables = [
-        (f"`{name}`", f"the same as `--{_flag(key)}`") for key, name in ENVIRONMENT.items()
-    ]
+    variables = [(f"`{name}`", f"the same as {_meaning(key)}") for key, name in ENVIRONMENT.items()]
     parts.append(_table(("variable", "means"), [*variables, ("`NO_COLOR`", "no colours")]))
     return "\n".join(parts)
 
 
-def _flag(key: str) -> str:
-    return key if key == "root" else f"{key}_id"
+def _meaning(key: str) -> str:
+    flags = {"root": "--root", "user": "--user_id", "project": "--project_id"}
+    return f"`{flags[key]}`" if key in flags else f"`{key}` of a profile"
 
 
 def _index(parsers: dict[str, Parser]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ Profiles lie in `$XDG_CONFIG_HOME/bastion/config.toml`:
     root = "gs://bucket/shared-bastion"
     user = "ada"
     project = "project1"
+    image_repo = "europe-docker.pkg.dev/acme/images"
 
 This is the only file that reads the environment.
 """
@@ -16,12 +17,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from launch.errors import UsageError
 
-ENVIRONMENT = {"root": "BASTION_ROOT", "user": "BASTION_USER", "project": "BASTION_PROJECT"}
+ENVIRONMENT = {
+    "root": "BASTION_ROOT",
+    "user": "BASTION_USER",
+    "project": "BASTION_PROJECT",
+    "image_repo": "BASTION_IMAGE_REPO",
+}
 """Variables that stand between flags and the active profile."""
 
 
@@ -32,6 +38,8 @@ class Profile:
     root: str = ""
     user: str = ""
     project: str = ""
+    image_repo: str = ""
+    """Where images are pushed that name no registry themselves."""
 
 
 KEYS = tuple(field.name for field in fields(Profile))
@@ -139,6 +147,7 @@ def chosen(*, root: str, bastion: str, user: str, project: str) -> Profile:
         root=as_url(root or named["root"] or profile.root),
         user=user or named["user"] or profile.user,
         project=project or named["project"] or profile.project,
+        image_repo=named["image_repo"] or profile.image_repo,
     )
 
 
@@ -154,7 +163,7 @@ def _of_bastion(name: str, settings: Settings, root: str) -> Profile:
         )
     parent = as_url(beside).rpartition("/")[0]
     old = settings.profile
-    return Profile(root=f"{parent}/{name}", user=old.user, project=old.project)
+    return replace(old, root=f"{parent}/{name}")
 
 
 def as_url(root: str) -> str:

@@ -8,6 +8,7 @@ that is exact already stays as it is.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import assert_never
 
 from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
 from bastion.records import layout
@@ -15,7 +16,7 @@ from bastion.spec.code import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
-from bundler.errors import BundleError, InvalidCodeError
+from bundler.errors import BuildError, BundleError, InvalidCodeError
 from bundler.progress import Report, unreported
 from bundler.upload import Bundle, bundle
 
@@ -59,6 +60,19 @@ class Sent:
     """What had to be sent now."""
     warnings: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """What tells this code from all other: a digest, a full commit, an exact image."""
+        match self.ref:
+            case BundleRef(digest=digest):
+                return digest
+            case GitRef(commit=commit):
+                return commit
+            case ImageRef(ref=ref):
+                return ref
+            case _:
+                assert_never(self.ref)
+
 
 def settle(code: object, store: ObjectStore, *, start: Path, report: Report = unreported) -> Sent:
     """
@@ -79,6 +93,10 @@ def settle(code: object, store: ObjectStore, *, start: Path, report: Report = un
         return _settled(code, store, start=start, report=report)
     except InvalidCodeError as error:
         raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from error
+    except BuildError as error:
+        raise BastionError(
+            f"code: {error.message}", hint=error.hint, output=error.output
+        ) from error
     except BundleError as error:
         raise BastionError(f"code: {error.message}", hint=error.hint) from error
 

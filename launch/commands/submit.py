@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from launch import exits
+from launch.code import add_bundler_flags
 from launch.commands.logs import write
 from launch.errors import UsageError, note
 from launch.outlook import outlook_lines
@@ -98,8 +99,7 @@ def _code_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[2])
     none = "bundle and send it; by default none: the machine must have what the command runs"
     text(group, "--code", none, metavar="FOLDER")
-    text(group, "--bundler_type", "local, git, docker or artifactregistry", metavar="TYPE")
-    many(group, "--bundler_spec", "an option of that type", metavar="KEY=TEXT")
+    add_bundler_flags(group)
 
 
 def submit(args: argparse.Namespace) -> int:

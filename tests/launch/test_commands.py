@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
+from bundler.code import DockerBuild, ImageRef
+from bundler.errors import BuildError
 from tests.bastion.client.scripted import NOW, QUOTA, end, print_log, publish, row
+from tests.bundler import repositories
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.conftest import Run
 
@@ -328,6 +331,49 @@ def test_bundle_prints_the_digest(run: Run, bucket: Bucket, tmp_path: Path) -> N
     again = run("bundle", str(tmp_path / "code"))
     assert again.out == first.out
     assert again.err == "9 B of code, 0 B sent\n"
+
+
+def test_bundle_takes_every_kind_of_code(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """Of a repository the full commit; what does not go together is told."""
+    head = repositories.commit(tmp_path / "repo", {"train.py": "print(1)\n"})
+    ran = run("bundle", "--bundler_type=git", f"--bundler_spec=url=file://{tmp_path}/repo")
+    assert (ran.out.strip(), ran.err) == (head, "")
+    wrong = run("bundle", "--bundler_type=git", f"--bundler_spec=url=file://{tmp_path}/none")
+    assert (wrong.code, wrong.out) == (1, "")
+    assert "error: code: " in wrong.err
+    ran = run("bundle", "src", "--bundler_type=docker", "--bundler_spec=image=a/b")
+    assert ran.err.startswith("error: bundle: a folder is of the type local, not docker")
+    ran = run("bundle", "--name=v1")
+    assert ran.err.startswith("error: --name: only an image has one")
+    ran = run("bundle", "--bundler_type=local", "--bundler_spec=max_sise=1GiB")
+    assert "did you mean 'max_size'?" in ran.err
+
+
+def test_an_image_is_named_by_profile_flag_and_name(
+    run: Run, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repository comes from the profile, the tag from `--name`; the build's words are shown."""
+    asked: list[DockerBuild] = []
+
+    def build(code: DockerBuild, **_: object) -> ImageRef:
+        asked.append(code)
+        if "broken" in code.image:
+            raise BuildError("the build of Dockerfile failed: no", hint="", output=("step 1", "no"))
+        return ImageRef(ref=f"{code.image}@sha256:{'0' * 64}")
+
+    monkeypatch.setattr("bundler.image.build", build)
+    assert run("config", "set", "image_repo=eu.pkg.dev/acme").code == 0
+    words = ["--bundler_type=artifactregistry", "--bundler_spec=image=base"]
+    words += ["--bundler_spec=dockerfile=Dockerfile", "--bundler_spec=target=bastion"]
+    ran = run("bundle", "--name=ada-bastion", *words)
+    assert ran.out == f"eu.pkg.dev/acme/base:ada-bastion@sha256:{'0' * 64}\n"
+    assert asked[0].target == "bastion"
+    ran = run("bundle", "--bundler_type=docker", "--bundler_spec=image=broken")
+    assert ran.err.splitlines() == [
+        "step 1",
+        "no",
+        "error: code: the build of Dockerfile failed: no",
+    ]
 
 
 def test_events_are_listed(run: Run) -> None:
