@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +18,15 @@ from bundler.access import Access, refusal
 from bundler.code import GitRef, GitRepo
 from bundler.command import Answer, run_git
 from bundler.errors import BundleError
+from bundler.suspect import looks_secret
 from bundler.url import redacted
 
 _LOCAL_S = 60.0
 """For calls that touch the local disk alone."""
-_DIFF_BYTES = 10 * 2**20
+_DIFF_BYTES = 2**20
 """A record is for reading; a larger difference is kept up to here, and is whole in the bundle."""
+_DIFF_FILES = 200
+"""Whose difference one call of git tells: their names are arguments of a command."""
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """Git's name for a tree without entries (SHA-1 repositories)."""
 
@@ -38,8 +42,12 @@ class WorkingCopy:
     url: str
     """Of the remote `origin`, without credentials; empty when there is none."""
     diff: str
-    """From the commit to the files as they are, as `git apply` takes it."""
+    """From the commit to the files as they are, as git prints it; of deleted files the names."""
     diff_is_cut: bool
+    changed: tuple[str, ...]
+    """Files that differ from the commit, from the root of the tree on."""
+    left_out: tuple[str, ...]
+    """Those of `changed` that `diff` does not tell, as not being for every reader."""
     untracked: tuple[str, ...]
     """Files that git neither tracks nor ignores."""
 
@@ -59,9 +67,16 @@ def resolve(repo: GitRepo, *, access: Access) -> GitRef:
     )
 
 
-def dirty_diff(root: Path) -> WorkingCopy | None:
+def dirty_diff(root: Path, *, told: Collection[str] | None = None) -> WorkingCopy | None:
     """
     How the working tree at `root` differs from its commit; None when git does not hold it.
+
+    Files whose names often mean secrets, and those heavier than the whole record may be, are named
+    and not told.
+
+    Args:
+        root: The top of the tree, which may lie below the repository's.
+        told: Files whose difference may be told if they are there; None: all.
 
     Raises:
         UnreachableError: Git did not end in time.
@@ -70,10 +85,13 @@ def dirty_diff(root: Path) -> WorkingCopy | None:
     if _local(root, "rev-parse", "--is-inside-work-tree").code:
         return None
     commit = _text(_local(root, "rev-parse", "--verify", "--quiet", "HEAD"))
-    diff = _local(
-        root, "diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-color",
-        commit or _EMPTY_TREE, "--", ".",
-    ).out  # fmt: skip
+    since = commit or _EMPTY_TREE
+    names = _local(
+        root, "diff", "--name-only", "--no-renames", "--relative", "-z", since, "--", "."
+    ).out
+    changed = _paths(names)
+    left_out = tuple(path for path in changed if not _may_be_told(root, path, told))
+    diff = _diff(root, since, [path for path in changed if path not in left_out])
     others = _local(root, "ls-files", "-z", "--others", "--exclude-standard").out
     return WorkingCopy(
         commit=commit,
@@ -81,8 +99,38 @@ def dirty_diff(root: Path) -> WorkingCopy | None:
         url=redacted(_text(_local(root, "remote", "get-url", "origin"))),
         diff=diff[:_DIFF_BYTES].decode(errors="replace"),
         diff_is_cut=len(diff) > _DIFF_BYTES,
-        untracked=tuple(os.fsdecode(path) for path in others.split(b"\0") if path),
+        changed=changed,
+        left_out=left_out,
+        untracked=_paths(others),
     )
+
+
+def _may_be_told(root: Path, path: str, told: Collection[str] | None) -> bool:
+    if looks_secret(path.rpartition("/")[2]):
+        return False
+    try:
+        size = (root / path).lstat().st_size
+    except OSError:
+        return True  # deleted: only its name is told
+    return size <= _DIFF_BYTES and (told is None or path in told)
+
+
+def _diff(root: Path, since: str, paths: Sequence[str]) -> bytes:
+    """The difference of `paths`, cut once it is longer than a record may be."""
+    parts = bytearray()
+    for first in range(0, len(paths), _DIFF_FILES):
+        some = paths[first : first + _DIFF_FILES]
+        parts += _local(
+            root, "--literal-pathspecs", "diff", "--binary", "--no-renames", "--no-ext-diff",
+            "--irreversible-delete", "--no-textconv", "--no-color", since, "--", *some,
+        ).out  # fmt: skip
+        if len(parts) > _DIFF_BYTES:
+            break
+    return bytes(parts)
+
+
+def _paths(listed: bytes) -> tuple[str, ...]:
+    return tuple(os.fsdecode(path) for path in listed.split(b"\0") if path)
 
 
 def tracked_although_ignored(root: Path) -> tuple[str, ...]:
@@ -101,7 +149,7 @@ def tracked_although_ignored(root: Path) -> tuple[str, ...]:
         root, "-c", "safe.directory=*",
         "ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore",
     )  # fmt: skip
-    return tuple(os.fsdecode(path) for path in answer.out.split(b"\0") if path)
+    return _paths(answer.out)
 
 
 def _find_tip(repo: GitRepo, access: Access) -> str:

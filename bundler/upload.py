@@ -46,6 +46,10 @@ class Bundle:
     """What had to be sent now, compressed; 0 when the store had it all."""
     warnings: tuple[str, ...]
     """What a user should look at; for the caller to show."""
+    root: Path
+    """The top of the working tree it was made from."""
+    paths: frozenset[str]
+    """Every file and link in it, from `root` on."""
 
     @property
     def ref(self) -> BundleRef:
@@ -120,6 +124,8 @@ def upload(
         size_bytes=selection.size_bytes,
         sent_bytes=sent_bytes,
         warnings=selection.warnings,
+        root=selection.root,
+        paths=frozenset(found.path for found in selection.found),
     )
 
 
