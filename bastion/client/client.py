@@ -8,7 +8,7 @@ as of when it is true. Changes go through the inbox and are answered by the bast
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from bastion.client.reader import Reader
 from bastion.client.requests import ChangeBody
 from bastion.client.submit import checked
 from bastion.errors import NotFoundError, SpecError
+from bastion.records.origin import Origin, store_origin
 from bastion.records.request import (
     JobsRequest,
     LaunchRequest,
@@ -59,6 +60,7 @@ class Client(Reader):
         launch: Launch | str | Path,
         *,
         idempotency_key: str = "",
+        origin: Origin | None = None,
         report: Report | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> LaunchHandle:
@@ -68,6 +70,9 @@ class Client(Reader):
         With an `idempotency_key`, submitting again within 30 days gives the jobs of the first
         time, whatever became of them; a refusal does not use the key up.
 
+        Stored with it is where it came from: `origin`, or else this process's own command line
+        and script; and how the code differed from its commit.
+
         Raises:
             SpecError: It is wrong: every problem.
             RefusedError: The bastion said no, and why.
@@ -75,21 +80,75 @@ class Client(Reader):
             BastionError: Its code could not be bundled.
             StoreError: The bucket is out of reach.
         """
+        from bastion.client import origins
+
         good, warnings = self.checked(launch), tuple[str, ...]()
+        files = () if isinstance(launch, Launch) else origins.files_at(launch)
+        known = origin or origins.of_this_process()
+        tree = known.tree
         if good.code is not None:
             sent = self.send_code(good.code, report=report)
             good, warnings = dataclasses.replace(good, code=sent.ref), sent.warnings
-        body = LaunchRequest(launch=good, idempotency_key=idempotency_key)
-        if idempotency_key:
-            answer = self._requests.ask_once(good.project, body, timeout_s=timeout_s)
+            tree = origins.tree_of(sent.bundled) or tree
+        known = dataclasses.replace(known, files=(*known.files, *files), tree=tree)
+        body = LaunchRequest(
+            launch=good,
+            idempotency_key=idempotency_key,
+            origin=store_origin(self.store, known),
+        )
+        return self._submitted(body, warnings=warnings, timeout_s=timeout_s)
+
+    def rerun(
+        self,
+        name: str,
+        *,
+        priority: int | None = None,
+        env: Mapping[str, str] | None = None,
+        idempotency_key: str = "",
+        project: str = "",
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> LaunchHandle:
+        """
+        Submit again the launch that a job, finished or not, belongs to: the same spec and code.
+
+        Args:
+            name: The job, or a launch for all of its jobs; of one of several jobs the whole
+                launch is submitted again.
+            priority: In place of what each job had, 1 (highest) to 5.
+            env: Variables that each job gets besides its own, or in their place.
+            idempotency_key: As in `launch`.
+            project: Only look for the job in this project.
+            timeout_s: For the answer.
+
+        Raises:
+            NotFoundError: There is no such job.
+            BastionError: As `launch`.
+        """
+        from bastion.client.again import changed
+
+        spec = self.spec(name, project=project)
+        body = LaunchRequest(
+            launch=self.checked(changed(spec.launch, priority=priority, env=env or {})),
+            idempotency_key=idempotency_key,
+            origin=spec.origin,
+            again_of=spec.id,
+        )
+        return self._submitted(body, timeout_s=timeout_s)
+
+    def _submitted(
+        self, body: LaunchRequest, *, warnings: tuple[str, ...] = (), timeout_s: float
+    ) -> LaunchHandle:
+        project = body.launch.project
+        if body.idempotency_key:
+            answer = self._requests.ask_once(project, body, timeout_s=timeout_s)
         else:
-            answer = self._requests.ask(good.project, "launch", body, timeout_s=timeout_s)
+            answer = self._requests.ask(project, "launch", body, timeout_s=timeout_s)
         return LaunchHandle(
             self,
             launch=answer.launch,
-            project=good.project,
+            project=project,
             jobs=answer.jobs,
-            names=tuple(job.name for job in good.jobs),
+            names=tuple(job.name for job in body.launch.jobs),
             warnings=warnings,
         )
 

@@ -59,6 +59,8 @@ class Sent:
     sent_bytes: int = 0
     """What had to be sent now."""
     warnings: tuple[str, ...] = ()
+    bundled: Bundle | None = None
+    """The folder that was bundled, where it was one."""
 
     @property
     def name(self) -> str:
@@ -112,6 +114,7 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
                 size_bytes=made.size_bytes,
                 sent_bytes=made.sent_bytes,
                 warnings=made.warnings,
+                bundled=made,
             )
         case GitRepo():
             from bundler.access import Access

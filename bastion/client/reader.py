@@ -7,6 +7,8 @@ Reading needs the bucket and no bastion; every view says as of when it is true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bastion.client.following import Logs
 from bastion.client.inbox import Inbox
@@ -26,6 +28,10 @@ from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
 from quota.tree import Quota
+
+if TYPE_CHECKING:
+    from bastion.client.ran import CodeView
+    from bastion.records.request import SpecRecord
 
 POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
 """Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
@@ -132,6 +138,49 @@ class Reader:
             StoreError: Out of reach.
         """
         return find(self._published, name, project=project)
+
+    def spec(self, name: str, *, project: str = "") -> SpecRecord:
+        """
+        The checked spec of the launch that a job belongs to, as the bastion stored it.
+
+        Args:
+            name: The job, or the launch.
+            project: Only look in this project.
+
+        Raises:
+            NotFoundError: There is no such job or launch, or its spec was deleted.
+            SpecError: The name stands for several jobs.
+            StoreError: Out of reach.
+        """
+        from bastion.client.ran import named_spec
+
+        return named_spec(self.store, self._published, name, project=project)
+
+    def code(self, name: str, *, project: str = "") -> CodeView:
+        """
+        What code a job runs or ran, and where its launch came from; raises what `spec` raises.
+
+        Raises:
+            BastionError: As `spec`.
+        """
+        from bastion.client.ran import code_view
+
+        return code_view(self.store, self.spec(name, project=project))
+
+    def checkout(self, name: str, directory: str | Path, *, project: str = "") -> Path:
+        """
+        Write the exact code of a job into `directory`, which is not there or empty; its path.
+
+        Raises:
+            SpecError: The job has no code that could be written into a folder.
+            BastionError: It cannot be had, or something is in the way; and as `spec`.
+            StoreError: Out of reach.
+        """
+        from bastion.client.ran import check_out
+
+        to = Path(directory).expanduser().absolute()
+        check_out(self.store, self.spec(name, project=project), to)
+        return to
 
     def why(self, name: str, *, project: str = "") -> Why:
         """

@@ -25,6 +25,7 @@ Every key in the bucket. No other file spells one.
       output/<project>/<job>/content/<sha256>        agents    what jobs keep between attempts
       output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json    agents   one host's list of that
       bundles/manifests/<digest>, bundles/packs/<digest>           users    code
+      bundles/origins/<digest>                       users     where launches came from, create-only
 
 Numbers that are listed in order are padded with zeros so that names sort as numbers do.
 A project called `_bell`, `_bastion` or the like cannot be: names begin with a letter or digit.
@@ -171,6 +172,11 @@ def aside(key: str) -> str:
 def spec(project: str, launch: str) -> str:
     """The checked spec of a launch."""
     return f"launches/{project}/{launch}/spec.json"
+
+
+def origin(digest: str) -> str:
+    """What launches were made from, named by the sha256 of its own bytes."""
+    return f"{BUNDLES}origins/{digest}"
 
 
 def parse_spec(key: str) -> tuple[str, str] | None:

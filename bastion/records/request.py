@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from bastion.errors import SpecError
@@ -9,8 +10,12 @@ from bastion.job import PastAttempt
 from bastion.spec.launch import Launch
 from bastion.value import value
 
+MAX_ID = 200
+"""Characters of a launch's id: a name, a dash and a suffix are well below."""
 MAX_TARGETS = 1000
 """Of one request: each may cost a look into the bucket."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 VERBS = ("launch", "cancel", "hold", "release", "update", "follow")
 
@@ -22,6 +27,18 @@ class LaunchRequest:
     schema: Literal[1] = 1
     launch: Launch
     idempotency_key: str = ""
+    origin: str = ""
+    """Digest of the `Origin` that the client stored; empty where it stored none."""
+    again_of: str = ""
+    """The launch that this one repeats."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.origin and not _DIGEST.fullmatch(self.origin):
+            problems.append(f"origin: {self.origin!r} is not 64 lowercase hexadecimal digits")
+        if len(self.again_of) > MAX_ID:
+            problems.append(f"again_of: {len(self.again_of)} characters; at most {MAX_ID}")
+        _check(problems)
 
 
 @value
@@ -34,6 +51,10 @@ class SpecRecord:
     user: str
     ulid: str
     launch: Launch
+    origin: str = ""
+    """Digest of the `Origin` that was stored with it; empty where none was."""
+    again_of: str = ""
+    """The launch that this one repeats."""
 
 
 @value

@@ -110,6 +110,8 @@ def spec_record(waiting: Waiting, body: LaunchRequest) -> SpecRecord:
         user=name.user,
         ulid=name.ulid,
         launch=replace(body.launch, project=name.project),
+        origin=body.origin,
+        again_of=body.again_of,
     )
 
 

@@ -15,7 +15,7 @@ from bastion.errors import NotFoundError
 from bastion.job import OutcomeKind, PastAttempt
 from bastion.records import layout
 from bastion.records.codec import decode, encode
-from bastion.records.request import BODIES, Answer, Body, LaunchRequest, Result
+from bastion.records.request import BODIES, Answer, Body, LaunchRequest, Result, SpecRecord
 from bastion.spec import job_id
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore
@@ -91,6 +91,16 @@ class ScriptedBastion:
         launch = body.launch
         single = len(launch.jobs) == 1
         names = [launch.name if single else f"{launch.name}-{job.name}" for job in launch.jobs]
+        spec = SpecRecord(
+            id=job_id(launch.name, name.ulid),
+            project=name.project,
+            user=name.user,
+            ulid=name.ulid,
+            launch=launch,
+            origin=body.origin,
+            again_of=body.again_of,
+        )
+        put(self.store, layout.spec(spec.project, spec.id), encode(spec))
         return Answer(
             ulid=name.ulid,
             verb=name.verb,

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from bastion.records import layout, ulid
-from bastion.records.codec import encode
+from bastion.records.codec import decode, encode
 from bastion.records.request import (
     FollowRequest,
     JobsRequest,
     LaunchRequest,
+    SpecRecord,
 )
 from bastion.spec import Job, Launch, Process, Resources
 from tests.bastion.service.rig import QUOTA, Rig
@@ -329,3 +330,23 @@ def test_a_key_that_made_its_jobs_before_is_answered_with_them(ends: bool) -> No
     rig.turn(3)
     assert rig.answer(second).jobs == (job,)
     assert (job in rig.root.jobs) is not ends
+
+
+def test_where_a_launch_came_from_is_filed_with_its_spec() -> None:
+    """The stored spec names the origin that the client stored, and the launch that is repeated."""
+    rig = Rig()
+    asked = rig.ask("ann", "blue", "launch", replace(_launch(), origin="a" * 64, again_of="old"))
+    rig.turn()
+    launch = rig.answer(asked, user="ann", project="blue").launch
+    found = rig.bucket.read(layout.spec("blue", launch))
+    assert found is not None
+    spec = decode(SpecRecord, found.data, key="spec")
+    assert (spec.origin, spec.again_of) == ("a" * 64, "old")
+
+
+def test_an_origin_that_is_no_digest_is_refused() -> None:
+    """It becomes part of a key: anything but a sha256 is refused where it enters."""
+    rig = Rig()
+    body = encode(_launch())[:-1] + b',"origin":"../../state/root.json"}'
+    asked = rig.ask("ann", "blue", "launch", body)
+    assert "origin: '../../state/root.json' is not 64 lowercase" in refused(rig, asked)
