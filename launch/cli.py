@@ -72,6 +72,7 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     args, unknown = verb.parse_known_intermixed_args(words[1:])
     refuse_unknown(verb, unknown)
     args.command = command
+    args.typed = ("bastion", *words, *(("--", *command) if command is not None else ()))
     done: int = args.run(args)
     return done
 

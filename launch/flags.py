@@ -40,7 +40,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         priority=args.priority,
         retries=args.retries,
         hold=args.hold,
-        env=_pairs("--env", args.env),
+        env=pairs("--env", args.env),
     )
     where = Where(
         pool=args.pool,
@@ -77,11 +77,17 @@ def _resources(text: str) -> dict[str, int | str]:
     return written
 
 
-def _pairs(flag: str, texts: list[str]) -> dict[str, str]:
-    pairs = {}
+def pairs(flag: str, texts: list[str]) -> dict[str, str]:
+    """
+    What a flag that is repeated says, by name.
+
+    Raises:
+        UsageError: One of `texts` is not NAME=TEXT.
+    """
+    found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals):
             raise UsageError(f"{flag}: {text!r} is not NAME=TEXT")
-        pairs[name] = value
-    return pairs
+        found[name] = value
+    return found

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from launch.commands import (
     bucket,
     bundle,
+    code,
     completion,
     config,
     demo,
@@ -23,7 +24,7 @@ from launch.commands import (
 from launch.parser import Parser, Verbs
 
 FAMILIES = {
-    "submit": ("launch", "run", "bundle"),
+    "submit": ("launch", "run", "rerun", "bundle"),
     "see": ("list", "show", "why", "events", "logs", "wait", "pool", "machines", "status"),
     "change": ("cancel", "hold", "release", "prioritize", "update"),
     "admin": ("serve", "agent", "quota", "fsck", "restore", "demo"),
@@ -38,6 +39,7 @@ SEVERAL_VERBS = (*(verb for family in FAMILIES.values() for verb in family), *AL
 
 _NOUNS = (
     submit,
+    code,
     bundle,
     job,
     logs,

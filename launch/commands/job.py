@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from launch import exits
+from launch.commands.code import show_code
 from launch.errors import UsageError, note
 from launch.parser import Parser, Run, Verbs, many, number, switch, text
 from launch.progress import bar
@@ -31,7 +32,9 @@ def register(verbs: Verbs) -> None:
     switch(jobs, "--mine", "only my own")
     switch(jobs, "-a --all", "finished jobs too")
     number(jobs, "--limit", "at most so many finished jobs", default=50)
-    _add(verbs, "show", show_one, "show everything known of a job")
+    show = _add(verbs, "show", show_one, "show everything known of a job")
+    switch(show, "--code", "what code it runs, and what it was submitted from")
+    text(show, "--checkout", "write its exact code into a new folder", metavar="FOLDER")
     _add(verbs, "why", show_why, "say why a job is in its state, and what would change it")
     _add(verbs, "events", show_events, "show what happened to a job, oldest first", count="?")
     wait = _add(verbs, "wait", wait_for, "wait until jobs have ended; exit as they did", count="+")
@@ -117,6 +120,8 @@ def _id(job: JobView) -> str:
 def show_one(args: argparse.Namespace) -> int:
     """`bastion show JOB`."""
     session = Session(args)
+    if args.code or args.checkout:
+        return show_code(session)
     job = session.client.job(args.job, project=args.project_id)
     if session.out.format in ("json", "name"):
         session.out.show("jobs", [job], [], name=_id)

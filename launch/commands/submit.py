@@ -19,6 +19,7 @@ from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client import JobView, LaunchHandle
+    from bastion.records.origin import Origin
     from bastion.spec import Launch
 
 _SOURCES = "a command after --, a launch in a .toml file, or a .py script that submits one itself"
@@ -112,7 +113,7 @@ def submit(args: argparse.Namespace) -> int:
     handle = _submitted(session)
     if args.watch:
         return _follow(session, handle)
-    _tell_next(session, handle)
+    tell_next(session, handle)
     return exits.OK
 
 
@@ -147,19 +148,33 @@ def _submitted(session: Session) -> LaunchHandle:
         handle = session.client.launch(
             _launch_of(args),
             idempotency_key=args.idempotency_key,
+            origin=_origin(args),
             report=lambda now: draw(now.step, now.done, now.total),
         )
+    following = args.verb_name == "run" or args.watch
+    tell_submitted(session, handle, following=following)
+    return handle
+
+
+def _origin(args: argparse.Namespace) -> Origin:
+    """The command line, and the file that it names."""
+    from bastion.client.origins import files_at
+    from bastion.records.origin import Origin, origin_argv
+
+    return Origin(argv=origin_argv(args.typed), files=files_at(*args.source[:1]))
+
+
+def tell_submitted(session: Session, handle: LaunchHandle, *, following: bool) -> None:
+    """Print what was submitted, and what one should look at in its code."""
     for warning in handle.warnings:
         note(f"warning: {warning}")
-    following = args.verb_name == "run" or args.watch
     if session.out.format == "json":
         session.out.json({"launch": handle.id, "project": handle.project, "jobs": handle.jobs})
     elif not following:
         print("\n".join(handle.jobs), flush=True)
-    return handle
 
 
-def _tell_next(session: Session, handle: LaunchHandle) -> None:
+def tell_next(session: Session, handle: LaunchHandle) -> None:
     """Why the first job waits or where it runs, and what one types next."""
     if session.is_quiet:
         return

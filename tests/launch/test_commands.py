@@ -397,3 +397,43 @@ def test_serving_a_place_that_cannot_be_is_told(run: Run, tmp_path: Path) -> Non
     ran = run("serve", f"--root={tmp_path}/file")
     assert ran.code == 1
     assert ran.err.startswith("error: ")
+
+
+def test_show_tells_what_code_ran(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """The command line, commit, difference and script; JSON has them all; the code is written."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    repositories.git(tree, "init", "-q", "-b", "main")
+    (tree / "train.py").write_text("one\n")
+    repositories.git(tree, "add", ".")
+    repositories.git(tree, "commit", "-q", "-m", "one")
+    (tree / "train.py").write_text("two\n")
+    with bucket.bastion():
+        job = run("launch", f"--code={tree}", "-q", "--", "python3", "train.py").out.strip()
+    end(bucket.store, job)
+    out = run("show", job, "--code").out
+    assert f"submitted by  bastion launch --code={tree} -q -- python3 train.py\n" in out
+    assert "on branch main" in out
+    assert "dirty         1 file changed, 0 not tracked\n" in out
+    assert "-one\n+two\n" in out
+    shown = json.loads(run("show", job, "--code", "--json").out)["code"]
+    assert shown["origin"]["tree"]["changed"] == ["train.py"]
+    folder = tmp_path / "out"
+    ran = run("show", job, f"--checkout={folder}")
+    assert (folder / "train.py").read_text() == "two\n"
+    assert (ran.code, ran.out, ran.err) == (0, "", f"the code of {job} is in {folder}\n")
+
+
+def test_rerun_submits_the_same_again(run: Run, bucket: Bucket) -> None:
+    """A new job of the same spec, with another priority where one is given."""
+    with bucket.bastion() as bastion:
+        first = run("launch", "--retries=1", "-q", "--", "true").out.strip()
+        end(bucket.store, first)
+        again = run("rerun", first, "--priority=1", "--env=A=b", "-q").out.strip()
+        body = bastion.taken[-1][1]
+    assert isinstance(body, LaunchRequest)
+    (job,) = body.launch.jobs
+    assert (job.priority, job.retries, job.env) == (1, 1, {"A": "b"})
+    assert body.again_of == first
+    assert again != first
+    assert run("rerun", "none").code == 1

@@ -1,0 +1,117 @@
+"""What code ran: rerun, and the part of show that tells it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.commands.submit import tell_next, tell_submitted
+from launch.errors import note
+from launch.parser import Verbs, many, text
+from launch.render import counted, plain, write_lines
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client.ran import CodeView
+    from bastion.records.origin import Origin, WorkingTree
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    parser = verbs.add(
+        "rerun",
+        rerun,
+        "submit again what a job was: the same spec and the same code",
+        prints=True,
+        text="Of a launch of several jobs, all of them.",
+        example="bastion rerun trainer\nbastion rerun trainer --priority=1 --env=SEED=2",
+    )
+    parser.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
+    parser.add_argument("--priority", type=int, metavar="N", help="another, 1 (highest) to 5")
+    many(parser, "--env", "a variable more, or another value", metavar="NAME=TEXT")
+    text(parser, "--idempotency_key", "submitting again with the same key gives the same jobs")
+
+
+def rerun(args: argparse.Namespace) -> int:
+    """`bastion rerun JOB`."""
+    from launch.flags import pairs
+
+    session = Session(args)
+    handle = session.client.rerun(
+        args.job,
+        priority=args.priority,
+        env=pairs("--env", args.env),
+        idempotency_key=args.idempotency_key,
+        project=args.project_id,
+    )
+    tell_submitted(session, handle, following=False)
+    tell_next(session, handle)
+    return exits.OK
+
+
+def show_code(session: Session) -> int:
+    """`bastion show JOB --code --checkout=FOLDER`."""
+    args = session.args
+    if args.checkout:
+        folder = session.client.checkout(args.job, args.checkout, project=args.project_id)
+        note(f"the code of {args.job} is in {folder}")
+    if args.code:
+        view = session.client.code(args.job, project=args.project_id)
+        if session.out.format == "json":
+            session.out.json({"code": plain(view)})
+            return exits.OK
+        session.out.fields(_fields(view))
+        write_lines(_texts(view.origin))
+    return exits.OK
+
+
+def _fields(view: CodeView) -> Iterator[tuple[str, str]]:
+    yield "launch", view.launch
+    yield "again of", view.again_of
+    yield "user", view.user
+    yield "code", _reference(view)
+    if view.origin is None:
+        yield "origin", "not stored, or deleted"
+        return
+    yield "submitted by", shlex.join(view.origin.argv)
+    if view.origin.tree is not None:
+        yield from _tree(view.origin.tree)
+
+
+def _reference(view: CodeView) -> str:
+    from bastion.spec import BundleRef, GitRef, ImageRef
+
+    match view.code:
+        case BundleRef(digest=digest):
+            return f"bundle {digest}"
+        case GitRef(url=url, commit=commit, branch=branch):
+            return f"commit {commit} of {url}{f', branch {branch}' if branch else ''}"
+        case ImageRef(ref=image):
+            return f"image {image}"
+        case _:
+            return "none was sent"
+
+
+def _tree(tree: WorkingTree) -> Iterator[tuple[str, str]]:
+    branch = f" on branch {tree.branch}" if tree.branch else ""
+    yield "commit", f"{tree.commit or 'none yet'}{branch}"
+    yield "repository", tree.url
+    changed = f"{counted(len(tree.changed), 'file')} changed, {len(tree.untracked)} not tracked"
+    yield "dirty", changed if tree.is_dirty else "no, exactly that commit"
+    yield "changed", " ".join(tree.changed)
+    yield "not tracked", " ".join(tree.untracked)
+    yield "not told", " ".join(tree.left_out)
+
+
+def _texts(origin: Origin | None) -> Iterator[str]:
+    if origin is None:
+        return
+    for file in origin.files:
+        yield f"\n--- {file.name}{' (cut)' if file.is_cut else ''}"
+        yield file.text.rstrip("\n")
+    if origin.tree is not None and origin.tree.diff:
+        yield f"\n--- difference from the commit{' (cut)' if origin.tree.diff_is_cut else ''}"
+        yield origin.tree.diff.rstrip("\n")
