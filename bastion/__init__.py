@@ -36,10 +36,11 @@ if TYPE_CHECKING:
         TimedOutError,
     )
     from bastion.marks import checkpointed, finished, notice, report
-    from bastion.spec import Job, Launch, Process, Resources, Where
+    from bastion.spec import After, Job, Launch, Process, Resources, Where
     from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
 __all__ = [
+    "After",
     "BastionError",
     "Chunk",
     "Client",
@@ -99,7 +100,7 @@ _PLACES = {
         "TimedOutError",
     ),
     _MARKS: ("checkpointed", "finished", "notice", "report"),
-    "bastion.spec": ("Job", "Launch", "Process", "Resources", "Where"),
+    "bastion.spec": ("After", "Job", "Launch", "Process", "Resources", "Where"),
     "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}

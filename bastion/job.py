@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Literal
 
 from bastion.errors import SpecError
+from bastion.spec.after import When
 from bastion.spec.request import Request
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
@@ -223,6 +224,17 @@ class PastAttempt:
 
 
 @value
+class Dependency:
+    """What has to end, and how, before a job joins the queue; once that is so, it is left out."""
+
+    on: str
+    """Id of a job, or of a launch for all of its jobs."""
+    when: When = "ok"
+    failed: str = ""
+    """The first job of it that did not succeed, while others of it go on."""
+
+
+@value
 class JobRecord:
     """One active job."""
 
@@ -247,6 +259,8 @@ class JobRecord:
     phase: Phase = Phase.QUEUED
     queued_at: float = 0.0
     """When it last joined the queue: its submission, or its last requeue."""
+    after: tuple[Dependency, ...] = ()
+    """What it still waits for before it joins the queue."""
     held: str = ""
     """Who holds it back, or empty."""
     cancelled_by: str = ""

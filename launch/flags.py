@@ -49,7 +49,9 @@ def launch_of(args: argparse.Namespace) -> Launch:
         hostnames=tuple(args.hostname),
         exclusive=args.exclusive,
     )
-    launch = Launch(name=name, jobs=(job,), where=where, when_busy=args.when_busy)
+    launch = Launch(
+        name=name, jobs=(job,), where=where, when_busy=args.when_busy, after=tuple(args.after)
+    )
     # What users write about code becomes a stored reference when the client sends it.
     return dataclasses.replace(launch, code=code_of(args))
 

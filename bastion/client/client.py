@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from bastion.client.handle import LaunchHandle
 from bastion.client.reader import Reader
 from bastion.client.requests import ChangeBody
+from bastion.client.search import find_target
 from bastion.client.submit import checked
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.origin import Origin, store_origin
@@ -154,7 +155,7 @@ class Client(Reader):
 
     def checked(self, launch: Launch | str | Path) -> Launch:
         """
-        `launch` as it would be sent, code apart: project resolved, instance types looked up.
+        `launch` as it would be sent, code apart: project, names and instance types looked up.
 
         Raises:
             SpecError: It is wrong: every problem.
@@ -170,6 +171,7 @@ class Client(Reader):
             user=self.user,
             project=self.project,
             machines=self._machine_resources,
+            target=self._target,
         )
 
     def what_if(self, launch: Launch | str | Path) -> Outlook:
@@ -302,6 +304,9 @@ class Client(Reader):
     ) -> tuple[str, ...]:
         jobs = (job for name in names for job in self.all_named(name, project=project))
         return self._requests.ask_of(verb, jobs, body_of, timeout_s=ANSWER_TIMEOUT_S)
+
+    def _target(self, name: str, project: str) -> str:
+        return find_target(self._published, name, project=project)
 
     def _machine_resources(self) -> Iterator[Amounts]:
         try:

@@ -16,6 +16,7 @@ from bastion.records import layout
 from bastion.records.outlook import snapshot_of
 from bastion.records.queued import queued_jobs
 from bastion.records.root import Root, decode_root
+from bastion.records.targets import look_up, outside, without_ended
 from bastion.records.ulid import make
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.whatif import Outlook, QuotaOutlook, if_launched, if_quota_were
@@ -31,12 +32,16 @@ def of_launch(
 
     Raises:
         NotFoundError: No bastion has ever served this bucket.
-        SpecError: The quota in force cannot be read.
+        SpecError: The quota in force cannot be read, or what it waits for can never come true.
         StoreError: Out of reach.
     """
     root = _root(store)
     ulid = make(root.now, b"\0" * 10)  # a name that no request has
     jobs = queued_jobs(launch, project=launch.project, user=user, ulid=ulid, at=root.now)
+    if any(job.after for job in jobs):
+        known = {name: job for name, job in root.jobs.items() if job.project == launch.project}
+        targets = look_up(store, launch.project, outside(launch))
+        jobs = without_ended(jobs, known, targets, root.now)
     return if_launched(_snapshot(root, pools), jobs, root.now)
 
 

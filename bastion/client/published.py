@@ -125,6 +125,10 @@ class Published:
         data = self._bytes(key)
         return None if data is None else decode(Result, data, key=key)
 
+    def has_launch(self, project: str, launch: str) -> bool:
+        """Whether there ever was a launch of this id."""
+        return self._bytes(layout.spec(project, launch)) is not None
+
     def record(self, job: str) -> JobRecord | None:
         """An active job as root has it: the truth, and younger than any view."""
         root = self._json(layout.ROOT)

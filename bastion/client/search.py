@@ -63,6 +63,32 @@ def find_all(published: Published, text: str, *, project: str = "") -> tuple[Job
     return (find(published, text, project=project),)
 
 
+def find_target(published: Published, text: str, *, project: str) -> str:
+    """
+    The id of the job or launch that `text` names, for others to wait for.
+
+    Raises:
+        NotFoundError: There is none.
+        SpecError: It is ambiguous.
+        StoreError: Out of reach.
+    """
+    rows = _rows(published, project)
+    launches = sorted({row.launch for row in rows if row.launch != row.id})
+    if text not in launches and not any(_name(row, text) == text for row in rows):
+        named = [launch for launch in launches if name_of(launch) == text]
+        if len(named) > 1:
+            raise _ambiguous(text, named)
+        if named:
+            return named[0]
+    try:
+        jobs = find_all(published, text, project=project)
+    except NotFoundError:
+        if published.has_launch(project, text):
+            return text
+        raise
+    return text if text in launches else jobs[0].id
+
+
 def _name(row: JobView, text: str) -> str:
     """The name of a job that `text` may be: in its launch, or in its id."""
     return row.name if row.name == text else name_of(row.id)

@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.codec import problems
-from bastion.spec import BundleRef, Code, CodeRef, Job, Launch, Process, Where, check_name
+from bastion.spec import After, BundleRef, Code, CodeRef, Job, Launch, Process, Where, check_name
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import InvalidCodeError
 
@@ -171,7 +171,9 @@ def _with_nearest(problem: str) -> str:
     if text != "unknown field":
         return problem
     names = {
-        field.name for kind in (Launch, Job, Process, Where) for field in dataclasses.fields(kind)
+        field.name
+        for kind in (Launch, Job, Process, Where, After)
+        for field in dataclasses.fields(kind)
     }
     return f"{path}{colon}{text}{_nearest(path.rpartition('.')[2], names)}"
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from bastion import catalog
-from bastion.errors import SpecError
-from bastion.spec import Job, Launch, Resources
+from bastion.errors import NotFoundError, SpecError
+from bastion.records.targets import outside
+from bastion.spec import After, Job, Launch, Resources
 from quota.amounts import Amounts
 from quota.tree import Quota
 
@@ -25,6 +26,7 @@ def checked(
     user: str,
     project: str,
     machines: Callable[[], Iterable[Amounts]],
+    target: Callable[[str, str], str],
 ) -> Launch:
     """
     `launch` as it would be sent, code apart.
@@ -35,6 +37,7 @@ def checked(
         user: Who asks.
         project: His project, where the launch names none.
         machines: What machines have; only asked when a resource type is known nowhere else.
+        target: The id of the job or launch that a name means in a project.
 
     Raises:
         SpecError: It is wrong: every problem.
@@ -44,7 +47,33 @@ def checked(
     known = known_types(quota, ())
     if not all(set(job.per_replica.types()) <= known for job in launch.jobs):
         check_types(launch, known_types(quota, machines()))
-    return dataclasses.replace(launch, project=place)
+    return with_targets(dataclasses.replace(launch, project=place), target)
+
+
+def with_targets(launch: Launch, target: Callable[[str, str], str]) -> Launch:
+    """
+    `launch` with the ids of the jobs and launches that it waits for in place of what was written.
+
+    Raises:
+        SpecError: There is no such job, or there are several: every problem.
+    """
+    ids: dict[str, str] = {}
+    problems: list[str] = []
+    for name in outside(launch):
+        try:
+            ids[name] = target(name, launch.project)
+        except (NotFoundError, SpecError) as error:
+            problems.append(f"after: {error.message}")
+    if problems:
+        raise SpecError(*problems, hint="bastion list --all shows what there is to wait for")
+    if not ids:
+        return launch
+    jobs = (dataclasses.replace(job, after=_named(job.waits_for, ids)) for job in launch.jobs)
+    return dataclasses.replace(launch, jobs=tuple(jobs), after=_named(launch.waits_for, ids))
+
+
+def _named(asked: Iterable[After], ids: Mapping[str, str]) -> tuple[After, ...]:
+    return tuple(dataclasses.replace(each, job=ids.get(each.job, each.job)) for each in asked)
 
 
 def with_instance_types(launch: Launch) -> Launch:

@@ -57,6 +57,8 @@ class JobView:
     attempt: int = 0
     preemptions: int = 0
     machines: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """What it still waits for before it joins the queue, as `train-x7k2` or `train-x7k2:any`."""
     text: str = ""
     """The reason for its state, in words."""
     reason: Mapping[str, object] = field(default_factory=dict)
@@ -204,11 +206,16 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         attempt=row.get("attempt", 0),
         preemptions=row.get("preemptions", 0),
         machines=tuple(row.get("machines") or ()),
+        after=tuple(_awaited(each["on"], each.get("when")) for each in row.get("after") or ()),
         text=row.get("text", ""),
         reason=row.get("reason") or {},
         estimated_at=row.get("estimated_at"),
         as_of=as_of,
     )
+
+
+def _awaited(on: str, when: str | None) -> str:
+    return on if when in (None, "ok") else f"{on}:{when}"
 
 
 def job_of_result(result: Result) -> JobView:

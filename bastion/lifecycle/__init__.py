@@ -3,6 +3,7 @@
 from bastion.lifecycle.events import (
     Admitted,
     CancelWanted,
+    DependencyEnded,
     DrainEnded,
     Event,
     GoGiven,
@@ -27,6 +28,7 @@ from bastion.lifecycle.step import LifecycleError, step
 __all__ = [
     "Admitted",
     "CancelWanted",
+    "DependencyEnded",
     "DrainEnded",
     "Event",
     "GoGiven",

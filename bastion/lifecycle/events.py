@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bastion.job import Claim, End, JobClass, Placement, Stop
+from bastion.job import Claim, End, JobClass, Outcome, Placement, Stop
 from bastion.value import value
 
 
@@ -141,6 +141,18 @@ class Released:
 
 
 @value
+class DependencyEnded:
+    """A job that it may wait for has ended."""
+
+    job: str
+    launch: str
+    """That `job` belongs to."""
+    outcome: Outcome
+    is_last: bool
+    """Whether every other job of `launch` has ended, and was told of before."""
+
+
+@value
 class Updated:
     """A user changed what may be changed of a job that waits or runs."""
 
@@ -167,5 +179,6 @@ Event = (
     | DrainEnded
     | HeldBack
     | Released
+    | DependencyEnded
     | Updated
 )

@@ -34,6 +34,7 @@ from bastion.job import (
     StopReason,
 )
 from bastion.lifecycle import events as ev
+from bastion.lifecycle.awaited import NeverMet, still_awaited
 from bastion.lifecycle.outcome import failed_first, outcome_of
 
 MAX_LOSSES_IN_ROW = 3
@@ -184,6 +185,17 @@ def _release(job: JobRecord, event: ev.Released, now: float) -> JobRecord:
     return replace(job, held="")
 
 
+def _dependency_ended(job: JobRecord, event: ev.DependencyEnded, now: float) -> JobRecord:
+    try:
+        after = still_awaited(job.after, event)
+    except NeverMet as never:
+        outcome = Outcome(kind=OutcomeKind.CANCELLED, text=never.text)
+        return _done(replace(job, after=()), outcome, now)
+    if after or not job.after:
+        return replace(job, after=after)
+    return replace(job, after=(), queued_at=now)
+
+
 def _update(job: JobRecord, event: ev.Updated, now: float) -> JobRecord:
     request = job.request
     if event.priority is not None:
@@ -264,6 +276,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     (_Q, ev.CancelWanted): _cancel_queued,
     (_Q, ev.HeldBack): _hold,
     (_Q, ev.Released): _release,
+    (_Q, ev.DependencyEnded): _dependency_ended,
     **{(phase, ev.Updated): _update for phase in (_Q, _S, _R)},
     **{(phase, ev.Reclassed): _reclass for phase in (_S, _R, _T)},
     **{(phase, ev.Instructed): _instructed for phase in (_S, _R)},

@@ -83,7 +83,7 @@ def problems(error: ValidationError) -> list[str]:
 
     Of the alternatives of a union only the one that its `kind` names is spoken of.
     """
-    details: list[Any] = list(error.errors(include_url=False))
+    details = _without_text(list(error.errors(include_url=False)))
     others = {detail["loc"][:-1] for detail in details if _is_other_kind(detail)}
     unions = {branch[:-1] for branch in others}
     lines, told = [], set()
@@ -100,6 +100,21 @@ def problems(error: ValidationError) -> list[str]:
             if all(each["loc"][: len(union) + 1] in others for each in branches):
                 lines.append(_problem({**detail, "msg": "Unknown"}, (*union, "kind")))
     return lines
+
+
+def _without_text(details: list[Any]) -> list[Any]:
+    """`details`, but of a list in which text may stand for a value what is wrong with the value."""
+    texts = [d["loc"][:-1] for d in details if d["loc"][-1:] == ("str",)]
+    places = {place for place in texts if isinstance(place[-1], int)}
+    found = []
+    for detail in details:
+        path = detail["loc"]
+        place = next((each for each in places if path[: len(each)] == each), None)
+        if place is None:
+            found.append(detail)
+        elif path[len(place)] != "str":
+            found.append({**detail, "loc": (*place, *path[len(place) + 1 :])})
+    return found
 
 
 def _is_other_kind(detail: Any) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from bastion.catalog import lookup
 from bastion.errors import SpecError
-from bastion.job import JobRecord
+from bastion.job import Dependency, JobRecord
 from bastion.spec import Job, Launch, job_id, job_ids, request_of
 from quota.amounts import Amounts
 
@@ -67,10 +67,19 @@ def queued_jobs(
             retries=job.retries,
             retry_backoff_s=job.retry_backoff_s,
             fail_when_busy=launch.when_busy == "fail",
+            after=_after(launch, job, ids),
             held=user if job.hold else "",
         )
         for index, job in enumerate(launch.jobs)
     )
+
+
+def _after(launch: Launch, job: Job, ids: tuple[str, ...]) -> tuple[Dependency, ...]:
+    """What `job` waits for, by id; a gang waits for what any of its jobs waits for."""
+    named = dict(zip((each.name for each in launch.jobs), ids))
+    waiting = launch.jobs if launch.together else (job,)
+    asked = dict.fromkeys([*launch.waits_for, *(a for each in waiting for a in each.waits_for)])
+    return tuple(Dependency(on=named.get(each.job, each.job), when=each.when) for each in asked)
 
 
 def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]:

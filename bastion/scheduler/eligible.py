@@ -6,9 +6,10 @@ It must not know capacity or shares.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from bastion.job import JobRecord, Phase
+from bastion.job import JobRecord, Phase, state_of
 from bastion.scheduler.order import Gang
 from bastion.scheduler.reason import (
     Backoff,
@@ -19,11 +20,10 @@ from bastion.scheduler.reason import (
     QuotaFileInvalid,
     UnknownProject,
     WaitingReason,
+    WaitsFor,
 )
 from bastion.scheduler.snapshot import Snapshot
 from bastion.value import value
-
-_ORDINARY = (Phase.QUEUED,)
 
 
 @value
@@ -40,10 +40,11 @@ def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
     gangs: dict[tuple[str, ...], list[JobRecord]] = {}
     alone: list[Gang] = []
     membership: dict[tuple[str, str], WaitingReason | None] = {}
+    states = _States(snapshot.jobs)
     for job in snapshot.jobs.values():
         if job.phase is not Phase.QUEUED:
             continue
-        reason = _own_reason(job, now)
+        reason = _own_reason(job, now, states)
         if reason is None:
             key = job.project, job.user
             if key not in membership:
@@ -62,11 +63,32 @@ def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
     return Waiting(gangs=alone, aside=aside)
 
 
-def _own_reason(job: JobRecord, now: float) -> WaitingReason | None:
+class _States:
+    """In which states jobs and launches are; launches are counted once a cycle, and if need be."""
+
+    def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
+        self._jobs = jobs
+        self._launches: dict[str, Counter[str]] | None = None
+
+    def of(self, name: str) -> str:
+        """The state of a job, or those of the jobs of a launch with their numbers."""
+        if name in self._jobs:
+            return state_of(self._jobs[name])
+        if self._launches is None:
+            self._launches = {}
+            for job in self._jobs.values():
+                self._launches.setdefault(job.launch, Counter())[state_of(job)] += 1
+        counts = self._launches.get(name, Counter())
+        return ", ".join(f"{n} {state}" for state, n in sorted(counts.items())) or "ended"
+
+
+def _own_reason(job: JobRecord, now: float, states: _States) -> WaitingReason | None:
     if job.cancelled_by:
         return Cancelled(by=job.cancelled_by)
     if job.held:
         return Held(by=job.held)
+    if job.after:
+        return WaitsFor(on=tuple((each.on, each.when, states.of(each.on)) for each in job.after))
     if job.not_before > now:
         after = job.last.kind.value.replace("_", " ") if job.last is not None else "a failure"
         return Backoff(until=job.not_before, after=after)

@@ -39,6 +39,7 @@ from bastion.scheduler.holding import (
 from bastion.scheduler.holding import (
     when,
 )
+from bastion.spec.after import When
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -331,6 +332,22 @@ class Dependency:
 
 
 @value
+class WaitsFor:
+    """It was asked to start after others have ended, and they have not."""
+
+    kind: Literal["WaitsFor"] = "WaitsFor"
+    on: tuple[tuple[str, When, str], ...]
+    """(job or launch, how it has to end, in which state it is now)"""
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        named = [f"{on} {_ENDS[when]} ({state})" for on, when, state in self.on[:NAMED]]
+        rest = len(self.on) - NAMED
+        more = f" and {rest} more" if rest > 0 else ""
+        return f"waits for {', '.join(named)}{more}; it joins the queue then"
+
+
+@value
 class Held:
     """Somebody holds it back."""
 
@@ -387,6 +404,7 @@ WaitingReason = (
     | ProviderStockout
     | Backoff
     | Dependency
+    | WaitsFor
     | Held
     | Cancelled
     | OverLoad
@@ -427,6 +445,8 @@ def _names(behind: Behind) -> str:
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
+
+_ENDS = {"ok": "to succeed", "any": "to end", "failed": "to end without success"}
 
 _AFTER = {
     "failed": "after it failed",

@@ -28,7 +28,9 @@ from bastion.records.request import (
     SpecRecord,
     UpdateRequest,
 )
+from bastion.records.targets import NO_TARGETS, Targets
 from bastion.records.ulid import is_ulid, seconds_of
+from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
 from bastion.spec import CodeRef, Launch, job_id
 from bastion.value import value
@@ -116,19 +118,24 @@ def spec_record(waiting: Waiting, body: LaunchRequest) -> SpecRecord:
 
 
 def absorb(
-    draft: Draft, waiting: Waiting, body: Body, rules: Rules, ended: Collection[str] = ()
+    draft: Draft,
+    waiting: Waiting,
+    body: Body,
+    rules: Rules,
+    ended: Collection[str] = (),
+    awaited: Targets = NO_TARGETS,
 ) -> bool:
     """
     Apply one request, and answer it; False when it has to wait for a job nobody knows yet.
 
     A launch's jobs are added; whether they can ever run is for the scheduler to say. `ended` holds
-    those of the request's targets that have a final record: nothing can change them any more. A
-    launch whose idempotency key made its jobs before is accepted as these.
+    those of the request's targets that have a final record: nothing can change them any more.
+    `awaited` says how those ended that a launch wants to wait for. A launch whose idempotency key
+    made its jobs before is accepted as these.
     """
     match body:
         case LaunchRequest():
-            _launch(draft, waiting, body, rules, ended)
-            return True
+            return _launch(draft, waiting, body, rules, ended, awaited)
         case FollowRequest(targets=targets):
             _follow(draft, waiting, targets)
             return True
@@ -139,8 +146,13 @@ def absorb(
 
 
 def _launch(
-    draft: Draft, waiting: Waiting, body: LaunchRequest, rules: Rules, ended: Collection[str]
-) -> None:
+    draft: Draft,
+    waiting: Waiting,
+    body: LaunchRequest,
+    rules: Rules,
+    ended: Collection[str],
+    awaited: Targets,
+) -> bool:
     launch, name = body.launch, waiting.name
     problems = _launch_problems(draft, waiting, launch, rules)
     jobs: tuple[JobRecord, ...] = ()
@@ -158,14 +170,22 @@ def _launch(
     there = [job.id for job in jobs if job.id in draft.jobs or job.id in ended]
     is_known = bool(body.idempotency_key) and len(there) == len(launch.jobs)
     problems += [f"there is a job {one} already" for one in there if not is_known]
+    if any(job.after for job in jobs) and not is_known:
+        if is_on_its_way(draft, jobs):
+            return False
+        try:
+            jobs = joining(draft, jobs, awaited)
+        except SpecError as error:
+            problems += error.problems
     if problems:
         refuse(draft, waiting, problems)
-        return
+        return True
     for job in jobs if not is_known else ():
         draft.add(job)
     accept(
         draft, waiting, launch=job_id(launch.name, name.ulid), jobs=tuple(job.id for job in jobs)
     )
+    return True
 
 
 def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rules) -> list[str]:

@@ -27,13 +27,22 @@ class Draft:
 
     `is_changed` tells whether there is anything to commit; `is_scheduling` whether anything changed
     that the scheduler would look at. `working` names the jobs that do more than wait in the queue,
-    so that a turn costs what moves and not what stands.
+    so that a turn costs what moves and not what stands. `dependents` names those that wait for
+    other jobs.
 
     Args:
         working: Those of `root`, where the caller knows them; else they are looked for.
+        dependents: The same.
     """
 
-    def __init__(self, root: Root, now: float, *, working: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Root,
+        now: float,
+        *,
+        working: Iterable[str] | None = None,
+        dependents: Iterable[str] | None = None,
+    ) -> None:
         self.root = root
         self.now = now
         self.seq = root.seq + 1
@@ -41,6 +50,9 @@ class Draft:
         if working is None:
             working = (job.id for job in root.jobs.values() if job.phase is not Phase.QUEUED)
         self.working: dict[str, None] = dict.fromkeys(working)
+        if dependents is None:
+            dependents = (job.id for job in root.jobs.values() if job.after)
+        self.dependents: dict[str, None] = dict.fromkeys(dependents)
         self.machines: dict[str, Machine] = dict(root.machines)
         self.answers: dict[str, Answer] = dict(root.answers)
         self.sealed: tuple[Segment, ...] = root.sealed
@@ -62,6 +74,9 @@ class Draft:
         self.put(after)
         if state_of(before) != state_of(after):
             self._tell_state(after)
+        if before.after and not after.after and after.phase is Phase.QUEUED:
+            self.is_scheduling = True
+            self.tell(what="ready", text="all that it waited for has ended", job=after)
         if before.phase is not after.phase or before.usage != after.usage:
             self.is_scheduling = True
 
@@ -76,6 +91,10 @@ class Draft:
             self.working.pop(job.id, None)
         else:
             self.working[job.id] = None
+        if job.after and job.phase is Phase.QUEUED:
+            self.dependents[job.id] = None
+        else:
+            self.dependents.pop(job.id, None)
         self.is_changed = True
 
     def add(self, job: JobRecord) -> None:
@@ -103,6 +122,7 @@ class Draft:
         """Undo `add`: the job is refused in the very turn that brought it."""
         assert job_id not in self.root.jobs, f"{job_id} is committed"
         del self.jobs[job_id]
+        self.dependents.pop(job_id, None)
         self._events = [event for event in self._events if event.job != job_id]
         self._events = [
             replace(event, n=self.root.next_event + i) for i, event in enumerate(self._events)

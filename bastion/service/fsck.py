@@ -140,6 +140,15 @@ def _results(seen: Survey) -> Broken:
             yield key, f"the final record stands, but the job is {job.phase} in root"
 
 
+def _dependencies(seen: Survey) -> Broken:
+    jobs = seen.root.jobs.values()
+    names = {name for job in jobs for name in (job.id, job.launch) if job.phase is not Phase.DONE}
+    for job in jobs:
+        for each in job.after if job.phase is Phase.QUEUED else ():
+            if each.on not in names:
+                yield job.id, f"waits for {each.on}, which is not active: nobody will tell it"
+
+
 def _alone(seen: Survey) -> Broken:
     holders: dict[tuple[str, str, int], str] = {}
     for job, _, _, place, _ in _running(seen.root):
@@ -321,6 +330,7 @@ RULES: Mapping[str, tuple[str, Callable[[Survey], Broken]]] = {
     "answers": ("every accepted job is active or has a final record", _answers),
     "specs": ("every active job has its spec", _specs),
     "results": ("a job with a final record is not active", _results),
+    "dependencies": ("what a job waits for is active", _dependencies),
     "alone": ("no two jobs share a device", _alone),
     "capacity": ("no machine holds more than it has", _capacity),
     "registers": ("claims, ends and barriers are what root says", _registers),

@@ -8,6 +8,7 @@ cannot be understood comes back as its problems, never as an exception.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from functools import partial
 
 from bastion.errors import BastionError, NotFoundError, RecordError, StoreError
@@ -24,6 +25,7 @@ from bastion.records.request import (
     SpecRecord,
     UpdateRequest,
 )
+from bastion.records.targets import Targets, look_up, outside
 from bastion.spec import job_ids
 from bastion.store import ObjectStore
 from bastion.value import value
@@ -40,6 +42,8 @@ class Arrived:
     """It was answered by an earlier commit: only its deletion is left."""
     ended: frozenset[str] = frozenset()
     """Those of its targets that have a final record."""
+    targets: Targets = field(default_factory=dict)
+    """What the bucket keeps of those that it wants to wait for."""
 
 
 @value
@@ -130,7 +134,7 @@ class Gatherer:
         done = self._lane.collect()
         for each in done:
             read[each.key] = each.result if each.error is None else _UNREAD
-            if isinstance(each.result, Arrived) and each.result.body is not None:
+            if isinstance(each.result, Arrived) and _may_wait(each.result.body):
                 self._bodies[each.key] = each.result
         failures = [each.error for each in done if each.error is not None]
         if failures and len(failures) == len(done):
@@ -162,7 +166,15 @@ class Gatherer:
             body = decode(kind, found.data, key=name.verb)
         except RecordError as error:
             return Arrived(waiting=waiting, problems=(error.message,))
-        return Arrived(waiting=waiting, body=body, ended=self._ended(waiting, body, is_active))
+        targets: Targets = {}
+        if isinstance(body, LaunchRequest):
+            targets = look_up(self._store, name.project, outside(body.launch))
+        return Arrived(
+            waiting=waiting,
+            body=body,
+            ended=self._ended(waiting, body, is_active),
+            targets=targets,
+        )
 
     def _ended(
         self, waiting: Waiting, body: Body, is_active: Callable[[str], bool]
@@ -211,3 +223,8 @@ class Gatherer:
         except NotFoundError:
             return False
         return True
+
+
+def _may_wait(body: Body | None) -> bool:
+    """Whether `body` says the same later: what a launch waits for may have ended by then."""
+    return body is not None and not (isinstance(body, LaunchRequest) and outside(body.launch))

@@ -71,7 +71,7 @@ class Intake:
             refuse(draft, waiting, problems)
             return True
         try:
-            if not absorb(draft, waiting, arrived.body, rules, arrived.ended):
+            if not absorb(draft, waiting, arrived.body, rules, arrived.ended, arrived.targets):
                 return False
         except BastionError as error:
             refuse(draft, waiting, [error.message])

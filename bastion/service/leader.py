@@ -24,6 +24,7 @@ from bastion.service import act
 from bastion.service.absorb import answer_key
 from bastion.service.account import accrued
 from bastion.service.copies import Copies
+from bastion.service.dependencies import settle
 from bastion.service.draft import Draft
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet
@@ -102,7 +103,8 @@ class Leader:
         self._sweep_at = 0.0
         self._synced_at = clock.monotonic()
         self._absorbed: dict[str, Absorbed] = {}
-        self._working = tuple(Draft(held.root, held.root.now).working)
+        standing = Draft(held.root, held.root.now)
+        self._working, self._dependents = tuple(standing.working), tuple(standing.dependents)
         self._plan: Plan | None = None
         self._must_decide = True
         files.adopt(held.root)
@@ -129,7 +131,7 @@ class Leader:
         gathered = self._gatherer.gather(
             skip=self._absorbed.__contains__, is_active=self._is_active
         )
-        draft = Draft(self.held.root, self.now, working=self._working)
+        draft = Draft(self.held.root, self.now, working=self._working, dependents=self._dependents)
         self._learn(draft)
         listings = self._fleet.collect(draft.now)
 
@@ -140,11 +142,13 @@ class Leader:
         rules = self._files.rules
         absorbed = [each for each in gathered.requests if self._intake.absorb(draft, each, rules)]
         self._intake.write_specs(draft, absorbed)
+        settle(draft)
         self._guarded("machines", self._reconcile, draft, listings)
 
         # 3. Decide who runs next; the instructions that follow belong to the same commit.
         plan, moves = self._schedule(draft, absorbed)
         self._watch(draft)
+        settle(draft)
 
         # 4. Commit, if there is anything to commit or the lease is due.
         draft.seal(at_most=SEAL_AT, older_than=draft.now - SEAL_AFTER_S)
@@ -279,7 +283,7 @@ class Leader:
             **changes,
         )
         self.held = self._writer.commit(root, over=self.held)
-        self._working = tuple(draft.working)
+        self._working, self._dependents = tuple(draft.working), tuple(draft.dependents)
         self._synced_at = self._clock.monotonic()
 
     def _act(self) -> None:

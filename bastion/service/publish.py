@@ -151,6 +151,8 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
         "text": "",
         "estimated_at": None,
     }
+    if job.after:
+        row["after"] = [plain(each) for each in job.after]
     if verdict is not None:
         row["reason"] = plain(verdict.reason)
         row["text"] = text(verdict.reason, now)

@@ -21,12 +21,14 @@ from bastion.errors import (
     NotFoundError,
     RecordError,
 )
+from bastion.lifecycle.awaited import Ended
 from bastion.machine import Batch, Start
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.register import create_same
 from bastion.records.request import Answer, SpecRecord
 from bastion.records.root import Held, Root, RootWriter, decode_root
+from bastion.records.targets import look_up
 from bastion.service.lead import PATIENCE
 from bastion.service.restored import Comeback, Since, comeback
 from bastion.service.settings import CLOUD
@@ -216,7 +218,18 @@ def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
             for job in answer.jobs
         ),
         submitted=frozenset(_submitted(store, copy, answers, results)),
+        ended=tuple(_ended(store, copy, results)),
     )
+
+
+def _ended(store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]) -> Iterator[Ended]:
+    """How the jobs of `copy` ended that others of it may wait for."""
+    if not any(job.after for job in copy.jobs.values()):
+        return
+    for job in copy.jobs.values():
+        if (job.project, job.id) in results:
+            for found in look_up(store, job.project, [job.id]).values():
+                yield from found
 
 
 def _view_seqs(store: ObjectStore) -> Iterator[int]:

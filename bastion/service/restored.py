@@ -19,8 +19,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from bastion.job import StopReason
+from bastion.lifecycle.awaited import Ended
 from bastion.machine import Batch, Machine, MachinePhase, Start, StopHost
 from bastion.records.root import Event, Root
+from bastion.records.targets import settled
 from bastion.value import value
 
 HELD_BY = "restore"
@@ -52,6 +54,8 @@ class Since:
     """Jobs that a cancel accepted since names."""
     submitted: frozenset[str] = frozenset()
     """Jobs accepted since that have no final record."""
+    ended: tuple[Ended, ...] = ()
+    """How those jobs of the copy ended that have a final record, where others wait for them."""
 
 
 @value
@@ -78,6 +82,7 @@ def comeback(copy: Root, since: Since, *, standing: Root | None, write_id: str) 
     Nobody leads it: the next bastion takes it over as after a graceful stop.
     """
     jobs = {job.id: job for job in copy.jobs.values() if (job.project, job.id) not in since.results}
+    jobs = settled(jobs, since.ended, copy.now)
     unknown = [told for told in since.starts if not _knows(copy, told[2])]
     risky = {start.job for _, _, start in unknown} | since.cancelled
     held = sorted(risky & jobs.keys())

@@ -5,6 +5,7 @@ Everything is checked when made and says every problem it has at once. Nothing h
 machines exist, what a project may hold, or where anything is stored.
 """
 
+from bastion.spec.after import After
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
 from bastion.spec.launch import Job, Launch, Process, job_ids
 from bastion.spec.names import check_name, job_id
@@ -14,6 +15,7 @@ from bastion.spec.resources import Resources
 from bastion.spec.where import Where
 
 __all__ = [
+    "After",
     "BundleRef",
     "Code",
     "CodeRef",

@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Literal
 
 from bastion.errors import SpecError
+from bastion.spec.after import After, afters, order_problems
 from bastion.spec.code import Code, CodeRef
 from bastion.spec.names import check_name, job_id
 from bastion.spec.quantity import seconds_of
@@ -63,7 +64,8 @@ class Job:
 
     `on_failure` left empty is `stop_others` for more than one replica. Durations are seconds or
     text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts failures only:
-    a preempted job always resumes. `priority` is 1 (highest) to 5.
+    a preempted job always resumes. `priority` is 1 (highest) to 5. `after` is what it waits for: a
+    job or a launch by id, or a job of the same launch by its name.
     """
 
     name: str = "main"
@@ -78,6 +80,7 @@ class Job:
     priority: int = 3
     grace: float | str | None = None
     hold: bool = False
+    after: Sequence[After | str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -93,6 +96,10 @@ class Job:
                 put(self, name, None if written is None else seconds_of(name, written))
             except SpecError as error:
                 problems.extend(error.problems)
+        try:
+            put(self, "after", afters("after", self.after))
+        except SpecError as error:
+            problems.extend(error.problems)
         if problems:
             raise SpecError(*problems)
 
@@ -124,6 +131,11 @@ class Job:
         return None if self.grace is None else float(self.grace)
 
     @property
+    def waits_for(self) -> tuple[After, ...]:
+        """What it waits for itself, beside what its whole launch does."""
+        return afters("after", self.after)
+
+    @property
     def stops_others(self) -> bool:
         """Whether one failed replica stops its siblings."""
         return self.on_failure == "stop_others" or (not self.on_failure and self.replicas > 1)
@@ -140,7 +152,7 @@ class Launch:
     One submission: its code, its jobs (one gang, unless `together=False`), and where they may run.
 
     `project` left empty is the user's only project. `when_busy="fail"` is refused where it cannot
-    start in the same cycle.
+    start in the same cycle. What stands in `after` all its jobs wait for.
     """
 
     name: str
@@ -151,6 +163,7 @@ class Launch:
     where: Where = ANYWHERE
     when_busy: Literal["queue", "fail"] = "queue"
     together: bool = True
+    after: Sequence[After | str] = ()
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -164,8 +177,22 @@ class Launch:
         problems += [f"jobs: two are called {name!r}; names differ in a launch" for name in twice]
         if len(self.description.encode()) > 4096:
             problems.append("description: longer than 4096 bytes")
+        try:
+            object.__setattr__(self, "after", afters("after", self.after))
+            problems += self._order_problems()
+        except SpecError as error:
+            problems.extend(error.problems)
         if problems:
             raise SpecError(*problems)
+
+    def _order_problems(self) -> list[str]:
+        jobs = {job.name: job.waits_for for job in self.jobs}
+        return order_problems(self.waits_for, jobs, together=self.together)
+
+    @property
+    def waits_for(self) -> tuple[After, ...]:
+        """What all its jobs wait for."""
+        return afters("after", self.after)
 
 
 def job_ids(launch: Launch, ulid: str) -> tuple[str, ...]:

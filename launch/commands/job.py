@@ -140,6 +140,7 @@ def show_one(args: argparse.Namespace) -> int:
             ("priority", str(job.priority)),
             ("class", job.job_class),
             ("machines", ", ".join(job.machines)),
+            ("after", ", ".join(job.after)),
             ("submitted", out.time(job.submitted_at)),
             ("started", out.time(job.started_at) if job.started_at else ""),
             ("starts about", iso(job.estimated_at) if job.estimated_at else ""),

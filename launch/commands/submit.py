@@ -74,6 +74,7 @@ def _flags(parser: Parser) -> None:
     number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
     choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
     switch(group, "--hold", "do not start until released")
+    many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
     _where_flags(parser)
     _code_flags(parser)
     own = [each for title in _SHAPING for each in _group(parser, title)]

@@ -1,5 +1,5 @@
 """
-What must hold in every run: the fourteen invariants of the bucket, each a check with a name.
+What must hold in every run: the invariants of the bucket, each a check with a name.
 
 They look at every committed root at the moment it lands, at every start on a machine and every
 deletion that is asked for, and at the end. What they are told is the world's own knowledge, never
@@ -27,6 +27,7 @@ from bastion.records.root import Event, Root, decode_root
 from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts
 from tests.simulation.machines import SimMachine, SimProvider
+from tests.simulation.order import AFTER, Order
 from tests.simulation.processes import Wish
 
 SUBMITTED = "1: every acknowledged request is in inbox, root or results"
@@ -59,6 +60,7 @@ NAMES = (
     ACCOUNTS,
     BARRIER,
     LOGS,
+    AFTER,
 )
 
 _NEXT: dict[Phase, frozenset[Phase]] = {
@@ -114,6 +116,7 @@ class Invariants:
         self._devices: dict[str, tuple[str, ...]] = {}
         self._events: list[Event] = []
         self._ever: dict[str, JobRecord] = {}
+        self._order = Order(store, fail)
         self._waited_for_in_vain: set[str] = set()
         """Nonces of attempts whose logs did not come before their deadline."""
 
@@ -198,6 +201,7 @@ class Invariants:
         self._check_requests(root)
         for job in root.jobs.values():
             self._check_job(root, before.jobs.get(job.id) if before is not None else None, job)
+        self._order.check(root, before, self._ever)
         if before is not None:
             for job_id in before.jobs:
                 if job_id not in root.jobs and not self._exists(

@@ -7,7 +7,8 @@ import pytest
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result
-from tests.simulation.fates import Choice, Fate
+from tests.simulation.chains import chains
+from tests.simulation.fates import Calm, Choice, Fate
 from tests.simulation.scenario import JOBS, calm, comings, duel, slices, stormy
 from tests.simulation.wild import wild
 from tests.simulation.world import World
@@ -91,6 +92,43 @@ def test_a_leader_may_die_at_some_operations(nth: int, fate: Fate) -> None:
 def test_invariants_hold_for_slices(seed: int) -> None:
     """A slice is whole or stopped, whichever of its hosts dies."""
     slices(seed).run()
+
+
+def test_without_faults_jobs_follow_each_other() -> None:
+    """Every job that waits for others ends as what they ended with makes it."""
+    world = chains(0, fates=Calm())
+    world.run()
+    outcomes = {name: result.outcome for name, result in results(world).items()}
+    expected = {
+        "crooked": "failed",
+        "line-c": "failed",
+        "never": "cancelled",
+        "never-2": "cancelled",
+        "unwanted": "cancelled",
+    }
+    assert len(outcomes) == 22
+    assert outcomes == {name: expected.get(name, "succeeded") for name in outcomes}
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_invariants_hold_for_chains(seed: int) -> None:
+    """No job starts before what it waits for, whatever crashes in the moment of an end."""
+    chains(seed).run()
+
+
+@pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
+@pytest.mark.parametrize("nth", range(20, 420, 80))
+def test_a_leader_of_chains_may_die_at_some_operations(nth: int, fate: Fate) -> None:
+    """What it knew of an end is known to the next."""
+    chains(1, fates=Choice("north", "", "", fate, nth=nth)).run()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
+def test_invariants_hold_for_many_chains(first: int) -> None:
+    """The same for 2,500 storms over jobs that wait for others."""
+    for seed in range(first, first + PORTION):
+        chains(seed).run()
 
 
 @pytest.mark.prove

@@ -8,7 +8,7 @@ import pytest
 
 from bastion.client.specfile import parse_launch, read_launch
 from bastion.errors import NotFoundError, SpecError
-from bastion.spec import BundleRef, Job, Launch, Process, Resources, Where
+from bastion.spec import After, BundleRef, Job, Launch, Process, Resources, Where
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
 WHOLE = """\
@@ -17,6 +17,7 @@ project = "project1"
 description = "as in the guide"
 when_busy = "fail"
 together = false
+after = ["prepare-0123456789", { job = "old-0123456789", when = "any" }]
 [where]
 cluster = "primary"
 hostnames = ["a", "b"]
@@ -32,6 +33,7 @@ command = ["python3", "train.py"]
 resources = { h100 = 2, memory = "64GiB" }
 [[jobs]]
 name = "watcher"
+after = ["trainer:failed"]
 [[jobs.processes]]
 command = "watch | tee log"
 shell = true
@@ -47,6 +49,7 @@ def test_a_file_says_what_the_python_values_say() -> None:
         description="as in the guide",
         when_busy="fail",
         together=False,
+        after=(After("prepare-0123456789"), After("old-0123456789", when="any")),
         where=Where(cluster="primary", hostnames=("a", "b")),
         jobs=(
             Job(
@@ -60,7 +63,11 @@ def test_a_file_says_what_the_python_values_say() -> None:
                     Process(["python3", "train.py"], resources=Resources(h100=2, memory="64GiB")),
                 ),
             ),
-            Job(name="watcher", processes=(Process("watch | tee log", shell=True),)),
+            Job(
+                name="watcher",
+                after=("trainer:failed",),
+                processes=(Process("watch | tee log", shell=True),),
+            ),
         ),
     )
 
@@ -76,6 +83,7 @@ rot = "."
 [[jobs]]
 replicas = 0
 priorty = 2
+after = [{ job = "a-1", wen = "ok" }, { job = "b-1", when = "often" }, "c-1:never"]
 [[jobs.processes]]
 command = ["true"]
 resources = { h100 = 0 }
@@ -85,6 +93,8 @@ resources = { h100 = 0 }
     told = "\n".join(caught.value.problems)
     assert "spec.toml: code.rot: unknown field, nearest is root" in told
     assert "spec.toml: jobs.0.priorty: unknown field, nearest is priority" in told
+    assert "spec.toml: jobs.0.after.0.wen: unknown field, nearest is when" in told
+    assert "jobs.0.after.1.when: input should be 'ok', 'any' or 'failed' (found 'often')" in told
     assert "spec.toml: colour: unknown field" in told
     assert "resources.h100: 0 is not above zero" in told
 

@@ -8,6 +8,8 @@ from bastion.job import (
     HostPlace,
     JobClass,
     JobRecord,
+    Outcome,
+    OutcomeKind,
     Phase,
     Placement,
     ReplicaPlace,
@@ -138,5 +140,11 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.DrainEnded(),
     ev.HeldBack(by="ann"),
     ev.Released(),
+    ev.DependencyEnded(
+        job="other-1",
+        launch="other-1",
+        outcome=Outcome(kind=OutcomeKind.SUCCEEDED, text="exited with code 0"),
+        is_last=True,
+    ),
     ev.Updated(priority=1, max_runtime_s=5.0),
 )

@@ -39,6 +39,7 @@ WISHED = {
     "DrainEnded": "draining",
     "HeldBack": "queued",
     "Released": "queued",
+    "DependencyEnded": "queued",
     "Updated": "queued starting running",
 }
 """Event -> the phases in which it may happen."""

@@ -24,6 +24,7 @@ from bastion.scheduler.reason import (
     ProviderStockout,
     Reason,
     WaitingForCapacity,
+    WaitsFor,
 )
 from quota.amounts import NOTHING
 from tests.bastion.scheduler.world import World
@@ -40,6 +41,7 @@ FOLLOWED = (
     | Promised
     | ProviderStockout
     | WaitingForCapacity
+    | WaitsFor
 )
 """Reasons that say what would change them, and that time or others can change."""
 
@@ -120,6 +122,10 @@ def _change(world: World, reason: Reason) -> None:
             for name in reason.on:
                 if world.jobs[name].phase is Phase.STOPPING:
                     world.requeue(name)
+        case WaitsFor():
+            for job in [job for job in world.jobs.values() if job.after]:
+                world.jobs[job.id] = replace(job, after=())
+            _end(world, tuple(on for on, _, _ in reason.on))
         case ProviderStockout():
             world.extra.pop("stockouts", None)
         case _:

@@ -8,12 +8,13 @@ from typing import get_args
 import pytest
 from pydantic import TypeAdapter
 
-from bastion.job import Phase
+from bastion.job import Dependency, Phase
 from bastion.scheduler import reason as reasons
 from bastion.scheduler.plan import Refuse
 from bastion.scheduler.reason import Reason, code, text
 from bastion.spec.where import Where
 from quota import Amounts
+from tests.bastion.scheduler.counterfactual import reasons_are_true
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
@@ -135,6 +136,11 @@ EXAMPLES: list[tuple[Reason, str]] = [
     (
         reasons.Dependency(on=("x",), state="not ready"),
         "starts together with x, which is not ready",
+    ),
+    (
+        reasons.WaitsFor(on=(("a-1", "ok", "running"), ("b-1", "failed", "2 queued"))),
+        "waits for a-1 to succeed (running), b-1 to end without success (2 queued); it joins the"
+        " queue then",
     ),
     (reasons.Held(by="u"), "held by u; it joins the queue when released"),
     (reasons.Cancelled(by="u"), "cancelled by u"),
@@ -310,3 +316,35 @@ def test_lost_machines_are_named() -> None:
     w.machines["p-001"] = replace(w.machines["p-001"], cordoned="")
     w.cycle()
     assert w.runs("b")
+
+
+def test_who_waits_for_others_names_them_and_costs_nobody_anything() -> None:
+    """A dependent with the highest priority holds nothing back; once its targets end it starts."""
+    w = world(1)
+    w.ask("A", "first", gpu=4)
+    waits = (Dependency(on="first"), Dependency(on="gone", when="any"))
+    w.ask("A", "late", gpu=8, priority=1, after=waits)
+    w.ask("A", "small", gpu=4)
+    w.cycle()
+    assert w.runs("small")
+    assert w.why("late") == (
+        "waits for first to succeed (queued), gone to end (ended); it joins the queue then"
+    )
+    w.cycle()
+    assert "first to succeed (running)" in w.why("late")
+    assert not w.plan.promises
+    reasons_are_true(w)
+
+
+def test_a_reason_names_three_and_counts_the_rest() -> None:
+    """Of many targets the first are named; of a launch its jobs are counted by state."""
+    w = world(1)
+    for n in range(2):
+        name = w.ask("A", f"part-{n}", gpu=1)
+        w.jobs[name] = replace(w.jobs[name], launch="parts")
+    w.cycle()
+    targets = ("parts", "x", "y", "z", "q")
+    w.ask("A", "late", gpu=1, after=tuple(Dependency(on=each) for each in targets))
+    w.cycle()
+    assert w.why("late").startswith("waits for parts to succeed (2 running), x to succeed (ended)")
+    assert w.why("late").endswith("y to succeed (ended) and 2 more; it joins the queue then")

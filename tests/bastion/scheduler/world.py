@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 
-from bastion.job import Attempt, HostState, JobRecord, Phase, Stop, StopReason
+from bastion.job import Attempt, Dependency, HostState, JobRecord, Phase, Stop, StopReason
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict
@@ -127,6 +127,7 @@ class World:
         gang: tuple[str, ...] = (),
         runs_s: float | None = None,
         fail_when_busy: bool = False,
+        after: tuple[Dependency, ...] = (),
         **units: int,
     ) -> str:
         """Queue a job that asks for `units` a replica; `runs_s` after its start it ends."""
@@ -142,6 +143,7 @@ class World:
             gang=gang,
             index=gang.index(name) if gang else 0,
             fail_when_busy=fail_when_busy,
+            after=after,
             request=Request(
                 replicas=replicas,
                 per_replica=Amounts(units),
@@ -234,8 +236,11 @@ class World:
             self.cycle()
 
     def end(self, name: str) -> None:
-        """The job is done and gone."""
+        """The job is done and gone, and who waited for it waits no longer."""
         del self.jobs[name]
+        for job in [job for job in self.jobs.values() if job.after]:
+            left = tuple(each for each in job.after if each.on != name)
+            self.jobs[job.id] = replace(job, after=left)
 
     def requeue(self, name: str) -> None:
         """The job was preempted and waits again."""

@@ -7,7 +7,7 @@ moves but by `turn`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TypeVar
 
@@ -48,7 +48,7 @@ from bastion.service.lead import Candidate, Election
 from bastion.service.leader import Leader
 from bastion.service.publish import Publisher
 from bastion.service.settings import Pace
-from bastion.spec import Job, Launch, Process, Resources
+from bastion.spec import After, Job, Launch, Process, Resources
 from bastion.store import ObjectStore
 from bastion.store.memory import MemoryStore
 
@@ -404,6 +404,7 @@ class Rig:
         jobs: tuple[Job, ...] = (),
         together: bool = True,
         when_busy: str = "queue",
+        after: Sequence[After | str] = (),
         **job: object,
     ) -> str:
         """Ask for a launch; its ULID. `job` goes into its one job, unless `jobs` are given."""
@@ -414,6 +415,7 @@ class Rig:
             jobs=jobs or (one,),
             together=together,
             when_busy=when_busy,  # type: ignore[arg-type]
+            after=after,
         )
         return self.ask(user, project, "launch", LaunchRequest(launch=launch))
 

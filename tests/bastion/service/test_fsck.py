@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from bastion.errors import NotFoundError, RecordError
-from bastion.job import Claim, End
+from bastion.job import Claim, Dependency, End
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.registers import ClaimRegister, EndRegister, LifeRegister
@@ -204,6 +204,9 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         "registers", "root says exited, the register says lost"),
     "a barrier that is gone": (
         lambda w: w.rig.bucket.delete(_go(w)), "registers", "root says given, the register says"),
+    "a dependency on nobody": (
+        lambda w: w.job(w.waits, after=(Dependency(on="gone-1"),)),
+        "dependencies", "waits for gone-1, which is not active"),
     "a gap in a log": (
         lambda w: w.rig.bucket.delete(f"{w.stream}000000000000.log"),
         "logs", "do not follow each other from byte 0 on"),

@@ -321,3 +321,21 @@ def test_the_newest_copy_comes_first() -> None:
     found = restoring(rig)
     assert found.copy.key == found.copies[0].key == layout.snapshot("9999-01-01", found.copy.seq)
     assert len(found.copies) == 2
+
+
+def test_what_ended_since_is_told_to_those_who_wait() -> None:
+    """A copy knows a waiting job and its targets, which ended since: it hears how, down a chain."""
+    rig = Rig()
+    rig.turn(3)
+    good, bad = rig.start("good"), rig.start("bad")
+    waits = rig.submit("waits", after=[good])
+    fails = rig.submit("fails", after=[bad])
+    chain = rig.submit("chain", after=[fails])
+    copied(rig)
+    rig.agent_of(good).end(good)
+    rig.agent_of(bad).end(bad, 4)
+    rig.until(lambda: rig.result(good) is not None and rig.result(bad) is not None)
+    root = brought_back(rig)
+    assert root.jobs[waits].after == ()
+    assert rig.ended_later(fails).text == f"its dependency {bad} failed (exited with code 4)"
+    assert rig.ended_later(chain).outcome == "cancelled"

@@ -1,0 +1,125 @@
+"""
+A job or launch by its id, as the bucket keeps it when root does not know it any more.
+
+For those who want to wait for it: what jobs it has, and how those of them ended that have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from bastion.errors import NotFoundError, SpecError
+from bastion.job import JobRecord, Outcome, OutcomeKind, Phase
+from bastion.lifecycle import DependencyEnded, step
+from bastion.lifecycle.awaited import Ended, tidings, waits_for
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.request import Result, SpecRecord
+from bastion.spec import Launch, job_ids
+from bastion.store import ObjectStore
+
+_T = TypeVar("_T")
+
+Targets = Mapping[str, tuple[Ended, ...]]
+"""By id: how the jobs of a target that have a final record ended; what is unknown is missing."""
+NO_TARGETS: Targets = {}
+
+
+def outside(launch: Launch) -> tuple[str, ...]:
+    """Everything that the jobs of `launch` wait for and that is none of them."""
+    own = {job.name for job in launch.jobs}
+    asked = [*launch.waits_for, *(each for job in launch.jobs for each in job.waits_for)]
+    return tuple(dict.fromkeys(each.job for each in asked if each.job not in own))
+
+
+def look_up(store: ObjectStore, project: str, targets: Iterable[str]) -> Targets:
+    """
+    What stands in the bucket of each of `targets`, all of one project.
+
+    Raises:
+        RecordError: A record cannot be understood.
+        StoreError: Out of reach.
+    """
+    found: dict[str, tuple[Ended, ...]] = {}
+    for target in targets:
+        result = _record(store, layout.result(project, target), Result)
+        if result is not None:
+            found[target] = (_ended(result),)
+            continue
+        spec = _record(store, layout.spec(project, target), SpecRecord)
+        if spec is not None:
+            jobs = job_ids(spec.launch, spec.ulid)
+            results = (_record(store, layout.result(project, job), Result) for job in jobs)
+            found[target] = tuple(_ended(each) for each in results if each is not None)
+    return found
+
+
+def ended_of(jobs: Iterable[JobRecord]) -> Iterator[Ended]:
+    """Those of `jobs` that are done."""
+    for job in jobs:
+        if job.phase is Phase.DONE and job.outcome is not None:
+            yield Ended(job=job.id, launch=job.launch, outcome=job.outcome)
+
+
+def without_ended(
+    jobs: Sequence[JobRecord], known: Mapping[str, JobRecord], targets: Targets, now: float
+) -> tuple[JobRecord, ...]:
+    """
+    New `jobs` without what they need not wait for any more.
+
+    Args:
+        jobs: Of one launch, as they join.
+        known: Every job of their project that root knows.
+        targets: What the bucket keeps of the others.
+        now: The store's time.
+
+    Raises:
+        SpecError: A condition can never be met: every one.
+    """
+    stored = (each for found in targets.values() for each in found if each.job not in known)
+    going_on = {job.launch for job in known.values() if job.phase is not Phase.DONE}
+    events = list(tidings([*stored, *ended_of(known.values())], going_on=going_on))
+    made = [_told(job, events, now) for job in jobs]
+    never = [
+        f"after: {job.outcome.text}; so {job.id} could never start" for job in made if job.outcome
+    ]
+    if never:
+        raise SpecError(*never)
+    return tuple(made)
+
+
+def settled(
+    jobs: Mapping[str, JobRecord], ended: Iterable[Ended], now: float
+) -> dict[str, JobRecord]:
+    """`jobs` once all of them know how others ended: `ended`, and those that end by knowing."""
+    made = dict(jobs)
+    told = list(ended)
+    while True:
+        going_on = {job.launch for job in made.values() if job.phase is not Phase.DONE}
+        events = list(tidings([*told, *ended_of(made.values())], going_on=going_on))
+        known = {name: _told(job, events, now) for name, job in made.items()}
+        if known == made:
+            return known
+        made = known
+
+
+def _told(job: JobRecord, events: Iterable[DependencyEnded], now: float) -> JobRecord:
+    for event in events:
+        if job.phase is Phase.QUEUED and waits_for(job.after, event):
+            job = step(job, event, now)
+    return job
+
+
+def _ended(result: Result) -> Ended:
+    outcome = Outcome(kind=OutcomeKind(result.outcome), text=result.text, code=result.code)
+    return Ended(job=result.id, launch=result.launch, outcome=outcome)
+
+
+def _record(store: ObjectStore, key: str, kind: type[_T]) -> _T | None:
+    try:
+        found = store.read(key)
+    except NotFoundError:
+        return None
+    assert found is not None
+    return decode(kind, found.data, key=key)

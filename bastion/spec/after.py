@@ -1,0 +1,138 @@
+"""
+What a job waits for before it joins the queue: other jobs, and how they have to end.
+
+A target is a job or a whole launch, by id; or a job of the same launch by its name, where the jobs
+of that launch start one by one. What no order of starting could ever satisfy is refused here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Literal, TypeAlias, get_args
+
+from bastion.errors import SpecError
+from bastion.spec.typed import check_types
+from bastion.value import value
+
+_TARGET = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,140}[A-Za-z0-9])?")
+"""An id: two names of 63 characters, a suffix, and what joins them."""
+
+When: TypeAlias = Literal["ok", "any", "failed"]
+"""`ok`: it succeeded; `failed`: it ended in any other way; `any`: it ended."""
+
+MAX_AFTER = 100
+"""Of one job: each is looked at whenever a job ends, and named in the reason why it waits."""
+
+
+@value
+class After:
+    """
+    One thing to wait for: `After("train-x7k2")`, `After("train-x7k2", when="any")`.
+
+    `job` names a job or a launch; of a launch all jobs count: `ok` is when every one of them
+    succeeded, `failed` when all have ended and at least one did not. A target that is retried or
+    preempted has not ended. Where text is allowed in its place, `train-x7k2:any` says the same.
+    """
+
+    job: str = field(kw_only=False)
+    when: When = "ok"
+
+    def __post_init__(self) -> None:
+        check_types(self, prefix="after.")
+        if not _TARGET.fullmatch(self.job):
+            raise SpecError(
+                f"after: {self.job!r} is no name and no id of a job or launch; write it as"
+                " train-x7k2, train-x7k2:any or train-x7k2:failed"
+            )
+
+    def __str__(self) -> str:
+        """As it is written on a command line."""
+        return self.job if self.when == "ok" else f"{self.job}:{self.when}"
+
+
+def afters(field_name: str, written: Iterable[After | str]) -> tuple[After, ...]:
+    """
+    What was written, as values, each once.
+
+    Raises:
+        SpecError: One of them is not well formed, or they are too many: every problem.
+    """
+    made: dict[After, None] = {}
+    problems: list[str] = []
+    for each in written:
+        try:
+            made[each if isinstance(each, After) else _parsed(each)] = None
+        except SpecError as error:
+            problems += [f"{field_name}: {text.removeprefix('after: ')}" for text in error.problems]
+    if len(made) > MAX_AFTER:
+        problems.append(f"{field_name}: {len(made)} is not allowed; at most {MAX_AFTER}")
+    if problems:
+        raise SpecError(*problems)
+    return tuple(made)
+
+
+def _parsed(text: str) -> After:
+    job, colon, when = text.partition(":")
+    if not colon:
+        return After(job)
+    for known in get_args(When):
+        if when == known:
+            return After(job, when=known)
+    raise SpecError(f"after: {text!r}: {when!r} is unknown; allowed: {', '.join(get_args(When))}")
+
+
+def order_problems(
+    whole: Sequence[After], jobs: Mapping[str, Sequence[After]], *, together: bool
+) -> list[str]:
+    """
+    Why the jobs of one launch could never start in the order that they ask for.
+
+    Args:
+        whole: What every job of the launch waits for.
+        jobs: By name, what each of them waits for.
+        together: Whether they start together.
+    """
+    problems = [
+        f"after: {each.job!r} is one of its own jobs; say under each job what it waits for"
+        for each in whole
+        if each.job in jobs
+    ]
+    inside = {name: [a.job for a in asked if a.job in jobs] for name, asked in jobs.items()}
+    if together and len(jobs) > 1:
+        return problems + [
+            f"jobs.{name}.after: {other!r} is a job of this launch, and its jobs start together;"
+            " set together=False for one after the other"
+            for name, others in inside.items()
+            for other in others
+        ]
+    circle = _circle(inside)
+    if circle:
+        told = " -> ".join(circle)
+        problems.append(
+            f"jobs.{circle[0]}.after: {told} is a circle: none of them could ever start"
+        )
+    return problems
+
+
+def _circle(waits: Mapping[str, Sequence[str]]) -> list[str]:
+    """Names each of which waits for the next, the last being the first; empty where none do."""
+    done: set[str] = set()
+    for start in waits:
+        path: list[str] = []
+        stack = [(start, iter(waits[start]))] if start not in done else []
+        while stack:
+            name, others = stack[-1]
+            if not path or path[-1] != name:
+                path.append(name)
+            other = next((o for o in others if o not in done), None)
+            if other is None:
+                done.add(name)
+                stack.pop()
+                path.pop()
+            elif other in path:
+                return [*path[path.index(other) :], other]
+            else:
+                stack.append((other, iter(waits[other])))
+    return []
