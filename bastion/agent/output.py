@@ -1,12 +1,9 @@
 """
 What a job keeps between its attempts: BASTION_OUTPUT_DIR, the same wherever the next one runs.
 
-    output/<project>/<job>/content/<sha256>                      16 MiB of a file, or its rest
-    output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json         one host's directory, the n-th time
-
-Both are create-only. Saving sends what is not there yet, then the list of files; so a list that
-stands is whole. Restoring takes the newest list of each host of each replica and lays them over
-each other, older attempts first; within one attempt the first replica's file wins.
+How it lies in the bucket is drawn in `bastion.records.output`. Saving sends what is not there yet,
+then the list of files. Restoring takes the newest list of each host of each replica and lays them
+over each other, older attempts first; within one attempt the first replica's file wins.
 """
 
 from __future__ import annotations
@@ -15,39 +12,23 @@ import contextlib
 import hashlib
 import os
 from pathlib import Path, PurePosixPath
-from typing import Literal
 
-from bastion.errors import ConflictError, NotFoundError, RecordError
+from bastion.errors import ConflictError
 from bastion.records import layout
-from bastion.records.codec import decode, encode
+from bastion.records.codec import encode
 from bastion.records.facts import HostFact
+from bastion.records.output import (
+    PART_BYTES,
+    Saved,
+    SavedFile,
+    read_part,
+    read_saved,
+    saved_lists,
+)
 from bastion.store.port import ObjectStore
-from bastion.value import value
-
-PART_BYTES = 16 << 20
-"""The most that is in memory at once, and what a change in a large file sends again."""
 
 _SMALL_BYTES = 64 << 10
 """Below it, sending is as cheap as asking whether it is there."""
-
-
-@value
-class SavedFile:
-    """One file of an output directory."""
-
-    path: str
-    """Relative, `/`-separated."""
-    parts: tuple[str, ...] = ()
-    """Digests of its bytes, in order."""
-    executable: bool = False
-
-
-@value
-class Saved:
-    """One host's output directory, as it was at one moment."""
-
-    schema: Literal[1] = 1
-    files: tuple[SavedFile, ...] = ()
 
 
 def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
@@ -87,9 +68,7 @@ def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
     """
     wanted: dict[str, SavedFile] = {}
     for key in _newest(store, of):
-        for file in _read(store, key).files:
-            if not _is_inside(file.path):
-                raise RecordError(f"{key}: {file.path!r} is not a path inside the directory")
+        for file in read_saved(store, key).files:
             wanted[file.path] = file
     # What is a file on one host and a folder on another is a folder.
     folders = {str(above) for path in wanted for above in PurePosixPath(path).parents}
@@ -102,23 +81,13 @@ def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
 def _newest(store: ObjectStore, of: HostFact) -> tuple[str, ...]:
     """The newest list of every host of earlier attempts, in the order they lie over each other."""
     newest: dict[tuple[int, int], tuple[int, int, str]] = {}
-    last, prefix = "", layout.saved_outputs(of.project, of.job)
-    while entries := store.list(prefix, start_after=last):
-        last = entries[-1].key
-        for entry in entries:
-            named = layout.parse_saved_output(entry.key)
-            if named is not None and named.attempt < of.attempt:
-                host = named.replica, named.host
-                found = named.attempt, named.number, entry.key
-                newest[host] = max(newest.get(host, found), found)
+    for named, entry in saved_lists(store, of.project, of.job):
+        if named.attempt < of.attempt:
+            host = named.replica, named.host
+            found = named.attempt, named.number, entry.key
+            newest[host] = max(newest.get(host, found), found)
     order = sorted((attempt, -r, -h, key) for (r, h), (attempt, _, key) in newest.items())
     return tuple(key for *_, key in order)
-
-
-def _read(store: ObjectStore, key: str) -> Saved:
-    found = store.read(key)
-    assert found is not None
-    return decode(Saved, found.data, key=key)
 
 
 def _files(directory: Path) -> list[Path]:
@@ -136,24 +105,23 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _is_inside(path: str) -> bool:
-    parts = path.split("/")
-    return bool(path) and not path.startswith("/") and not {"", ".", ".."} & set(parts)
-
-
 def _save_file(store: ObjectStore, of: HostFact, directory: Path, path: Path) -> SavedFile:
-    parts = []
+    parts, size = [], 0
     with path.open("rb") as file:
         while data := file.read(PART_BYTES):
+            size += len(data)
             parts.append(hashlib.sha256(data).hexdigest())
             key = layout.output_content(of.project, of.job, parts[-1])
             if len(data) < _SMALL_BYTES or not _stands(store, key):
                 with contextlib.suppress(ConflictError):
                     store.create(key, data)
+            if len(data) < PART_BYTES:
+                break  # of a file that grows meanwhile, only its last part may be short
     return SavedFile(
         path=path.relative_to(directory).as_posix(),
         parts=tuple(parts),
         executable=os.access(path, os.X_OK),
+        size=size,
     )
 
 
@@ -166,16 +134,5 @@ def _restore_file(store: ObjectStore, of: HostFact, directory: Path, file: Saved
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as out:
         for digest in file.parts:
-            out.write(_content(store, layout.output_content(of.project, of.job, digest), digest))
+            out.write(read_part(store, of.project, of.job, digest))
     path.chmod(0o755 if file.executable else 0o644)
-
-
-def _content(store: ObjectStore, key: str, digest: str) -> bytes:
-    try:
-        found = store.read(key)
-    except NotFoundError:
-        raise RecordError(f"{key} is missing, which the job had kept") from None
-    assert found is not None
-    if hashlib.sha256(found.data).hexdigest() != digest:
-        raise RecordError(f"{key} does not hold what its name says")
-    return found.data

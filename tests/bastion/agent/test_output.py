@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bastion.agent.output import PART_BYTES, Saved, SavedFile, restore, save
+from bastion.agent.output import restore, save
 from bastion.errors import RecordError, StoreError
 from bastion.records import layout
 from bastion.records.codec import encode
+from bastion.records.output import PART_BYTES, Saved, SavedFile
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.bastion.agent.rig import OF
 

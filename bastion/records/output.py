@@ -1,0 +1,106 @@
+"""
+What a job keeps of BASTION_OUTPUT_DIR, as it lies in the bucket.
+
+    output/<project>/<job>/content/<sha256>                      16 MiB of a file, or its rest
+    output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json         one host's directory, the n-th time
+
+Both are create-only. Content stands before the list that names it; so a list that stands is whole.
+A list is hostile until it is read here: it was written by a machine that runs users' code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Literal
+
+from bastion.errors import NotFoundError, RecordError
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.layout import SavedOutputName
+from bastion.store.port import Entry, ObjectStore
+from bastion.value import value
+
+PART_BYTES = 16 << 20
+"""The most that is in memory at once, and what a change in a large file sends again."""
+
+
+@value
+class SavedFile:
+    """One file of an output directory."""
+
+    path: str
+    """Relative, `/`-separated."""
+    parts: tuple[str, ...] = ()
+    """Digests of its bytes, in order; each but the last is of `PART_BYTES`."""
+    executable: bool = False
+    size: int = 0
+    """Bytes."""
+
+
+@value
+class Saved:
+    """One host's output directory, as it was at one moment."""
+
+    schema: Literal[1] = 1
+    files: tuple[SavedFile, ...] = ()
+
+
+def saved_lists(
+    store: ObjectStore, project: str, job: str
+) -> Iterator[tuple[SavedOutputName, Entry]]:
+    """
+    Every list that hosts of a job's attempts wrote, as keys.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    last, prefix = "", layout.saved_outputs(project, job)
+    while entries := store.list(prefix, start_after=last):
+        last = entries[-1].key
+        for entry in entries:
+            named = layout.parse_saved_output(entry.key)
+            if named is not None:
+                yield named, entry
+
+
+def read_saved(store: ObjectStore, key: str) -> Saved:
+    """
+    The list at `key`.
+
+    Raises:
+        NotFoundError: There is none.
+        RecordError: It is no such list, or names a file outside the directory.
+        StoreError: Out of reach.
+    """
+    found = store.read(key)
+    assert found is not None
+    saved = decode(Saved, found.data, key=key)
+    for file in saved.files:
+        if not _is_inside(file.path):
+            raise RecordError(f"{key}: {file.path!r} is not a path inside the directory")
+    return saved
+
+
+def read_part(store: ObjectStore, project: str, job: str, digest: str) -> bytes:
+    """
+    The bytes that `digest` names.
+
+    Raises:
+        RecordError: They are missing, or others.
+        StoreError: Out of reach.
+    """
+    key = layout.output_content(project, job, digest)
+    try:
+        found = store.read(key)
+    except NotFoundError:
+        raise RecordError(f"{key} is missing, which the job had kept") from None
+    assert found is not None
+    if hashlib.sha256(found.data).hexdigest() != digest:
+        raise RecordError(f"{key} does not hold what its name says")
+    return found.data
+
+
+def _is_inside(path: str) -> bool:
+    parts = path.split("/")
+    return bool(path) and "\0" not in path and not {"", ".", ".."} & set(parts)
