@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from os import PathLike
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -178,6 +179,8 @@ def plain(item: Any, *, name: str = "") -> Any:
         return item
     if isinstance(item, float):
         return iso(item) if _is_moment(name) else item
+    if isinstance(item, PathLike):
+        return str(item)
     kind: Any = type(item)
     names = _field_names(kind)
     if names:

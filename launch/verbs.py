@@ -12,6 +12,7 @@ from launch.commands import (
     completion,
     config,
     demo,
+    fetch,
     job,
     logs,
     pool,
@@ -25,7 +26,7 @@ from launch.parser import Parser, Verbs
 
 FAMILIES = {
     "submit": ("launch", "run", "rerun", "bundle"),
-    "see": ("list", "show", "why", "events", "logs", "wait", "pool", "machines", "status"),
+    "see": ("list", "show", "why", "events", "logs", "fetch", "wait", "pool", "machines", "status"),
     "change": ("cancel", "hold", "release", "prioritize", "update"),
     "admin": ("serve", "agent", "quota", "fsck", "restore", "demo"),
     "set up": ("config", "setup", "completion"),
@@ -43,6 +44,7 @@ _NOUNS = (
     bundle,
     job,
     logs,
+    fetch,
     pool,
     status,
     service,

@@ -30,8 +30,10 @@ from bastion.store.reach import Reach, reach_of
 from quota.tree import Quota
 
 if TYPE_CHECKING:
+    from bastion.client.outputs import Fetched
     from bastion.client.ran import CodeView
     from bastion.records.request import SpecRecord
+    from bundler.progress import Report
 
 POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
 """Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
@@ -255,6 +257,46 @@ class Reader:
         """
         job = self.job(name, project=project)
         return self.following.of(job, wanted or Wanted(), follow=follow)
+
+    def fetch(
+        self,
+        name: str,
+        directory: str | Path = "",
+        *,
+        attempt: int | None = None,
+        replica: int | None = None,
+        project: str = "",
+        report: Report | None = None,
+    ) -> Fetched:
+        """
+        Bring what a job kept in BASTION_OUTPUT_DIR, while it runs or afterwards.
+
+        Asked again, it brings only what is missing or has changed since.
+
+        Args:
+            name: The job.
+            directory: Where to; by default a folder here that is called as the job is.
+            attempt: Which; None: for each host the newest that kept anything.
+            replica: Only this one.
+            project: Only look for the job in this project.
+            report: Told how far it has come.
+
+        Raises:
+            NotFoundError: There is no such job, or it kept nothing.
+            SpecError: The name stands for several jobs.
+            BastionError: The folder cannot be written, or what was kept is damaged.
+            StoreError: Out of reach; what was brought stays, ask again.
+        """
+        from bastion.client.outputs import Outputs
+        from bundler.progress import unreported
+
+        job = self.job(name, project=project)
+        return Outputs(self.store, job.project, job.id).fetch(
+            Path(directory or job.id).expanduser().absolute(),
+            attempt=attempt,
+            replica=replica,
+            report=report or unreported,
+        )
 
     def wait(
         self,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bastion.agent.output import save
+from bastion.records.facts import HostFact
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
 from bundler.code import DockerBuild, ImageRef
 from bundler.errors import BuildError
@@ -437,3 +439,22 @@ def test_rerun_submits_the_same_again(run: Run, bucket: Bucket) -> None:
     assert body.again_of == first
     assert again != first
     assert run("rerun", "none").code == 1
+
+
+def test_fetch_brings_what_a_job_kept(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """The folder is data; how much it was goes to stderr; JSON has it all."""
+    kept = HostFact(project="blue", job=JOB, attempt=1, nonce="n", replica=0, host=0)
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    (machine / "model.bin").write_bytes(b"1234")
+    save(bucket.store, kept, machine, 1)
+    out = tmp_path / "out"
+    ran = run("fetch", "train", str(out))
+    assert (ran.code, ran.out) == (0, f"{out}\n")
+    assert "1 file, 4 B, of which 4 B came now\nkept in attempt 1, 2" in ran.err
+    assert (out / "r0" / "model.bin").read_bytes() == b"1234"
+    shown = json.loads(run("fetch", "train", str(out), "--json").out)["fetched"]
+    assert (shown["folder"], shown["files"], shown["fetched_bytes"]) == (str(out), 1, 0)
+    ran = run("fetch", "train", "--attempt=2")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"error: {JOB} has kept nothing in attempt 2\nhint: ")

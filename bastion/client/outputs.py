@@ -1,0 +1,219 @@
+"""
+What a job kept, brought to the user's machine.
+
+    <folder>/r<i>/...             what replica i kept
+    <folder>/r<i>.h<j>/...        what a further host j of it kept, where replicas have several
+    <folder>/.fetching/           parts of files that are not whole yet
+
+A file appears by one rename, whole and checked against the digests of its parts. What is there
+already and is the same stays as it is, and a file that was cut off goes on where it was; so asking
+again, also after a kill, brings only what is missing or has changed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from bastion.errors import BastionError, NotFoundError
+from bastion.records.output import PART_BYTES, SavedFile, read_part, read_saved, saved_lists
+from bastion.store.port import ObjectStore
+from bastion.value import value
+from bundler.lanes import in_lanes
+from bundler.progress import Progress, Report, unreported
+
+LANES = 4
+"""Files written at once; each holds one part, 16 MiB, in memory."""
+_GROWING = ".fetching"
+
+
+@value
+class Fetched:
+    """What was asked for, and is in a folder now."""
+
+    folder: Path
+    attempts: tuple[int, ...]
+    """The attempts that it is from, one for each host."""
+    files: int
+    size_bytes: int
+    fetched_bytes: int
+    """What had to be read now; the rest was there."""
+    kept_at: float
+    """When the newest of it was kept, in the store's seconds."""
+
+
+@value
+class _Piece:
+    """One file of one host."""
+
+    file: SavedFile
+    path: Path
+    part: Path
+    """Where it grows until it is whole."""
+
+
+class Outputs:
+    """
+    What one job keeps.
+
+    Args:
+        store: The bucket.
+        project: The job's.
+        job: Its id.
+    """
+
+    def __init__(self, store: ObjectStore, project: str, job: str) -> None:
+        self._store = store
+        self._project = project
+        self._job = job
+
+    def fetch(
+        self,
+        folder: Path,
+        *,
+        attempt: int | None = None,
+        replica: int | None = None,
+        report: Report = unreported,
+    ) -> Fetched:
+        """
+        See that `folder` has what the job kept.
+
+        Args:
+            folder: Made if it is not there. Files in it that the job did not keep stay.
+            attempt: Which; None: for each host the newest that kept anything.
+            replica: Only this one.
+            report: Told how far it has come.
+
+        Raises:
+            NotFoundError: It kept nothing.
+            RecordError: What stands in the bucket is damaged; whole files are written all the same.
+            BastionError: The folder cannot be written, or is being written to by another.
+            StoreError: Out of reach; what was brought stays, ask again.
+        """
+        newest = self._newest(attempt, replica)
+        pieces: list[_Piece] = []
+        for (r, h), (_, _, _, key) in sorted(newest.items()):
+            top = folder / (f"r{r}" if h == 0 else f"r{r}.h{h}")
+            for file in read_saved(self._store, key).files:
+                name = hashlib.sha256(f"{top.name}/{file.path}".encode()).hexdigest()
+                part = folder / _GROWING / name
+                pieces.append(_Piece(file=file, path=top / file.path, part=part))
+        try:
+            fetched_bytes = self._bring(folder, pieces, report)
+        except OSError as error:
+            where = error.filename or folder
+            raise BastionError(f"{where} cannot be written: {error.strerror}") from error
+        return Fetched(
+            folder=folder,
+            attempts=tuple(sorted({found[0] for found in newest.values()})),
+            files=len(pieces),
+            size_bytes=sum(piece.file.size for piece in pieces),
+            fetched_bytes=fetched_bytes,
+            kept_at=max(found[2] for found in newest.values()),
+        )
+
+    def _newest(
+        self, attempt: int | None, replica: int | None
+    ) -> dict[tuple[int, int], tuple[int, int, float, str]]:
+        """(attempt, number, time, key) of the list that counts, by replica and host."""
+        newest: dict[tuple[int, int], tuple[int, int, float, str]] = {}
+        attempts: set[int] = set()
+        for named, entry in saved_lists(self._store, self._project, self._job):
+            attempts.add(named.attempt)
+            if attempt in (None, named.attempt) and replica in (None, named.replica):
+                host = named.replica, named.host
+                found = named.attempt, named.number, entry.modified_at, entry.key
+                newest[host] = max(newest.get(host, found), found)
+        if newest:
+            return newest
+        if not attempts:
+            raise NotFoundError(
+                f"{self._job} has kept nothing",
+                hint="kept is what it writes into BASTION_OUTPUT_DIR: at its checkpoints, when it"
+                " is stopped, and at its end",
+            )
+        asked = "" if attempt is None else f" in attempt {attempt}"
+        asked += "" if replica is None else f" by replica {replica}"
+        shown = ", ".join(map(str, sorted(attempts)))
+        raise NotFoundError(
+            f"{self._job} has kept nothing{asked}", hint=f"something was kept in attempt {shown}"
+        )
+
+    def _bring(self, folder: Path, pieces: list[_Piece], report: Report) -> int:
+        total = sum(piece.file.size for piece in pieces)
+        done = fetched = 0
+        with _alone_in(folder):
+            for piece, read in in_lanes(self._write, pieces, lanes=LANES):
+                fetched += read
+                done += piece.file.size
+                report(Progress(step="fetch", done=done, total=total))
+            shutil.rmtree(folder / _GROWING)
+        return fetched
+
+    def _write(self, piece: _Piece) -> tuple[_Piece, int]:
+        """See that one file is there; the bytes that had to be read."""
+        mode = 0o755 if piece.file.executable else 0o644
+        if _is_there(piece):
+            piece.path.chmod(mode)
+            return piece, 0
+        read = 0
+        handle = os.open(piece.part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "r+b") as out:
+            there = _matching(out, piece.file.parts)
+            out.truncate(out.tell())
+            for digest in piece.file.parts[there:]:
+                data = read_part(self._store, self._project, self._job, digest)
+                out.write(data)
+                read += len(data)
+        piece.part.chmod(mode)
+        piece.path.parent.mkdir(parents=True, exist_ok=True)
+        piece.part.replace(piece.path)
+        return piece, read
+
+
+def _is_there(piece: _Piece) -> bool:
+    """Whether the file holds exactly its parts."""
+    try:
+        with piece.path.open("rb") as file:
+            parts = piece.file.parts
+            return _matching(file, parts) == len(parts) and not file.read(1)
+    except FileNotFoundError:
+        return False
+
+
+def _matching(file: BinaryIO, parts: Sequence[str]) -> int:
+    """How many of `parts`, from the first on, `file` holds; it is left behind the last of them."""
+    for at, digest in enumerate(parts):
+        begin = file.tell()
+        if hashlib.sha256(file.read(PART_BYTES)).hexdigest() != digest:
+            file.seek(begin)
+            return at
+    return len(parts)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """
+    Hold `folder` against other fetches into it; the kernel frees it on any end.
+
+    Raises:
+        BastionError: Another holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        (folder / _GROWING).mkdir(exist_ok=True)
+        yield
+    except BlockingIOError:
+        raise BastionError(
+            f"{folder} is being fetched into by another command", hint="wait for it to end"
+        ) from None
+    finally:
+        os.close(handle)
