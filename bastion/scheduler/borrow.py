@@ -19,7 +19,6 @@ from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import find, least_lost, yields_to
-from quota.amounts import Amounts
 
 
 def borrow(draft: Draft) -> None:
@@ -48,6 +47,7 @@ def borrow(draft: Draft) -> None:
                 draft.blocked.append(line)
                 if not line.head[0].fail_when_busy:
                     hopeless.add(key)  # equal gangs of its project fare no better: it gets fuller
+    draft.discount_plans()
 
 
 def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
@@ -86,20 +86,18 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     lower.sort(key=lambda running: (-running.priority, least_lost(draft, running)))
 
     def allows(gone: Sequence[Running]) -> bool:
-        for running in gone:
-            draft.shares.add(running.project, -running.held)
-        allowed = draft.shares.may_borrow(line.project, shape.asked)
-        for running in gone:
-            draft.shares.add(running.project, running.held)
-        return allowed
+        with draft.shares.without(gone):
+            return draft.shares.may_borrow(line.project, shape.asked)
 
-    found = find(draft, shape, lower, allows, guaranteed=False)
-    if found is None or not found.victims:
-        return False
+    with draft.shares.without(draft.departing()):
+        found = find(draft, shape, lower, allows, guaranteed=False)
+        if found is None or not found.victims:
+            return False
+        with draft.shares.without(found.victims):
+            if not draft.shares.may_borrow(line.project, found.placed.total):
+                return False
     outranks_none.discard(key)
-    back = Amounts.sum(r.held for r in found.victims if r.project == line.project)
-    draft.shares.add(line.project, -back)
-    within_share = draft.shares.is_within(line.project, found.placed.total)
-    draft.shares.add(line.project, back)
+    with draft.shares.without(found.victims):
+        within_share = draft.shares.is_within(line.project, found.placed.total)
     keep_promise(draft, gang, shape, found, within_share=within_share)
     return True

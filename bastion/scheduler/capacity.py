@@ -54,8 +54,8 @@ class Hold:
 
     def __init__(self) -> None:
         self.charge: Charge = ()
-        self.masks: list[tuple[Room, str, int, int]] = []
-        """(room, type, devices that were free, devices that somebody still holds)"""
+        self.masks: list[tuple[Room, str, int, int, int]] = []
+        """(room, type, devices wanted, of them those that were free, those that others hold)"""
         self.counts: list[tuple[Room, str, int, int]] = []
 
 
@@ -134,9 +134,12 @@ class Capacity:
     def make_again(self, placements: Iterable[Placement]) -> None:
         """Make the machines of `placements` that a trial, undone since, had made; same names."""
         names = {host.machine for each in placements for replica in each for host in replica.hosts}
-        for name in sorted(names - self.by_name.keys()):
-            shelf = self.shelves[name.rpartition(f"-{self.seq}-")[0]]
-            while name not in self.by_name:
+        missing = names - self.by_name.keys()
+        for shelf in self.shelves.values():
+            stem = f"{shelf.name}-{self.seq}-"
+            numbers = [name.removeprefix(stem).partition("-h")[0] for name in missing]
+            last = max((int(each) for each in numbers if each.isdigit()), default=-1)
+            while shelf.made <= last:
                 self.make_room(shelf)
 
     def _make_room(self, shelf: Shelf, host: int) -> Room:
@@ -282,7 +285,7 @@ class Capacity:
         """
         Close `places` to everybody: what is free now, and what becomes free of them.
 
-        What somebody still holds is charged to him already: only the rest is charged here.
+        `charge` is what they cost beyond what those who will leave for them are charged already.
         """
         hold = Hold()
         for part, placement in zip(parts, places):
@@ -299,20 +302,9 @@ class Capacity:
                     else:
                         self._close_some(hold, room, part, host)
                     room.shelf.settle(room)
-        hold.charge = tuple(
-            (whole - held).positive() for whole, held in zip(charge, self._held_of(hold))
-        )
-        self.charge(hold.charge)
+        hold.charge = charge
+        self.charge(charge)
         return hold
-
-    def _held_of(self, hold: Hold) -> Charge:
-        held = self.nothing()
-        later = [(room, resource, mask.bit_count()) for room, resource, _, mask in hold.masks]
-        later += [(room, resource, units) for room, resource, _, units in hold.counts]
-        for room, resource, units in later:
-            if units and resource in self.types:
-                held[room.shelf.tier] = held[room.shelf.tier] + Amounts({resource: units})
-        return tuple(held)
 
     def _close_all(self, hold: Hold, room: Room) -> None:
         for resource, units in room.full.items():
@@ -335,7 +327,7 @@ class Capacity:
             room.masks[resource] &= ~free
         if later:
             room.spoken[resource] = room.spoken.get(resource, 0) | later
-        hold.masks.append((room, resource, free, later))
+        hold.masks.append((room, resource, mask, free, later))
 
     def _close_count(self, hold: Hold, room: Room, resource: str, units: int) -> None:
         free = max(0, min(units, room.counts.get(resource, 0)))
@@ -348,7 +340,7 @@ class Capacity:
     def lift(self, hold: Hold) -> None:
         """Open again what `hold` closed."""
         self.charge(hold.charge, sign=-1)
-        for room, resource, free, later in hold.masks:
+        for room, resource, _, free, later in hold.masks:
             self.note(room)
             if free:
                 room.masks[resource] |= free

@@ -15,7 +15,7 @@ from bastion.scheduler.parts import Parts, chosen
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.planned import plan_starts, take_over_plans
 from bastion.scheduler.snapshot import Snapshot
-from bastion.scheduler.standing import stand_by, start_outranking
+from bastion.scheduler.standing import fulfil, stand_by, start_outranking
 
 
 def decide(snapshot: Snapshot, now: float) -> Plan:
@@ -35,11 +35,10 @@ def decide(snapshot: Snapshot, now: float) -> Plan:
 
 def decide_with(parts: Parts, snapshot: Snapshot, now: float) -> Plan:
     """`decide` with other parts than the quota file names."""
-    draft = Draft(snapshot, now, parts)
     # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
-    draft.survey()
+    draft = stand_by(Draft(snapshot, now, parts))
     # 3. Guarantee: standing promises first, then gangs within their project's share.
-    stand_by(draft)
+    fulfil(draft)
     take_over_plans(draft)
     guarantee(draft)
     start_outranking(draft)

@@ -16,7 +16,7 @@ from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
 from bastion.scheduler.extent import never_fits, unmatched
 from bastion.scheduler.order import Gang, Line
-from bastion.scheduler.planned import Claims, first_fit, waited_for
+from bastion.scheduler.planned import Claims, first_fit
 from bastion.scheduler.reason import (
     NAMED,
     Behind,
@@ -83,7 +83,7 @@ class Diagnosis:
             yield from self._in_a_row(lines)
 
     def _planned(self, plan: Reserved) -> Planned:
-        ending = waited_for(self.draft, plan)
+        ending = plan.waits
         return Planned(at=plan.until, waiting_for=tuple(job for r in ending for job in r.ids))
 
     def _in_a_row(self, lines: list[tuple[Line, WaitingForCapacity]]) -> Iterator[Told]:
@@ -172,11 +172,13 @@ class Diagnosis:
         closed = [*draft.reserved.values(), *draft.plans.values()]
         if not closed:
             return None
-        draft.capacity.begin()
         for each in closed:
-            draft.open(each)
+            draft.lend(each)
+        draft.capacity.begin()
         placed = draft.try_place(line.shape, guaranteed=False)
         draft.capacity.undo()
+        for each in closed:
+            draft.call_in(each)
         if placed is None:
             return None
         first = min(closed, key=lambda each: (each.until, each.name))

@@ -6,19 +6,20 @@ The phases change it one after the other; nobody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bastion.job import JobClass, Placement
+from bastion.job import JobClass
 from bastion.scheduler.capacity import Capacity, Hold
 from bastion.scheduler.classes import promised_by
 from bastion.scheduler.eligible import Waiting, wait_or_queue
+from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.order import Gang, Line, line_up
 from bastion.scheduler.parts import Parts
 from bastion.scheduler.placement import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reason import PreemptReason, WaitingReason
-from bastion.scheduler.running import Running, gather, taken_by
+from bastion.scheduler.running import Running, gather
 from bastion.scheduler.shape import Shape, Shapes
 from bastion.scheduler.shares import Shares
 from bastion.scheduler.snapshot import Snapshot
@@ -59,6 +60,7 @@ class Reserved:
         until: float,
         is_promise: bool,
         victims: tuple[Running, ...] = (),
+        waits: Sequence[Running] = (),
     ) -> None:
         self.gang = gang
         self.shape = shape
@@ -67,21 +69,17 @@ class Reserved:
         self.is_promise = is_promise
         """Otherwise a planned start: only a gang within its share may come in between."""
         self.victims = victims
-        self.credited: list[tuple[str, Amounts]] = []
-        """(project, what it holds now of these devices)"""
+        self.waits = tuple(waits)
+        """Who must have ended before it starts; what they give back counts once."""
+        self.holds_quota = is_promise
+        """Whether its project counts as holding it already."""
+        self.gifts: list[tuple[Running, Amounts]] = []
+        """(who it waits for, what of its room in the quota he holds now)"""
+        self.paid: list[tuple[Running, int, Amounts]] = []
+        """(who it waits for, tier, what of its charge he pays now)"""
         self.name = gang[0].id
+        self.footprint = Footprint(pairs_of(shape.parts, placed.placements))
         self.hold: Hold | None = None
-
-
-def given_back(running: Running, placements: Sequence[Placement], types: Container[str]) -> Amounts:
-    """How much of the devices of `placements` `running` holds, of the types under quota."""
-    ours, units = running.taken, []
-    for machine, masks in taken_by(placements).items():
-        for resource, mask in masks.items():
-            if resource in types:
-                both = mask & ours.get(machine, {}).get(resource, 0)
-                units.append(Amounts({resource: both.bit_count()}))
-    return Amounts.sum(units)
 
 
 class Draft:
@@ -191,64 +189,83 @@ class Draft:
         """
         Close devices for a waiting gang.
 
-        Its charge counts against the tiers and its project at once, except for what those who hold
-        the devices now will give back by then: that would be counted twice.
+        Its charge counts against the tiers at once, and a promise's against its project, except
+        for what those it waits for will give back by then: that would be counted twice.
         """
-        placed = reserved.placed
-        reserved.credited = [
-            (running.project, given_back(running, placed.placements, self.capacity.types))
-            for running in self.holders(placed.placements)
-        ]
-        reserved.hold = self.capacity.close(reserved.shape.parts, placed.placements, placed.charge)
         kept = self.reserved if reserved.is_promise else self.plans
         kept[reserved.name] = reserved
-        self._count(reserved, sign=1)
+        self.shut(reserved)
+        if reserved.holds_quota:
+            self.count(reserved)
+
+    def count(self, reserved: Reserved) -> None:
+        """Let the project of `reserved` hold it in the quota."""
+        owner, left = reserved.gang[0].project, reserved.placed.total
+        self.shares.add(owner, left)
+        for running in reserved.waits:
+            gift = (left & self.shares.left_of(running)).positive()
+            if gift:
+                left = left - gift
+                reserved.gifts.append((running, gift))
+                self.shares.give(running, gift, to=owner)
+
+    def discount(self, reserved: Reserved) -> None:
+        """Take back what `count` did."""
+        owner = reserved.gang[0].project
+        self.shares.add(owner, -reserved.placed.total)
+        for running, gift in reserved.gifts:
+            self.shares.give(running, -gift, to=owner)
+        reserved.gifts.clear()
+
+    def discount_plans(self) -> None:
+        """Planned starts keep others from their room in the quota only while gangs are admitted."""
+        for plan in self.plans.values():
+            self.discount(plan)
+            plan.holds_quota = False
 
     def open(self, reserved: Reserved) -> None:
         """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
         assert reserved.hold is not None
         self._too_full.clear()
         self.capacity.lift(reserved.hold)
+        for running, tier, units in reserved.paid:
+            running.pay(tier, -units)
+        reserved.paid.clear()
 
     def shut(self, reserved: Reserved) -> None:
-        """Close again what is left of it."""
-        assert reserved.hold is not None
-        placed = reserved.placed
-        reserved.hold = self.capacity.close(reserved.shape.parts, placed.placements, placed.charge)
+        """Close it, or what is left of it."""
+        placed, net = reserved.placed, []
+        for tier, left in enumerate(placed.charge):
+            for running in reserved.waits:
+                units = (left & running.left[tier]).positive()
+                if units:
+                    left = left - units
+                    reserved.paid.append((running, tier, units))
+                    running.pay(tier, units)
+            net.append(left)
+        reserved.hold = self.capacity.close(reserved.shape.parts, placed.placements, tuple(net))
 
     def weak(self) -> list[Reserved]:
         """Reservations that a gang within its share may break."""
         promised = [r for r in self.reserved.values() if not self.promises[r.name].within_share]
         return [*promised, *self.plans.values()]
 
-    def put_back(self, reserved: Reserved) -> None:
-        """Let the gang of a void promise stand in the queue again."""
-        first = reserved.gang[0]
-        line = Line(first.project, first.user, reserved.shape)
-        line.gangs.append((self.rank(reserved.gang), first.submitted_at, first.id, reserved.gang))
-        self.rest.setdefault(first.project, []).append(line)
-
     def lend(self, reserved: Reserved) -> None:
         """Open it for those who are gone in time: until then its gang does not need it."""
         self.open(reserved)
-        self._count(reserved, sign=-1)
+        if reserved.holds_quota:
+            self.discount(reserved)
 
     def call_in(self, reserved: Reserved) -> None:
         """End what `lend` began."""
-        self._count(reserved, sign=1)
+        if reserved.holds_quota:
+            self.count(reserved)
         self.shut(reserved)
-
-    def _count(self, reserved: Reserved, *, sign: int) -> None:
-        if not reserved.is_promise:
-            return
-        owner = reserved.gang[0].project
-        self.shares.add(owner, sign * reserved.placed.total)
-        for project, amounts in reserved.credited:
-            self.shares.depart(project, sign * amounts, to=owner)
 
     def release(self, reserved: Reserved) -> None:
         """Forget a reservation that is open: its gang starts, or it is void."""
-        self._count(reserved, sign=-1)
+        if reserved.holds_quota:
+            self.discount(reserved)
         if not reserved.is_promise:
             del self.plans[reserved.name]
             return
@@ -277,16 +294,28 @@ class Draft:
         doom = self.doomed.get(running.name)
         return doom is not None and (doom.is_firm or not firm)
 
+    def is_departing(self, running: Running) -> bool:
+        """Whether it is being stopped, or will be."""
+        return running.is_leaving or running.name in self.doomed
+
     def ends_at(self, running: Running) -> float:
         """When it has ended at the latest, as far as that is set."""
         doom = self.doomed.get(running.name)
         return running.frees_at if doom is None else min(doom.end_at, running.frees_at)
 
-    def holders(self, placements: Sequence[Placement]) -> list[Running]:
-        """Running gangs that hold any of the devices of `placements`, by name."""
-        taken = taken_by(placements)
-        near = {r.name: r for machine in taken for r in self._on(machine)}
-        return [near[name] for name in sorted(near) if near[name].overlaps(taken)]
+    def holders(self, wanted: Footprint) -> list[Running]:
+        """Running gangs beside whom `wanted` cannot be had, by name; amounts apart."""
+        near = {r.name: r for machine in wanted.masks for r in self._on(machine)}
+        return [near[name] for name in sorted(near) if near[name].footprint.meets(wanted)]
+
+    def ending_for(self, wanted: Footprint, *, firm: bool = False) -> list[Running]:
+        """Of the departing, those who hold devices of `wanted`, or amounts it is short of."""
+        short = wanted.short(self.capacity)
+        return [
+            running
+            for running in self.departing(firm=firm)
+            if running.footprint.meets(wanted) or (short and running.footprint.shares_counts(short))
+        ]
 
     def staying(self, project: str | None = None, *, firm: bool = False) -> list[Running]:
         """Running gangs, of one project or all, that are not among the departing."""

@@ -40,7 +40,9 @@ def explain(draft: Draft) -> Plan:
         promises=tuple(sorted(draft.promises.values(), key=lambda p: (p.made_at, p.gang))),
         planned=tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang))),
         new_machines=tuple(
-            replace(room.machine, created_at=draft.now) for room in draft.capacity.created
+            replace(room.machine, created_at=draft.now)
+            for room in draft.capacity.created
+            if not room.is_vacant  # a trial may have made more than it needed
         ),
         wake_at=wake_at(draft),
     )
@@ -123,8 +125,7 @@ def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
     for job_id, reason in draft.aside.items():
         yield job_id, _verdict(draft, jobs[job_id], Wait(reason=reason))
     for reserved in draft.reserved.values():
-        ending = {r.name: r for r in draft.holders(reserved.placed.placements)}
-        ending.update((victim.name, victim) for victim in reserved.victims)
+        ending = {r.name: r for r in (*reserved.waits, *reserved.victims)}
         stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
         promised = Promised(deadline=reserved.until, stopping=stopping)
         for job in reserved.gang:

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from bastion.scheduler.awaited import awaited, by_end
 from bastion.scheduler.draft import Doom, Draft, Reserved
+from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.order import Gang, Line, Projects, Queue, usage_of
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reason import Outranked, PreemptReason, Reclaimed, Yielded
-from bastion.scheduler.running import Running, taken_by
+from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import (
     Found,
@@ -139,13 +141,12 @@ def keep_promise(
 ) -> None:
     """Make the promise that `found` allows, and say to its victims what will happen."""
     name = gang[0].id
-    ends = [draft.ends_at(running) for running in found.ending]
     for victim in found.victims:
         stop = stop_at(draft, victim)
         doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)
         draft.doomed[victim.name] = doom
-        ends.append(doom.end_at)
-    deadline = max([draft.now, *ends])
+    waits = _waits(draft, gang, found, within_share=within_share)
+    deadline = max([draft.now, *(draft.ends_at(running) for running in waits)])
     victims = (*found.victims, *_shared(draft, gang, shape, found, within_share=within_share))
     draft.capacity.make_again(found.placed.placements)
     reserved = Reserved(
@@ -155,6 +156,7 @@ def keep_promise(
         until=deadline,
         is_promise=True,
         victims=victims,
+        waits=waits,
     )
     draft.promises[name] = Promise(
         gang=tuple(job.id for job in gang),
@@ -167,6 +169,15 @@ def keep_promise(
     draft.reserve(reserved)
 
 
+def _waits(draft: Draft, gang: Gang, found: Found, *, within_share: bool) -> list[Running]:
+    """Whom the promise that `found` allows waits for: nobody else has to end for it."""
+    sure = [*found.ending, *found.victims]
+    others = by_end(draft, found.departing)
+    waits = awaited(draft, gang[0].project, found.placed, sure, others, within_share=within_share)
+    assert waits is not None, "it fits once all of them have ended: so it was found"
+    return waits
+
+
 def _shared(
     draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
 ) -> list[Running]:
@@ -175,12 +186,12 @@ def _shared(
 
     If the earlier promise is fulfilled otherwise, they are still to be stopped for this one.
     """
-    taken = taken_by(found.placed.placements)
+    wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
     return [
         running
         for running in found.ending
         if not running.is_leaving
-        and running.overlaps(taken)
+        and running.footprint.meets(wanted)
         and is_legal(draft, running, gang, shape, within_share=within_share)
     ]
 

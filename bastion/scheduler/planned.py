@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from bastion.scheduler.awaited import awaited
 from bastion.scheduler.draft import Doom, Draft, Reserved
 from bastion.scheduler.order import Gang, Line
 from bastion.scheduler.placement import Placed
@@ -27,7 +28,6 @@ from bastion.scheduler.reason import Rotated
 from bastion.scheduler.release import Release
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
-from bastion.scheduler.shares import Shares
 from bastion.scheduler.standing import heads, is_covered, placed_again, start_reserved
 from bastion.scheduler.victims import Need
 from quota.amounts import NOTHING, Amounts
@@ -49,9 +49,8 @@ def take_over_plans(draft: Draft) -> None:
         plan = Reserved(
             gang=entry[3], shape=line.shape, placed=placed, until=planned.at, is_promise=False
         )
-        if all(
-            _ends_at(draft, r, plan.shape) <= planned.at for r in draft.holders(placed.placements)
-        ):
+        plan.waits = tuple(draft.holders(plan.footprint))
+        if all(_ends_at(draft, r, plan.shape) <= planned.at for r in plan.waits):
             draft.reserve(plan)
 
 
@@ -79,15 +78,20 @@ def plan_starts(draft: Draft) -> None:
         searches += 1
         found = first_fit(draft, line)
         if found is not None:
-            at, placed = found
-            draft.reserve(
-                Reserved(
-                    gang=line.head, shape=line.shape, placed=placed, until=at, is_promise=False
-                )
-            )
+            _plan(draft, line, *found)
             planned_pools |= pools
     for plan in draft.plans.values():
         _commit(draft, plan)
+
+
+def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> None:
+    """Close what the head of `line` will start on, and its room in the quota."""
+    plan = Reserved(gang=line.head, shape=line.shape, placed=placed, until=at, is_promise=False)
+    waits = _waits(draft, plan)
+    assert waits is not None, "it fits once all have ended who will have by then"
+    plan.waits = tuple(waits)
+    plan.holds_quota = True
+    draft.reserve(plan)
 
 
 def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
@@ -99,6 +103,16 @@ def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
         return
     if start_reserved(draft, plan, guaranteed=False):
         line.remove(plan.gang)
+        return
+    draft.open(plan)
+    waits = _waits(draft, plan)
+    if waits is None:
+        draft.release(plan)
+        return
+    plan.waits = tuple(waits)
+    draft.shut(plan)
+    plan.holds_quota = True
+    draft.count(plan)
 
 
 def _waiting_lines(draft: Draft) -> Iterator[Line]:
@@ -133,7 +147,7 @@ class Claims:
 
     def __init__(self, draft: Draft) -> None:
         self.shares = draft.shares
-        waits = {name: _waits(draft, name) for name in draft.rest}
+        waits = {name: _waited_for(draft, name) for name in draft.rest}
         self._own = {}
         for name in draft.shares.names():
             owner = draft.shares.project(name)
@@ -154,7 +168,7 @@ class Claims:
         return others + asked <= self.shares.totals.only(asked)
 
 
-def _waits(draft: Draft, project: str) -> Amounts:
+def _waited_for(draft: Draft, project: str) -> Amounts:
     """What gangs that could each start within the project's share wait for."""
     nominal = draft.shares.project(project).nominal
     gangs: dict[int, int] = {}
@@ -192,60 +206,35 @@ def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
     try:
         for position, (end, _, running) in enumerate(ends):
             need.count(Release(draft.capacity, running))
-            draft.shares.add(running.project, -running.held)
+            draft.shares.leave(running)
             gone.append(running)
             if position + 1 < len(ends) and ends[position + 1][0] == end:
                 continue
             if not (need.may_fit() and draft.shares.may_borrow(line.project, line.shape.asked)):
                 continue
+            draft.capacity.begin()
             placed = draft.try_place(line.shape, guaranteed=False)
-            if placed is not None:
+            draft.capacity.undo()
+            if placed is not None and draft.shares.may_borrow(line.project, placed.total):
                 return max(end, draft.now), placed
         return None
     finally:
         draft.capacity.undo()
         for running in gone:
-            draft.shares.add(running.project, running.held)
+            draft.shares.stay(running)
 
 
-def waited_for(draft: Draft, plan: Reserved) -> list[Running]:
-    """Who must have ended before `plan` starts: holders of its devices, or of its room in quota."""
-    holders = draft.holders(plan.placed.placements)
-    others = sorted(
-        (end, name)
+def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
+    """Who must have ended before `plan` starts; None when it has no room even then."""
+    ends = [
+        (draft.ends_at(running) > plan.until, end, name)
         for name, running in draft.running.items()
         if running.held and (end := _ends_at(draft, running, plan.shape)) <= plan.until
-    )
-    ending = [draft.running[name] for _, name in others if draft.running[name] not in holders]
-    gone = _room_makers(draft.shares, plan, holders, ending)
-    return [*holders, *gone]
-
-
-def _room_makers(
-    shares: Shares, plan: Reserved, holders: list[Running], ending: list[Running]
-) -> list[Running]:
-    """Of `ending`, those without whom the quota has no room for `plan`, or none if it never has."""
-    counted = {running.name: running for running in holders}
-
-    def has_room(gone: dict[str, Running]) -> bool:
-        for running in gone.values():
-            shares.add(running.project, -running.held)
-        has = shares.may_borrow(plan.gang[0].project, plan.placed.total)
-        for running in gone.values():
-            shares.add(running.project, running.held)
-        return has
-
-    for running in ending:
-        if has_room(counted):
-            break
-        counted[running.name] = running
-    if not has_room(counted):
-        return []
-    for running in reversed(ending):
-        fewer = {name: each for name, each in counted.items() if each is not running}
-        if len(fewer) < len(counted) and has_room(fewer):
-            counted = fewer
-    return [running for running in ending if running.name in counted]
+    ]  # nobody is rotated for room that comes anyway
+    others = (draft.running[name] for _, _, name in sorted(ends))
+    sure = {r.name: r for r in (*draft.holders(plan.footprint), *draft.ending_for(plan.footprint))}
+    project = plan.gang[0].project
+    return awaited(draft, project, plan.placed, sure.values(), others, within_share=False)
 
 
 def _ends_at(draft: Draft, running: Running, shape: Shape) -> float:
@@ -263,7 +252,7 @@ def _commit(draft: Draft, plan: Reserved) -> None:
     draft.planned[plan.name] = PlannedStart(
         gang=tuple(job.id for job in plan.gang), placements=plan.placed.placements, at=plan.until
     )
-    for running in waited_for(draft, plan):
+    for running in plan.waits:
         stop = plan.until - running.grace_s
         if draft.ends_at(running) > plan.until and stop <= draft.now:
             borrowed_s = draft.now - running.started_at

@@ -60,12 +60,12 @@ class Release:
 
     def repeat(self) -> None:
         """Let it go."""
-        self.capacity.charge(self.running.charge, sign=-1)
+        self.capacity.charge(self.running.left, sign=-1)
         self._move(sign=1)
 
     def withdraw(self) -> None:
         """Put it back."""
-        self.capacity.charge(self.running.charge)
+        self.capacity.charge(self.running.left)
         self._move(sign=-1)
 
     def _move(self, *, sign: int) -> None:

@@ -10,10 +10,11 @@ It must not know who wants its devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
-from bastion.scheduler.capacity import Capacity, Charge, mask_of
+from bastion.scheduler.capacity import Capacity, Charge
+from bastion.scheduler.footprint import Footprint
 from bastion.scheduler.room import resources_of
 from bastion.scheduler.shape import Part, Shape, Shapes
 from quota.amounts import NOTHING, Amounts
@@ -23,6 +24,7 @@ class Running:
     """One admitted gang, or one job of it that is being stopped."""
 
     __slots__ = (
+        "_footprint",
         "admitted_at",
         "charge",
         "frees_at",
@@ -31,6 +33,7 @@ class Running:
         "is_leaving",
         "job_class",
         "jobs",
+        "left",
         "name",
         "places",
         "priority",
@@ -66,7 +69,10 @@ class Running:
         ]
         self.charge = charge_of(self.places, capacity)
         self.held = self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
+        self.left: Charge = self.charge
+        """What nobody who waits for it to end counts on yet."""
         self.frees_at = self._frees_at()
+        self._footprint: Footprint | None = None
 
     def _frees_at(self) -> float:
         """When it has ended at the latest by itself; infinite when nothing bounds it."""
@@ -77,33 +83,28 @@ class Running:
             return math.inf
         return self.started_at + self.shape.max_runtime_s + self.grace_s
 
+    def pay(self, tier: int, units: Amounts) -> None:
+        """Let a gang that waits for it count on `units` of what it is charged in `tier`."""
+        left = list(self.left)
+        left[tier] = left[tier] - units
+        self.left = tuple(left)
+
     @property
     def is_borrowed(self) -> bool:
         """Whether it stands on what others leave idle."""
         return self.job_class is JobClass.BORROWED
 
     @property
-    def taken(self) -> dict[str, dict[str, int]]:
-        """Machine -> type -> mask of its devices."""
-        return taken_by([[place] for _, place in self.places])
+    def footprint(self) -> Footprint:
+        """What it takes of which machine."""
+        if self._footprint is None:
+            self._footprint = Footprint(self.places)
+        return self._footprint
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Of its jobs."""
         return tuple(job.id for job in self.jobs)
-
-    def overlaps(self, taken: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether it holds any of the devices in `taken` (machine -> type -> mask)."""
-        for _, place in self.places:
-            for host in place.hosts:
-                wanted = taken.get(host.machine)
-                if wanted is None:
-                    continue
-                if not host.devices or any(
-                    mask_of(indices) & wanted.get(t, 0) for t, indices in host.devices.items()
-                ):
-                    return True
-        return False
 
 
 def alive(job: JobRecord) -> Iterable[ReplicaPlace]:
@@ -137,18 +138,6 @@ def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -
                 cost = resources_of(room, capacity.types) if room else NOTHING
                 charge[tier] = charge[tier] + cost
     return tuple(charge)
-
-
-def taken_by(placements: Iterable[Iterable[ReplicaPlace]]) -> dict[str, dict[str, int]]:
-    """Machine -> type -> mask of the devices of `placements`."""
-    taken: dict[str, dict[str, int]] = {}
-    for placement in placements:
-        for replica in placement:
-            for host in replica.hosts:
-                masks = taken.setdefault(host.machine, {})
-                for resource, indices in host.devices.items():
-                    masks[resource] = masks.get(resource, 0) | mask_of(indices)
-    return taken
 
 
 def gather(jobs: Iterable[JobRecord], shapes: Shapes, capacity: Capacity) -> list[Running]:

@@ -3,7 +3,7 @@ Shares: what every project holds in this cycle, and what it may still get.
 
 The working copy of `quota.ledger`'s arithmetic: the sums over all projects are kept up to date
 instead of being added up at every question. What is promised to a gang counts as held by its
-project.
+project, less what those whom it waits for will give back: no unit is ever given back twice.
 
 It must not know machines.
 """
@@ -11,7 +11,8 @@ It must not know machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from bastion.scheduler.running import Running
 from quota.amounts import NOTHING, Amounts
@@ -30,6 +31,8 @@ class Shares:
         self._held = {project: Amounts.sum(parts) for project, parts in held.items()}
         self._departing: dict[str, Amounts] = {}
         self._swapped: dict[str, Amounts] = {}
+        self._gifts: dict[str, dict[str, Amounts]] = {}
+        """Running gang -> project -> what it gives to promises of that project."""
         self._borrowed: dict[str, float] = {}
         names = self._held.keys() | quota.projects.keys()
         self._reserved = Amounts.sum(self._reserve(name) for name in sorted(names))
@@ -59,18 +62,52 @@ class Shares:
         self._borrowed.pop(project, None)
         self._reserved = self._reserved + (self._reserve(project) - before)
 
-    def depart(self, project: str, amounts: Amounts, *, to: str) -> None:
+    def give(self, running: Running, amounts: Amounts, *, to: str) -> None:
         """
-        `amounts` of `project` are about to be given to somebody of `to` who is already counted.
+        `running` ends before a gang of `to`, which is counted already, gets `amounts` of its room.
 
         Inside one project both never hold them together, so they count once; another's count for
-        both until they are given.
+        both until they are given. A negative difference takes the word back.
         """
+        self._depart(running.project, amounts, to=to)
+        gifts = self._gifts.setdefault(running.name, {})
+        gifts[to] = gifts.get(to, NOTHING) + amounts
+
+    def _depart(self, project: str, amounts: Amounts, *, to: str) -> None:
         if project == to:
             self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
         before = self._reserve(project)
         self._departing[project] = self._departing.get(project, NOTHING) + amounts
         self._reserved = self._reserved + (self._reserve(project) - before)
+
+    def left_of(self, running: Running) -> Amounts:
+        """What `running` holds and has not yet given to anybody."""
+        return running.held - Amounts.sum(self._gifts.get(running.name, {}).values())
+
+    def leave(self, running: Running) -> None:
+        """Count without `running`, as if it had ended; `stay` puts it back."""
+        self._move(running, sign=-1)
+
+    def stay(self, running: Running) -> None:
+        """End what `leave` began."""
+        self._move(running, sign=1)
+
+    def _move(self, running: Running, *, sign: int) -> None:
+        self.add(running.project, sign * running.held)
+        for to, amounts in self._gifts.get(running.name, {}).items():
+            self._depart(running.project, sign * amounts, to=to)
+
+    @contextmanager
+    def without(self, gone: Iterable[Running]) -> Iterator[None]:
+        """Count as if all of `gone` had ended, for a moment."""
+        left = list(gone)
+        for running in left:
+            self.leave(running)
+        try:
+            yield
+        finally:
+            for running in left:
+                self.stay(running)
 
     def is_within(self, project: str, asked: Amounts) -> bool:
         """

@@ -13,31 +13,56 @@ It must not know how a promise is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from bastion.job import JobClass, Placement
+from bastion.scheduler.awaited import awaited, by_end
 from bastion.scheduler.capacity import Capacity
 from bastion.scheduler.draft import Draft, Reserved
+from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.guarantee import doom_of
 from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import Promise
-from bastion.scheduler.running import Running, charge_of, taken_by
+from bastion.scheduler.running import Running, charge_of
 from bastion.scheduler.victims import is_legal
-from quota.amounts import Amounts
+
+Lines = dict[str, list[Line]]
+"""Of every project with waiting gangs."""
 
 
-def stand_by(draft: Draft) -> None:
-    """Take over every promise that still holds; start the gangs within their share that can."""
-    waiting = heads(draft) if draft.snapshot.promises else {}
-    for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
-        found = waiting.get(promise.gang)
-        if found is not None:
-            _take_over(draft, promise, *found)
+def stand_by(draft: Draft) -> Draft:
+    """
+    Survey `draft`, and take over every promise that still holds.
+
+    A promise counts in its project's share, so one that is void changes who stands on the share,
+    and with that who may be a victim. All is then looked at once more without it: a new draft.
+    """
+    while True:
+        draft.survey()
+        waiting = heads(draft) if draft.snapshot.promises else {}
+        kept = []
+        is_anew = False
+        for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
+            found = waiting.get(promise.gang)
+            if found is None:
+                continue
+            if _take_over(draft, promise, *found):
+                kept.append(promise)
+            else:
+                is_anew |= promise.within_share
+        if not is_anew:
+            return draft
+        left = replace(draft.snapshot, promises=tuple(kept))
+        draft = Draft(left, draft.now, draft.parts)
+
+
+def fulfil(draft: Draft) -> None:
+    """Start the gangs with a promise within their share that can."""
     for reserved in list(draft.reserved.values()):
         if draft.promises[reserved.name].within_share:
-            start_promised(draft, reserved, guaranteed=True)
+            start_promised(draft, reserved, draft.lines, guaranteed=True)
 
 
 def start_outranking(draft: Draft) -> None:
@@ -50,19 +75,30 @@ def start_outranking(draft: Draft) -> None:
     for reserved in list(draft.reserved.values()):
         if draft.promises[reserved.name].within_share:
             continue
-        if not is_covered(draft, reserved):
-            draft.open(reserved)
-            draft.release(reserved)
-            del draft.promises[reserved.name]
-            draft.put_back(reserved)
+        if is_covered(draft, reserved):
+            start_promised(draft, reserved, draft.rest, guaranteed=False)
         else:
-            start_promised(draft, reserved, guaranteed=False)
+            _break(draft, reserved, draft.rest)
 
 
-def start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:
-    """Fulfil a promise, if that can be done now."""
+def start_promised(draft: Draft, reserved: Reserved, lines: Lines, *, guaranteed: bool) -> None:
+    """Fulfil a promise, if that can be done now; if it never will be, back into `lines` with it."""
     if start_reserved(draft, reserved, guaranteed=guaranteed):
         del draft.promises[reserved.name]
+    elif draft.now >= reserved.until and not any(map(draft.is_departing, reserved.waits)):
+        _break(draft, reserved, lines)
+
+
+def _break(draft: Draft, reserved: Reserved, lines: Lines) -> None:
+    """Void a promise; its gang stands in `lines` again, and is looked at like every other."""
+    draft.open(reserved)
+    draft.release(reserved)
+    del draft.promises[reserved.name]
+    first = reserved.gang[0]
+    line = Line(first.project, first.user, reserved.shape)
+    rank = draft.rank(reserved.gang)
+    line.gangs.append((rank, first.submitted_at, first.id, reserved.gang))
+    lines.setdefault(first.project, []).append(line)
 
 
 def heads(draft: Draft) -> dict[tuple[str, ...], tuple[Line, Entry]]:
@@ -75,24 +111,18 @@ def heads(draft: Draft) -> dict[tuple[str, ...], tuple[Line, Entry]]:
     }
 
 
-def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None:
+def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool:
+    """Close what `promise` keeps, or find that it is void."""
     gang, shape = entry[3], line.shape
     placed = placed_again(draft, line, promise.placements)
     if placed is None:
-        return
-    is_within = draft.shares.is_within(line.project, placed.total)
-    if is_within and not promise.within_share:
+        return False
+    if draft.shares.is_within(line.project, placed.total) and not promise.within_share:
         promise = replace(promise, within_share=True)  # others of its project have ended since
     victims = list(_victims(draft, promise, gang, line))
-    if not is_within and not _has_room(draft, promise, line, placed, victims):
-        return
-    holders = draft.holders(promise.placements)
-    named = {victim.name for victim in victims}
-    for holder in holders:
-        if holder.is_leaving or holder.name in named or holder.name in draft.doomed:
-            continue
-        if holder.frees_at > promise.deadline:
-            return
+    waits = _waits(draft, promise, line, placed, victims)
+    if waits is None:
+        return False
     for victim in victims:
         known = draft.doomed.get(victim.name)
         if known is not None and known.is_firm:
@@ -117,25 +147,40 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> None
             until=promise.deadline,
             is_promise=True,
             victims=tuple(victims),
+            waits=waits,
         )
     )
+    return True
 
 
-def _has_room(
+def _waits(
     draft: Draft, promise: Promise, line: Line, placed: Placed, victims: list[Running]
-) -> bool:
-    """Whether the quota still lets it start once its victims are gone."""
-    if promise.within_share:
-        return draft.class_of_promise.get(promise.gang[0]) is JobClass.GUARANTEED
-    going = {r.name: r for r in draft.holders(promise.placements) if r.is_leaving}
-    going.update((victim.name, victim) for victim in victims)
-    back = Amounts.sum(r.held for r in going.values() if r.project == line.project)
-    draft.shares.add(line.project, -back)
-    has_room = draft.shares.is_under_ceiling(line.project, placed.total)
-    if draft.now >= promise.deadline:  # whoever was to leave has left: or it waits for ever
-        has_room = draft.shares.may_borrow(line.project, placed.total)
-    draft.shares.add(line.project, back)
-    return has_room
+) -> list[Running] | None:
+    """Whom it still waits for, all gone by the deadline; None when that is no longer enough."""
+    is_within = draft.shares.is_within(line.project, placed.total)
+    was = draft.class_of_promise.get(promise.gang[0])
+    if promise.within_share and not is_within and was is not JobClass.GUARANTEED:
+        return None
+    wanted = Footprint(pairs_of(line.shape.parts, placed.placements))
+    going = {victim.name for victim in victims}
+
+    def is_gone(running: Running) -> bool:
+        is_told = running.is_leaving or running.name in going or running.name in draft.doomed
+        return is_told or running.frees_at <= promise.deadline
+
+    holders = draft.holders(wanted)
+    if not all(map(is_gone, holders)):
+        return None
+    sure = {r.name: r for r in (*holders, *victims, *draft.ending_for(wanted))}
+    others = filter(is_gone, draft.running.values())
+    return awaited(
+        draft,
+        line.project,
+        placed,
+        sure.values(),
+        by_end(draft, others),
+        within_share=promise.within_share,
+    )
 
 
 def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator[Running]:
@@ -154,14 +199,14 @@ def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator
 def placed_again(draft: Draft, line: Line, placements: tuple[Placement, ...]) -> Placed | None:
     """The same devices again, if all of them are still in order."""
     parts = line.shape.parts
-    if not _is_sound(draft.capacity, placements):
+    if not _is_sound(draft.capacity, Footprint(pairs_of(parts, placements))):
         return None
-    pairs = [(part, replica) for part, places in zip(parts, placements) for replica in places]
+    pairs = pairs_of(parts, placements)
     return Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
 
 
-def _is_sound(capacity: Capacity, placements: tuple[Placement, ...]) -> bool:
-    for machine, masks in taken_by(placements).items():
+def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
+    for machine, masks in wanted.masks.items():
         room = capacity.by_name.get(machine)
         if room is None or not room.opened:
             return False
@@ -207,24 +252,14 @@ def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> boo
 
 
 def is_covered(draft: Draft, reserved: Reserved) -> bool:
-    """Whether nothing of it was promised to, or taken by, somebody else in this cycle."""
+    """Whether none of its devices was promised to, or taken by, somebody else in this cycle."""
     assert reserved.hold is not None
-    held = _merged(running.taken for running in draft.holders(reserved.placed.placements))
-    ours: dict[tuple[str, str], int] = {}
-    for room, resource, free, later in reserved.hold.masks:
-        key = room.name, resource
-        ours[key] = ours.get(key, 0) | free | (later & held.get(key, 0))
-    return not any(
-        mask & ~ours.get((machine, resource), 0)
-        for machine, masks in taken_by(reserved.placed.placements).items()
-        for resource, mask in masks.items()
-    )
-
-
-def _merged(taken: Iterable[dict[str, dict[str, int]]]) -> dict[tuple[str, str], int]:
-    merged: dict[tuple[str, str], int] = {}
-    for each in taken:
-        for machine, masks in each.items():
-            for resource, mask in masks.items():
-                merged[machine, resource] = merged.get((machine, resource), 0) | mask
-    return merged
+    holders = [running.footprint for running in draft.holders(reserved.footprint)]
+    for room, resource, wanted, free, later in reserved.hold.masks:
+        held = 0
+        for each in holders:
+            taken = each.masks.get(room.name, {}).get(resource, 0)
+            held |= -1 if room.name in each.whole else taken
+        if wanted & ~(free | (later & held)):
+            return False
+    return True

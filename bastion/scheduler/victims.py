@@ -16,11 +16,12 @@ from heapq import heapify, heappop, heappush
 
 from bastion.scheduler.capacity import Capacity, can_make
 from bastion.scheduler.draft import Draft
+from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.order import Gang
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.release import Release
 from bastion.scheduler.room import Room
-from bastion.scheduler.running import Running, taken_by
+from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Part, Shape
 from bastion.value import value
 from quota.amounts import NOTHING
@@ -41,6 +42,8 @@ class Found:
     victims: tuple[Running, ...]
     ending: tuple[Running, ...]
     """Those already being stopped whose devices it needs."""
+    departing: tuple[Running, ...]
+    """All that were taken to be gone: it may need their room in the tiers or the quota."""
 
 
 def find(
@@ -63,8 +66,9 @@ def find(
     """
     capacity = draft.capacity
     capacity.begin()
+    departing = tuple(draft.departing(firm=guaranteed))
     try:
-        for running in draft.departing(firm=guaranteed):
+        for running in departing:
             Release(capacity, running)
         search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows)
         if not search.let_go(legal):
@@ -72,14 +76,11 @@ def find(
         victims = search.spare()
         placed = draft.try_place(shape, guaranteed=guaranteed)
         assert placed is not None, "it fitted when the last victim was spared"
-        taken = taken_by(placed.placements)
-        leaving = draft.departing(firm=guaranteed)
-        ending = tuple(r for r in leaving if r.overlaps(taken))
-        if not ending and not victims:
-            ending = tuple(leaving)
-        return Found(placed=placed, victims=victims, ending=ending)
     finally:
         capacity.undo()
+    wanted = Footprint(pairs_of(shape.parts, placed.placements))
+    ending = tuple(draft.ending_for(wanted, firm=guaranteed))
+    return Found(placed=placed, victims=victims, ending=ending, departing=departing)
 
 
 class _Search:

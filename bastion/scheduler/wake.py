@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from bastion.job import Phase
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.planned import waited_for
 
 
 def wake_at(draft: Draft) -> float | None:
@@ -26,7 +25,7 @@ def _times(draft: Draft) -> Iterator[float]:
         yield reserved.until
     for plan in draft.plans.values():
         yield plan.until
-        yield from (plan.until - r.grace_s for r in waited_for(draft, plan))
+        yield from (plan.until - r.grace_s for r in plan.waits)
     for line in draft.blocked:
         yield from (entry[3][0].queued_at + draft.options.plan_after_s for entry in line.waiting)
     if draft.blocked:

@@ -335,12 +335,6 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     bound = now + options.min_runtime_s + options.max_grace_s
     safe = guaranteed(snapshot)
     held = usage(snapshot, plan)
-    kept = {promise.gang for promise in plan.promises}
-    broken = {
-        snapshot.jobs[promise.gang[0]].project
-        for promise in snapshot.promises
-        if promise.gang not in kept and promise.gang[0] in snapshot.jobs
-    }  # what such a promise held back in its own project has its turn in the next cycle
     for promise in plan.promises:
         if _is_new(snapshot, promise):
             assert promise.deadline <= bound
@@ -350,8 +344,6 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     for name, verdict in plan.verdicts.items():
         job = snapshot.jobs[name]
         if not isinstance(verdict, Wait) or _is_aside(verdict.reason.kind):
-            continue
-        if job.project in broken:
             continue
         if verdict.reason.kind == "Promised":
             continue

@@ -22,6 +22,12 @@ def test_who_waits_starts_when_its_reasons_are_taken_away(seed: int) -> None:
     histories.run(seed, (), steps=12, after=reasons_are_true)
 
 
+@pytest.mark.parametrize("seed", [35_216])
+def test_reasons_that_were_once_untrue(seed: int) -> None:
+    """Histories in which a reason did not hold, kept."""
+    histories.run(seed, (), steps=25, after=reasons_are_true)
+
+
 @pytest.mark.prove
 @given(seed=SEEDS)
 @LONG

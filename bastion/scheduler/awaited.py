@@ -1,0 +1,78 @@
+"""
+Whom a reserved start waits for: holders of its devices, and holders of its room in the quota.
+
+Rules: nobody is waited for without whom it has room too. What one gang gives back is counted for
+one start only.
+
+It must not know how the start was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from bastion.scheduler.draft import Draft
+from bastion.scheduler.placement import Placed
+from bastion.scheduler.running import Running
+from quota.amounts import Amounts
+
+
+def by_end(draft: Draft, ending: Iterable[Running]) -> Iterator[Running]:
+    """Those of `ending` that are under quota, the first to end first."""
+    ends = [(draft.ends_at(r), r.name, r) for r in ending if r.held]
+    yield from (running for _, _, running in sorted(ends, key=lambda each: each[:2]))
+
+
+def awaited(
+    draft: Draft,
+    project: str,
+    placed: Placed,
+    sure: Iterable[Running],
+    ending: Iterable[Running],
+    *,
+    within_share: bool,
+) -> list[Running] | None:
+    """
+    `sure`, and those of `ending` without whom there is no room; None when there is none even so.
+
+    Args:
+        draft: Unchanged when this returns.
+        project: Whose gang is to start.
+        placed: Where, and at what charge; not yet counted.
+        sure: Those who have ended by then in any case.
+        ending: Others who will have ended by then, in the order in which to count on them.
+        within_share: Whether the room in the quota is its project's own, so that only the tiers
+            have to have some.
+    """
+    certain = {running.name: running for running in sure}
+
+    def has_room(more: Sequence[Running]) -> bool:
+        gone = [*certain.values(), *more]
+        if not _tiers_have_room(draft, placed, gone):
+            return False
+        if within_share:
+            return True
+        with draft.shares.without(gone):
+            return draft.shares.may_borrow(project, placed.total)
+
+    others = (running for running in ending if running.name not in certain)
+    needed: list[Running] = []
+    while not has_room(needed):
+        running = next(others, None)
+        if running is None:
+            return None
+        needed.append(running)
+    for running in reversed(needed[:-1]):
+        fewer = [each for each in needed if each is not running]
+        if has_room(fewer):
+            needed = fewer
+    return [*certain.values(), *needed]
+
+
+def _tiers_have_room(draft: Draft, placed: Placed, gone: Iterable[Running]) -> bool:
+    left = [running.left for running in gone]
+    for tier, (free, asked) in enumerate(zip(draft.capacity.tier_free, placed.charge)):
+        back = Amounts.sum(charge[tier] for charge in left)
+        if any(units > free[resource] + back[resource] for resource, units in asked.items()):
+            return False
+    return True

@@ -1,0 +1,77 @@
+"""
+What a placement takes of every machine: devices by index, amounts, or all of it.
+
+Two gangs are in each other's way on a machine when one of them takes all of it, or when both want
+the same device. Amounts (`cpu`, `memory`) have no index: there it depends on how much is left.
+
+It must not know whose placement it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bastion.job import Placement, ReplicaPlace
+from bastion.scheduler.capacity import Capacity, counts_of, mask_of
+from bastion.scheduler.shape import Part
+
+Pairs = Iterable[tuple[Part, ReplicaPlace]]
+"""Replicas, each with what it asks for."""
+
+
+def pairs_of(parts: Sequence[Part], placements: Sequence[Placement]) -> Pairs:
+    """Every replica of a gang, with what it asks for."""
+    return [(part, replica) for part, places in zip(parts, placements) for replica in places]
+
+
+class Footprint:
+    """What some replicas take, machine by machine."""
+
+    __slots__ = ("counts", "masks", "whole")
+
+    def __init__(self, pairs: Pairs) -> None:
+        self.masks: dict[str, dict[str, int]] = {}
+        """Machine -> type -> mask of its devices; every machine is named."""
+        self.counts: dict[str, dict[str, int]] = {}
+        """Machine -> type without devices -> how much, where not all of the machine is taken."""
+        self.whole: set[str] = set()
+        """Machines of which all is taken."""
+        for part, place in pairs:
+            for host in place.hosts:
+                masks = self.masks.setdefault(host.machine, {})
+                for resource, indices in host.devices.items():
+                    masks[resource] = masks.get(resource, 0) | mask_of(indices)
+                if part.takes_whole:
+                    self.whole.add(host.machine)
+                    continue
+                for resource, units in counts_of(part):
+                    counts = self.counts.setdefault(host.machine, {})
+                    counts[resource] = counts.get(resource, 0) + units
+
+    def meets(self, other: Footprint) -> bool:
+        """Whether both cannot be there together, amounts apart."""
+        for machine, masks in self.masks.items():
+            theirs = other.masks.get(machine)
+            if theirs is None:
+                continue
+            if machine in self.whole or machine in other.whole:
+                return True
+            if any(mask & theirs.get(resource, 0) for resource, mask in masks.items()):
+                return True
+        return False
+
+    def shares_counts(self, short: dict[str, frozenset[str]]) -> bool:
+        """Whether it holds any of `short` (machine -> types)."""
+        return any(not types.isdisjoint(self.counts.get(m, ())) for m, types in short.items())
+
+    def short(self, capacity: Capacity) -> dict[str, frozenset[str]]:
+        """Machine -> types of which less is free there than it takes; the devices apart."""
+        found = {}
+        for machine, counts in self.counts.items():
+            room = capacity.by_name.get(machine)
+            if room is None:
+                continue
+            lacking = {t for t, units in counts.items() if units > room.counts.get(t, 0)}
+            if lacking:
+                found[machine] = frozenset(lacking)
+        return found
