@@ -10,9 +10,9 @@ import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from bastion.profile import ENVIRONMENT
 from launch import exits
 from launch.parser import SHARED, Parser
-from launch.settings import ENVIRONMENT
 from launch.verbs import ALIASES, FAMILIES, build
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"

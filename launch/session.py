@@ -8,9 +8,10 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from bastion.profile import Profile
 from launch.errors import UsageError
 from launch.render import Output
-from launch.settings import Profile, chosen
+from launch.settings import chosen
 
 if TYPE_CHECKING:
     from bastion.client import Client

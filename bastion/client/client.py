@@ -43,14 +43,16 @@ class Client(Reader):
     A user's side of one bastion.
 
     Args:
-        root: URL of its folder or bucket, as `bastion serve --root` has it.
+        root: URL of its folder or bucket, as `bastion serve --root` has it. Left out, it is the one
+            that the command line would use here, with its user and project: `BASTION_ROOT` and its
+            like, then the active profile.
         user: Who asks; None: the name this process's user has in the operating system.
         project: What launches are charged to that name no project themselves.
         store: An open store, in place of the one `root` names.
         clock: Waiting and names; the machine's own by default.
 
     Raises:
-        SpecError: The URL, the user or the project is malformed.
+        SpecError: The URL, the user or the project is malformed, or no bastion is named anywhere.
         StoreRefusedError: There can be no store at that place.
     """
 

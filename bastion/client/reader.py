@@ -32,6 +32,7 @@ from quota.tree import Quota
 if TYPE_CHECKING:
     from bastion.client.outputs import Fetched
     from bastion.client.ran import CodeView
+    from bastion.profile import Profile
     from bastion.records.request import SpecRecord
     from bundler.progress import Report
 
@@ -52,13 +53,16 @@ class Reader:
 
     def __init__(
         self,
-        root: str,
+        root: str = "",
         *,
         user: str | None = None,
         project: str | None = None,
         store: ObjectStore | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if not root and store is None:
+            named = _surrounding()
+            root, user, project = named.root, user or named.user, project or named.project
         self.root = root
         self.user = user or login_name()
         self.project = project or ""
@@ -360,3 +364,15 @@ class Reader:
             StoreError: Out of reach.
         """
         return find_all(self._published, name, project=project)
+
+
+def _surrounding() -> Profile:
+    from bastion.profile import surrounding
+
+    named = surrounding()
+    if not named.root:
+        raise SpecError(
+            "no bastion named: neither a root, BASTION_ROOT nor a profile",
+            hint="Client('gs://bucket/bastion'), or once for all: bastion config set root=URL",
+        )
+    return named

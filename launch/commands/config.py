@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from bastion.profile import KEYS, Profile, Settings, config_path, read_settings, unknown_key
 from launch import exits
 from launch.errors import UsageError, note
 from launch.parser import Verbs, text
 from launch.render import Column
 from launch.session import Session
-from launch.settings import (
-    KEYS,
-    Profile,
-    Settings,
-    chosen,
-    config_path,
-    read_settings,
-    unknown_key,
-    write_profile,
-)
+from launch.settings import chosen, write_profile
 
 ACTIONS = ("list", "show", "activate", "set")
 

@@ -269,7 +269,7 @@ def _run_script(session: Session) -> int:
     """Run the user's own program as python would, told where the bastion is."""
     import subprocess
 
-    from launch.settings import ENVIRONMENT
+    from bastion.profile import ENVIRONMENT
 
     profile = session.profile
     told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bastion.errors import SpecError
+from bastion.profile import Profile, as_url, config_path, read_settings
 from launch.errors import UsageError
-from launch.settings import Profile, as_url, chosen, config_path, read_settings, write_profile
+from launch.settings import chosen, write_profile
 from tests.launch.conftest import Run
 
 
@@ -90,7 +92,7 @@ def test_a_wrong_file_is_told(text: str, message: str) -> None:
     """The file, the key, the nearest word."""
     config_path().parent.mkdir(parents=True)
     config_path().write_text(text)
-    with pytest.raises(UsageError, match=message) as caught:
+    with pytest.raises(SpecError, match=message) as caught:
         read_settings()
     assert str(config_path()) in str(caught.value)
 

@@ -1,0 +1,135 @@
+"""
+Which bastion, user and project hold where nobody says: the environment over the active profile.
+
+Profiles lie in `$XDG_CONFIG_HOME/bastion/config.toml`:
+
+    active = "work"
+    [profiles.work]
+    root = "gs://bucket/shared-bastion"
+    user = "ada"
+    project = "project1"
+    image_repo = "europe-docker.pkg.dev/acme/images"
+
+The command line and `Client()` read them here, so that both mean the same bastion.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from bastion.errors import SpecError
+
+ENVIRONMENT = {
+    "root": "BASTION_ROOT",
+    "user": "BASTION_USER",
+    "project": "BASTION_PROJECT",
+    "image_repo": "BASTION_IMAGE_REPO",
+}
+"""Variables that stand between flags and the active profile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What one profile says; empty is unsaid."""
+
+    root: str = ""
+    user: str = ""
+    project: str = ""
+    image_repo: str = ""
+    """Where images are pushed that name no registry themselves."""
+
+
+KEYS = tuple(field.name for field in fields(Profile))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The file: profiles by name, and which one is active."""
+
+    active: str
+    profiles: Mapping[str, Profile]
+
+    @property
+    def profile(self) -> Profile:
+        """The active profile, or an empty one."""
+        return self.profiles.get(self.active, Profile())
+
+
+def config_path() -> Path:
+    """Where the file lies."""
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(home) / "bastion" / "config.toml"
+
+
+def read_settings() -> Settings:
+    """
+    The file's content; nothing when there is none.
+
+    Raises:
+        SpecError: It is not TOML, or holds what is not known.
+    """
+    import tomllib
+
+    path = config_path()
+    try:
+        table = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return Settings(active="", profiles={})
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{path}: {error}") from None
+    written = table.get("profiles", {})
+    if not isinstance(written, dict):
+        raise SpecError(f"{path}: profiles is not a table")
+    profiles = {name: _profile(path, name, keys) for name, keys in written.items()}
+    return Settings(active=str(table.get("active", "")), profiles=profiles)
+
+
+def _profile(path: Path, name: str, keys: object) -> Profile:
+    if not isinstance(keys, dict):
+        raise SpecError(f"{path}: profiles.{name} is not a table")
+    for key, text in keys.items():
+        if key not in KEYS:
+            raise unknown_key(f"{path}: profiles.{name}.{key}", key)
+        if not isinstance(text, str):
+            raise SpecError(f"{path}: profiles.{name}.{key}: {text!r} is not text")
+    return Profile(**keys)
+
+
+def unknown_key(where: str, key: str) -> SpecError:
+    """What to say about a key that is none."""
+    import difflib
+
+    near = difflib.get_close_matches(key, KEYS, n=1)
+    nearest = f", nearest is {near[0]}" if near else ""
+    return SpecError(f"{where}: unknown{nearest}", hint=f"keys are {', '.join(KEYS)}")
+
+
+def surrounding() -> Profile:
+    """
+    What holds where nothing is said: variables of the environment, then the active profile.
+
+    Raises:
+        SpecError: The file is not TOML, or holds what is not known.
+    """
+    return over_environment(read_settings().profile)
+
+
+def over_environment(profile: Profile) -> Profile:
+    """`profile`, but for what variables of the environment say; its root as a URL."""
+    said = {key: os.environ.get(variable, "") for key, variable in ENVIRONMENT.items()}
+    return Profile(
+        root=as_url(said["root"] or profile.root),
+        user=said["user"] or profile.user,
+        project=said["project"] or profile.project,
+        image_repo=said["image_repo"] or profile.image_repo,
+    )
+
+
+def as_url(root: str) -> str:
+    """`root` as a URL: a plain path is a folder on this machine."""
+    if not root or ":" in root.partition("/")[0]:
+        return root
+    return Path(root).expanduser().resolve().as_uri()

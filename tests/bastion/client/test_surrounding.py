@@ -1,0 +1,50 @@
+"""`Client()` means the bastion that the command line would mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion.client import Client
+from bastion.errors import SpecError
+
+
+@pytest.fixture(autouse=True)
+def _own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration folder of the test's own, and no variables."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("BASTION_ROOT", "BASTION_USER", "BASTION_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_client_without_a_root_takes_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root, user and project come from the active profile; a variable outranks it, words both."""
+    folder = tmp_path / "config" / "bastion"
+    folder.mkdir(parents=True)
+    root = (tmp_path / "bucket").as_uri()
+    (folder / "config.toml").write_text(
+        f'active = "a"\n[profiles.a]\nroot = "{root}"\nuser = "ada"\nproject = "blue"\n'
+    )
+    (tmp_path / "bucket").mkdir()
+    client = Client()
+    assert (client.root, client.user, client.project) == (root, "ada", "blue")
+    monkeypatch.setenv("BASTION_PROJECT", "green")
+    assert Client().project == "green"
+    client = Client(user="eve", project="red")
+    assert (client.root, client.user, client.project) == (root, "eve", "red")
+
+
+def test_a_root_that_is_named_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a root of its own nothing else is taken from elsewhere: it may be another bastion's."""
+    monkeypatch.setenv("BASTION_PROJECT", "green")
+    assert Client(tmp_path.as_uri(), user="ada").project == ""
+
+
+def test_no_bastion_at_all_is_told() -> None:
+    """Without a root anywhere the error says the two ways to name one."""
+    with pytest.raises(SpecError, match="no bastion named") as none:
+        Client()
+    assert "bastion config set root=URL" in none.value.hint
