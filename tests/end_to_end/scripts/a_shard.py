@@ -1,0 +1,26 @@
+"""Only machines of one cluster and shard; nothing is asked of them."""
+
+from bastion.compat import clusterfudge
+
+
+def main():
+    launch = clusterfudge.Client().create_launch(
+        clusterfudge.CreateLaunchRequest(
+            cluster="primary",
+            shard="rl",
+            jobs=[
+                clusterfudge.Job(
+                    short_name="where",
+                    replicas=2,
+                    processes=[
+                        clusterfudge.Process(command=["sh", "-c", "echo in $BASTION_REPLICA_INDEX"])
+                    ],
+                )
+            ],
+        )
+    )
+    print(launch.launch_id)
+
+
+if __name__ == "__main__":
+    main()

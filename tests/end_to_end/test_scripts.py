@@ -1,0 +1,164 @@
+"""Launch scripts, run as their users run them: `python3 launch.py`, against a real bastion."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion import JobView
+from bastion.records import layout
+from tests.bundler.repositories import commit
+from tests.end_to_end.programs import DEADLINE_S, Programs, until
+from tests.end_to_end.roots import folder_root
+
+pytestmark = pytest.mark.end_to_end
+
+SCRIPTS = Path(__file__).parent / "scripts"
+QUOTA = """
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = 16
+[project_membership]
+red = ["alice"]
+[project_resources.red]
+h100 = 1.0
+[scheduler]
+grace_s = 2
+"""
+CONFIG = """
+[pools.local]
+provider = "local"
+count = 2
+resources = { h100 = 8, cpu = 32 }
+labels = { cluster = "primary", shard = "rl" }
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """A bastion on a folder, with two machines of eight devices each."""
+    folder = tmp_path_factory.mktemp("scripts")
+    with folder_root(folder) as place:
+        place.store.create(layout.QUOTA, QUOTA.encode())
+        place.store.create(layout.CONFIG, CONFIG.encode())
+        made = Programs(folder, place)
+        try:
+            made.serve()
+            until(lambda: len(made.processes("bastion.agent.keeper")) == 2, "two keepers")
+            yield made
+        finally:
+            made.stop_everything()
+            sys.stdout.write(made.served)  # shown when the test failed
+
+
+def run_script(
+    on: Programs, name: str, *words: str, beside: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a script with some code beside it, as its user does."""
+    for file in on.project.iterdir():
+        if file.is_file():
+            file.unlink()
+    for path, text in (beside or {}).items():
+        (on.project / path).write_text(text)
+    shutil.copy(SCRIPTS / f"{name}.py", on.project / "launch.py")
+    return subprocess.run(
+        [sys.executable, "launch.py", *words],
+        cwd=on.project,
+        env=on.env,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+def launched(
+    on: Programs, name: str, *words: str, beside: dict[str, str] | None = None
+) -> tuple[JobView, ...]:
+    """The jobs of a script's launch, once they have ended."""
+    ran = run_script(on, name, *words, beside=beside)
+    assert ran.returncode == 0, ran.stderr
+    launch = ran.stdout.strip()
+    return on.client.wait([launch], timeout_s=DEADLINE_S)
+
+
+def printed(on: Programs, job: str) -> list[str]:
+    """The lines that all processes of a job printed, sorted."""
+    text = b"".join(chunk.data for chunk in on.client.logs(job)).decode()
+    return sorted(text.splitlines())
+
+
+def test_devices_are_asked_for_by_process(programs: Programs) -> None:
+    """A process sees the devices that it asked for; the script's text is stored with the launch."""
+    (job,) = launched(programs, "two_devices")
+    assert job.state == "succeeded"
+    (line,) = printed(programs, job.id)
+    assert len(line.removeprefix("devices ").split(",")) == 2
+    view = programs.client.code(job.id)
+    assert view.origin is not None
+    assert view.origin.files[0].text == (SCRIPTS / "two_devices.py").read_text()
+    assert view.origin.argv[1:] == ("launch.py",)
+    spec = programs.client.spec(job.id).launch
+    assert (spec.name, spec.description) == ("two-devices", "two devices: How many are seen?")
+
+
+def test_a_cluster_a_shard_and_a_host_are_chosen(programs: Programs) -> None:
+    """Where it may run is what the script says; a host that is not there is refused."""
+    (job,) = launched(programs, "a_shard")
+    assert printed(programs, job.id) == ["in 0", "in 1"]
+    machine = job.machines[0] if job.machines else programs.client.pool().machines[0].id
+    (job,) = launched(programs, "a_host", machine)
+    assert job.state == "succeeded"
+    ran = run_script(programs, "a_host", "nowhere")
+    assert ran.returncode == 1
+    assert "SchedulingError" in ran.stderr
+    assert "nowhere" in ran.stderr
+
+
+def test_a_failed_process_stops_its_job_where_that_is_asked(programs: Programs) -> None:
+    """The working tree comes along, and one failing process ends all replicas."""
+    beside = {
+        "requirements.txt": "",
+        "fails.py": "import sys\nsys.exit(3)\n",
+        "goes_on.py": "import time\ntime.sleep(600)\n",
+    }
+    (job,) = launched(programs, "one_fails", beside=beside)
+    assert (job.state, job.code, job.replicas) == ("failed", 3, 3)
+
+
+def test_the_other_replicas_go_on_where_nothing_is_said(programs: Programs) -> None:
+    """Two of three end well beside one that failed; the job has failed."""
+    (job,) = launched(programs, "others_go_on")
+    assert job.state == "failed"
+    assert printed(programs, job.id) == ["done", "done"]
+
+
+def test_a_short_commit_is_checked_out(programs: Programs, tmp_path: Path) -> None:
+    """Seven digits are enough, and what came after that commit does not count."""
+    repository = tmp_path / "repository"
+    first = commit(repository, {"a.py": "print('first')\n"})
+    commit(repository, {"a.py": "print('second')\n"})
+    (job,) = launched(programs, "a_commit", repository.as_uri(), first[:7])
+    assert printed(programs, job.id) == ["first"]
+
+
+def test_a_busy_bastion_refuses_unless_asked_to_queue(programs: Programs) -> None:
+    """While everything is taken a launch is refused, and queued where the script says so."""
+    ran = run_script(programs, "all_of_it")
+    assert ran.returncode == 0, ran.stderr
+    first = ran.stdout.strip()
+    ran = run_script(programs, "all_of_it")
+    assert ran.returncode == 1
+    assert "SchedulingError" in ran.stderr
+    assert "h100" in ran.stderr
+    ran = run_script(programs, "all_of_it", "wait")
+    second = ran.stdout.strip()
+    assert programs.client.job(second).state == "queued"
+    programs.client.cancel(first, second)
+    assert {job.state for job in programs.client.wait([first, second])} == {"cancelled"}
