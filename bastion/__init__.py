@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         TimedOutError,
     )
     from bastion.marks import checkpointed, finished, notice, report
-    from bastion.spec import After, Job, Launch, Process, Resources, Where
+    from bastion.spec import After, Job, Launch, Process, Resources, Secret, Where
     from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "Process",
     "RefusedError",
     "Resources",
+    "Secret",
     "SpecError",
     "StatusView",
     "StoreError",
@@ -100,7 +101,7 @@ _PLACES = {
         "TimedOutError",
     ),
     _MARKS: ("checkpointed", "finished", "notice", "report"),
-    "bastion.spec": ("After", "Job", "Launch", "Process", "Resources", "Where"),
+    "bastion.spec": ("After", "Job", "Launch", "Process", "Resources", "Secret", "Where"),
     "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}

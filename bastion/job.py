@@ -15,6 +15,7 @@ from typing import Literal
 from bastion.errors import SpecError
 from bastion.spec.after import When
 from bastion.spec.request import Request
+from bastion.spec.secret import Secret
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -263,6 +264,8 @@ class JobRecord:
     """What it still waits for before it joins the queue."""
     held: str = ""
     """Who holds it back, or empty."""
+    secrets: tuple[Secret, ...] = ()
+    """What it asks for; whether it may have them is asked again at every start."""
     cancelled_by: str = ""
     attempts: int = 0
     """How many were admitted so far."""

@@ -129,6 +129,8 @@ class Start:
     ulid: str = ""
     replicas_here: int = 0
     """How many replicas of this attempt stand on this machine before this one."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Where the secrets lie that its job may have, by name."""
 
 
 @value

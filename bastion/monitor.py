@@ -25,6 +25,7 @@ from bastion.lifecycle import (
     StopWanted,
 )
 from bastion.machine import Instruction, Machine, MachinePhase, Start, StopHost
+from bastion.secret_rules import SecretRules
 from bastion.value import value
 
 TIME_LIMIT_SLACK_S = 30.0
@@ -37,6 +38,8 @@ class Options:
 
     grace_s: float = 30.0
     max_grace_s: float = 300.0
+    secrets: SecretRules = SecretRules()
+    """Which project may have which."""
 
 
 @value
@@ -252,6 +255,7 @@ def _start(
         grace_s=grace_s(job, options),
         ulid=job.ulid,
         replicas_here=here,
+        secrets=options.secrets.granted(job.project, job.secrets),
     )
 
 

@@ -26,7 +26,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.codec import problems
-from bastion.spec import After, BundleRef, Code, CodeRef, Job, Launch, Process, Where, check_name
+from bastion.spec import (
+    After,
+    BundleRef,
+    Code,
+    CodeRef,
+    Job,
+    Launch,
+    Process,
+    Secret,
+    Where,
+    check_name,
+)
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import InvalidCodeError
 
@@ -172,7 +183,7 @@ def _with_nearest(problem: str) -> str:
         return problem
     names = {
         field.name
-        for kind in (Launch, Job, Process, Where, After)
+        for kind in (Launch, Job, Process, Where, After, Secret)
         for field in dataclasses.fields(kind)
     }
     return f"{path}{colon}{text}{_nearest(path.rpartition('.')[2], names)}"

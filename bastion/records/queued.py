@@ -69,6 +69,7 @@ def queued_jobs(
             fail_when_busy=launch.when_busy == "fail",
             after=_after(launch, job, ids),
             held=user if job.hold else "",
+            secrets=job.every_secret,
         )
         for index, job in enumerate(launch.jobs)
     )

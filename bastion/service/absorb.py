@@ -177,6 +177,9 @@ def _launch(
             jobs = joining(draft, jobs, awaited)
         except SpecError as error:
             problems += error.problems
+    for job in jobs if not is_known else ():
+        denied = rules.options.secrets.problems(name.project, job.secrets)
+        problems += [each for each in denied if each not in problems]
     if problems:
         refuse(draft, waiting, problems)
         return True

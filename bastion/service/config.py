@@ -14,6 +14,7 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.open import PROVIDERS
 from bastion.records.codec import problems
+from bastion.secret_rules import SecretRule, SecretRules
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.value import value
 
@@ -23,6 +24,7 @@ class Config:
     """What the admins configured."""
 
     pools: Mapping[str, Pool]
+    secrets: SecretRules = SecretRules()
 
 
 class _PoolTable(BaseModel):
@@ -58,10 +60,21 @@ class _PoolTable(BaseModel):
         return zones
 
 
+class _SecretTable(BaseModel):
+    """One `[secrets.NAME]` table, or one of `[[secret_sources]]`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str
+    projects: list[str]
+
+
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     pools: dict[str, _PoolTable] = Field(default_factory=dict)
+    secrets: dict[str, _SecretTable] = Field(default_factory=dict)
+    secret_sources: list[_SecretTable] = Field(default_factory=list)
 
 
 def parse_config(text: str) -> Config:
@@ -86,9 +99,24 @@ def parse_config(text: str) -> Config:
             pools[name] = _pool(name, table)
         except SpecError as error:
             found += [f"config/bastion.toml: pools.{name}.{text}" for text in error.problems]
+    secrets = SecretRules()
+    try:
+        secrets = _secret_rules(file)
+    except SpecError as error:
+        found += [f"config/bastion.toml: {text}" for text in error.problems]
     if found:
         raise SpecError(*found)
-    return Config(pools=pools)
+    return Config(pools=pools, secrets=secrets)
+
+
+def _secret_rules(file: _File) -> SecretRules:
+    def rule(table: _SecretTable) -> SecretRule:
+        return SecretRule(source=table.source, projects=tuple(table.projects))
+
+    return SecretRules(
+        named={name: rule(table) for name, table in file.secrets.items()},
+        sources=tuple(map(rule, file.secret_sources)),
+    )
 
 
 def _pool(name: str, table: _PoolTable) -> Pool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, StoreError
@@ -152,10 +153,10 @@ class AdminFiles:
     @property
     def rules(self) -> Rules:
         """What requests are judged by."""
-        options = Options()
+        options = Options(secrets=self.config.secrets)
         if self.quota is not None:
             scheduler = self.quota.scheduler
-            options = Options(grace_s=scheduler.grace_s, max_grace_s=scheduler.max_grace_s)
+            options = replace(options, grace_s=scheduler.grace_s, max_grace_s=scheduler.max_grace_s)
         return Rules(
             quota=self.quota,
             quota_problem=self._quota_file.problem,

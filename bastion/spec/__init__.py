@@ -12,6 +12,7 @@ from bastion.spec.names import check_name, job_id
 from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
 from bastion.spec.request import Request, request_of
 from bastion.spec.resources import Resources
+from bastion.spec.secret import Secret, secret_of
 from bastion.spec.where import Where
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Process",
     "Request",
     "Resources",
+    "Secret",
     "Where",
     "bytes_of",
     "check_name",
@@ -33,6 +35,7 @@ __all__ = [
     "job_ids",
     "request_of",
     "seconds_of",
+    "secret_of",
     "text_of_bytes",
     "text_of_seconds",
 ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal
 
 from bastion.errors import SpecError
@@ -14,6 +13,7 @@ from bastion.spec.code import Code, CodeRef
 from bastion.spec.names import check_name, job_id
 from bastion.spec.quantity import seconds_of
 from bastion.spec.resources import Resources
+from bastion.spec.secret import VARIABLE, Secret, secrets_problems
 from bastion.spec.typed import check_types
 from bastion.spec.where import ANYWHERE, Where
 from bastion.value import value
@@ -25,8 +25,6 @@ MAX_JOBS = 1_000
 MAX_COMMAND_BYTES = 100_000
 """Of one process: below the 128 KiB that Linux allows one argument (MAX_ARG_STRLEN)."""
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 
 @value
 class Process:
@@ -34,22 +32,26 @@ class Process:
     One command that runs beside the others of its replica, on the same machine.
 
     `command` is a list of arguments. A string is a shell line, and only with `shell=True`.
+    `secrets` are read on the machine and stored nowhere.
     """
 
     command: Sequence[str] | str = field(kw_only=False)
     shell: bool = False
     resources: Resources = field(default_factory=Resources)
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Sequence[Secret] = ()
 
     def __post_init__(self) -> None:
         check_types(self)
         problems = _command_problems(self.command, shell=self.shell)
         problems += _env_problems("env", self.env)
+        problems += secrets_problems(self.secrets, self.env)
         if problems:
             raise SpecError(*problems)
         words = (self.command,) if isinstance(self.command, str) else tuple(self.command)
         object.__setattr__(self, "command", words)
         object.__setattr__(self, "env", dict(self.env))
+        object.__setattr__(self, "secrets", tuple(self.secrets))
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -65,7 +67,7 @@ class Job:
     `on_failure` left empty is `stop_others` for more than one replica. Durations are seconds or
     text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts failures only:
     a preempted job always resumes. `priority` is 1 (highest) to 5. `after` is what it waits for: a
-    job or a launch by id, or a job of the same launch by its name.
+    job or a launch by id, or a job of the same launch by its name. `secrets` go to every process.
     """
 
     name: str = "main"
@@ -82,14 +84,20 @@ class Job:
     hold: bool = False
     after: Sequence[After | str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Sequence[Secret] = ()
 
     def __post_init__(self) -> None:
         check_types(self)
         put = object.__setattr__
         put(self, "processes", tuple(self.processes))
         put(self, "env", dict(self.env))
+        put(self, "secrets", tuple(self.secrets))
         problems = [*check_name("name", self.name), *_env_problems("env", self.env)]
         problems += self._count_problems()
+        asked = [*self.secrets, *(each for one in self.processes for each in one.secrets)]
+        problems += secrets_problems(asked, self.env)
+        for process in self.processes:
+            problems += secrets_problems(self.secrets, process.env)
         for name in ("max_runtime", "retry_backoff", "grace"):
             written = getattr(self, name)
             try:
@@ -139,6 +147,14 @@ class Job:
     def stops_others(self) -> bool:
         """Whether one failed replica stops its siblings."""
         return self.on_failure == "stop_others" or (not self.on_failure and self.replicas > 1)
+
+    @property
+    def every_secret(self) -> tuple[Secret, ...]:
+        """What it and its processes ask for, each name once."""
+        asked = [*self.secrets, *(each for one in self.processes for each in one.secrets)]
+        as_files = {secret.name for secret in asked if secret.file}
+        once = {secret.name: secret for secret in asked}
+        return tuple(replace(each, file=name in as_files) for name, each in once.items())
 
     @property
     def per_replica(self) -> Amounts:
@@ -226,7 +242,7 @@ def _command_problems(command: Sequence[str] | str, *, shell: bool) -> list[str]
 def _env_problems(name: str, env: Mapping[str, str]) -> list[str]:
     problems = []
     for variable, text in env.items():
-        if not _VARIABLE.fullmatch(variable):
+        if not VARIABLE.fullmatch(variable):
             problems.append(f"{name}.{variable}: not the name of a variable (letters, digits, _)")
         elif not isinstance(text, str) or "\0" in text:
             problems.append(f"{name}.{variable}: {text!r} is not text without NUL")

@@ -21,6 +21,8 @@ from bastion.monitor import (
     grace_s,
     watch,
 )
+from bastion.secret_rules import SecretRule, SecretRules
+from bastion.spec import Secret
 from tests.bastion.lifecycle import records
 from tests.bastion.lifecycle.records import T0, ended, exited
 
@@ -215,3 +217,13 @@ def test_watching_comes_to_rest() -> None:
 def test_a_host_state_begins_empty() -> None:
     """Nothing is known of a host before anybody told."""
     assert HostState() == HostState(instructed=0, claim=None, end=None, drained=False)
+
+
+def test_a_start_names_the_secrets_that_may_be_had_now() -> None:
+    """A rule that was taken back since the launch holds from the next start on."""
+    job = replace(records.starting(), secrets=(Secret("A"), Secret("B")))
+    rules = SecretRules(named={"A": SecretRule(source="env:A", projects=(job.project,))})
+    watched = watch(job, machines(), T0, options=Options(secrets=rules))
+    starts = [start for _, start in watched.instructions if isinstance(start, Start)]
+    assert starts
+    assert all(start.secrets == {"A": "env:A"} for start in starts)

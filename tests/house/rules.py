@@ -21,7 +21,17 @@ HOUSE = Path(__file__).parents[2]
 ROOMS = ("quota", "bundler", "bastion", "launch")
 
 # Pure by design: a function of its arguments, so that a simulation and a test can replay it.
-_CORE_NAMES = ("spec", "catalog", "job", "machine", "lifecycle", "pool", "monitor", "scheduler")
+_CORE_NAMES = (
+    "spec",
+    "catalog",
+    "secret_rules",
+    "job",
+    "machine",
+    "lifecycle",
+    "pool",
+    "monitor",
+    "scheduler",
+)
 CORE = ("quota/", *(f"bastion/{name}{end}" for name in _CORE_NAMES for end in ("/", ".py")))
 # `signal` is not here: the core may call a signal by its name.
 # fmt: off

@@ -14,8 +14,8 @@ from bastion.records.request import (
     LaunchRequest,
     SpecRecord,
 )
-from bastion.spec import Job, Launch, Process, Resources
-from tests.bastion.service.rig import QUOTA, Rig
+from bastion.spec import Job, Launch, Process, Resources, Secret
+from tests.bastion.service.rig import CONFIG, QUOTA, Rig
 
 
 def _launch(**more: object) -> LaunchRequest:
@@ -350,3 +350,39 @@ def test_an_origin_that_is_no_digest_is_refused() -> None:
     body = encode(_launch())[:-1] + b',"origin":"../../state/root.json"}'
     asked = rig.ask("ann", "blue", "launch", body)
     assert "origin: '../../state/root.json' is not 64 lowercase" in refused(rig, asked)
+
+
+DECLARED = (
+    CONFIG
+    + """
+[secrets.HF_TOKEN]
+source = "gcp:projects/acme/secrets/hf"
+projects = ["blue"]
+"""
+)
+
+
+def _with_secret(*secrets: Secret) -> LaunchRequest:
+    process = Process(["true"], resources=Resources(h100=1), secrets=secrets)
+    return _launch(jobs=(Job(processes=(process,)),))
+
+
+def test_an_undeclared_secret_is_refused_before_anything_is_made() -> None:
+    """A launch that asks for a secret it may not have is told the nearest one that it may."""
+    rig = Rig(config=DECLARED)
+    asked = rig.ask("ann", "blue", "launch", _with_secret(Secret("HF_TOKN")))
+    assert refused(rig, asked) == "secrets: HF_TOKN is not declared; did you mean HF_TOKEN?"
+    asked = rig.ask("ann", "blue", "launch", _with_secret(Secret("HF_TOKEN", source="env:X")))
+    assert refused(rig, asked) == (
+        "secrets: HF_TOKEN: no secret_sources lets project blue ask for env:X"
+    )
+    assert not rig.leader.held.root.jobs
+
+
+def test_a_record_keeps_what_is_asked_for_and_no_more() -> None:
+    """A queued job knows what it asks for; whether it may have it is asked at its start."""
+    rig = Rig(config=DECLARED)
+    asked = rig.ask("ann", "blue", "launch", _with_secret(Secret("HF_TOKEN")))
+    rig.turn()
+    (job,) = rig.answer(asked).jobs
+    assert rig.leader.held.root.jobs[job].secrets == (Secret("HF_TOKEN"),)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from bastion.errors import SpecError
+from bastion.secret_rules import SecretRule, SecretRules
 from bastion.service.config import _PoolTable, parse_config
 from quota import Amounts
 
@@ -157,3 +159,53 @@ def test_a_key_nobody_knows_is_an_unknown_field() -> None:
         "config/bastion.toml: pools.x.provider: missing",
         "config/bastion.toml: pools.x.provder: unknown field",
     )
+
+
+def test_secrets_as_they_are_written() -> None:
+    """Names and sources that jobs may ask for, and who may."""
+    config = parse_config(
+        """
+        [secrets.HF_TOKEN]
+        source = "file:shared/hf"
+        projects = ["*"]
+        [[secret_sources]]
+        source = "aws:vision/*"
+        projects = ["vision"]
+        """
+    )
+    assert config.secrets == SecretRules(
+        named={"HF_TOKEN": SecretRule(source="file:shared/hf", projects=("*",))},
+        sources=(SecretRule(source="aws:vision/*", projects=("vision",)),),
+    )
+
+
+def test_a_wrong_rule_for_secrets_is_told_with_its_path() -> None:
+    """Every problem of every table, pools included."""
+    assert problems(
+        """
+        [pools.x]
+        provider = "fake"
+        [secrets.A]
+        source = "etc:passwd"
+        projects = []
+        """
+    )[2:] == (
+        "config/bastion.toml: secrets.A.projects: names none; say which may ask for it,"
+        ' or ["*"] for every project',
+        "config/bastion.toml: secrets.A.source: 'etc:passwd' is not known; allowed:"
+        " env:NAME, file:PATH, relative, gcp:projects/PROJECT/secrets/SECRET or"
+        " .../versions/VERSION, aws:NAME or aws:ARN",
+    )
+    assert problems("[secrets.A]\nprojects = []\nsorce = 1") == (
+        "config/bastion.toml: secrets.A.source: missing",
+        "config/bastion.toml: secrets.A.sorce: unknown field",
+    )
+
+
+def test_the_examples_of_the_reference_are_configurations() -> None:
+    """What the page shows can be put in force."""
+    page = Path(__file__).parents[3] / "docs" / "reference" / "config-file.md"
+    pools, secrets = map(parse_config, re.findall(r"```toml\n(.*?)```", page.read_text(), re.S)[:2])
+    assert set(pools.pools) == {"local", "extra"}
+    assert secrets.secrets.named["HF_TOKEN"].projects == ("vision", "language")
+    assert secrets.secrets.sources[0].source == "aws:vision/*"

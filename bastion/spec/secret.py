@@ -1,0 +1,113 @@
+"""
+Secrets: what a launch says about a value that it must not hold.
+
+A spec names a secret and may say where it lies; the value itself is read on the machine, just
+before the start, and is in nothing that is stored. Who may ask for what is the admin's to say:
+`bastion.secret_rules`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+
+from bastion.errors import SpecError
+from bastion.spec.typed import check_types
+from bastion.value import value
+
+MIN_SECRET_BYTES = 8
+"""A shorter value is refused: masked wherever it stands in a log, it would blot out plain words."""
+MAX_SECRET_BYTES = 64 << 10
+"""Source: Google Secret Manager and AWS Secrets Manager, quotas: 65,536 bytes each."""
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_KINDS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "env": (VARIABLE, "env:NAME"),
+    "file": (re.compile(r"(?!/)(?!.*(?:^|/)\.{0,2}(?:/|$))[^\0]{1,512}"), "file:PATH, relative"),
+    "gcp": (
+        re.compile(r"projects/[a-z0-9:.-]+/secrets/[A-Za-z0-9_-]+(?:/versions/[A-Za-z0-9_-]+)?"),
+        "gcp:projects/PROJECT/secrets/SECRET or .../versions/VERSION",
+    ),
+    "aws": (re.compile(r"[A-Za-z0-9/_+=.@:-]{1,2048}"), "aws:NAME or aws:ARN"),
+}
+"""
+What may follow each kind of source, and how that is said.
+
+Source: Secret Manager v1, `projects.secrets.create` (`secretId`); AWS Secrets Manager,
+`CreateSecret` (`Name`); an ARN adds the colon.
+"""
+
+
+@value
+class Secret:
+    """
+    A secret that a process gets as the variable `name`.
+
+    `source` says where it lies: `env:NAME`, `file:PATH`, `gcp:projects/P/secrets/S` with or without
+    `/versions/V`, `aws:NAME` or an ARN; empty: where the admin says that `name` lies. With
+    `file=True` it is also written to a file that only the job's user may read, whose path is in
+    `<name>_FILE`; the file goes when the job has ended.
+    """
+
+    name: str = field(kw_only=False)
+    source: str = ""
+    file: bool = False
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        problems = []
+        if not VARIABLE.fullmatch(self.name):
+            problems.append(
+                f"name: {self.name!r} is not the name of a variable (letters, digits, _)"
+            )
+        elif self.name.startswith("BASTION_"):
+            problems.append(f"name: {self.name} is the bastion's; it begins with BASTION_")
+        if self.source:
+            problems += source_problems(self.source)
+        if problems:
+            raise SpecError(*problems)
+
+
+def secret_of(text: str) -> Secret:
+    """
+    The secret that `NAME` or `NAME=SOURCE` stands for.
+
+    Raises:
+        SpecError: It is malformed: every problem.
+    """
+    name, equals, source = text.partition("=")
+    if equals and not source:
+        raise SpecError(f"source: empty in {text!r}; leave out the = where the admin knows it")
+    return Secret(name, source=source)
+
+
+def source_problems(source: str, *, wildcard: str = "") -> list[str]:
+    """
+    What is wrong with `source`, beginning with `source`; none when it is well formed.
+
+    `wildcard` is a character that stands for others, in patterns.
+    """
+    kind, colon, rest = source.partition(":")
+    if not colon or kind not in _KINDS:
+        allowed = ", ".join(said for _, said in _KINDS.values())
+        return [f"source: {source!r} is not known; allowed: {allowed}"]
+    pattern, said = _KINDS[kind]
+    if not pattern.fullmatch(rest.replace(wildcard, "x") if wildcard else rest):
+        return [f"source: {source!r} is not of the form {said}"]
+    return []
+
+
+def secrets_problems(secrets: Iterable[Secret], env: Mapping[str, str]) -> list[str]:
+    """What is wrong with secrets that are asked for together, beside the variables of `env`."""
+    problems: list[str] = []
+    sources: dict[str, str] = {}
+    for secret in secrets:
+        if secret.name in env:
+            problems.append(f"secrets.{secret.name}: env sets this variable too; take one out")
+        elif sources.setdefault(secret.name, secret.source) != secret.source:
+            problems.append(
+                f"secrets.{secret.name}: asked for from two sources; one name, one value"
+            )
+    return problems
