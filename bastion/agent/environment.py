@@ -2,8 +2,8 @@
 What a process sees: its whole environment, from its instruction, its spec and where its gang lies.
 
 Rules: pure; nothing of the agent's own environment comes in. Later groups outrank earlier ones:
-the machine's few variables, rendezvous, the job's `env`, the process's `env`, then `BASTION_*`
-and the devices, which nobody may set for himself.
+the machine's few variables, rendezvous, the job's `env`, the process's `env`, secrets, then
+`BASTION_*` and the devices, which nobody may set for himself.
 
 A **node** of the rendezvous is one host of one replica, so that torch's own rule holds:
 `RANK = NODE_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK`.
@@ -12,9 +12,11 @@ A **node** of the rendezvous is one host of one replica, so that torch's own rul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from bastion.machine import Start
 from bastion.spec.launch import Job, Process
+from bastion.spec.secret import Secret
 from bastion.value import value
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -46,6 +48,10 @@ class Place:
     """Of every host of the gang, replica by replica; of this host alone where it has no barrier."""
     port: int
     """Where the first host may listen for the others."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of the job's secrets, by name."""
+    secret_files: Mapping[str, str] = field(default_factory=dict)
+    """Paths of those that are files too, by name."""
 
 
 def environments(start: Start, job: Job, place: Place) -> tuple[dict[str, str], ...]:
@@ -58,6 +64,7 @@ def environments(start: Start, job: Job, place: Place) -> tuple[dict[str, str], 
         env.update(_rendezvous(start, place, index=index, processes=len(job.processes)))
         env.update(job.env)
         env.update(process.env)
+        env.update(_secrets((*job.secrets, *process.secrets), place))
         env.update(ours)
         env.update(_of_process(start, index=index, processes=len(job.processes)))
         env.update(_devices(start, shares[index], place))
@@ -135,6 +142,12 @@ def _of_host(start: Start, job: Job, place: Place) -> dict[str, str]:
         "BASTION_MARKS_DIR": place.marks,
         "BASTION_NOTICE_FILE": place.notice_file,
     }
+
+
+def _secrets(asked: Sequence[Secret], place: Place) -> dict[str, str]:
+    env = {secret.name: place.secrets[secret.name] for secret in asked}
+    files = {secret.name for secret in asked if secret.file}
+    return env | {f"{name}_FILE": place.secret_files[name] for name in files}
 
 
 def _of_process(start: Start, *, index: int, processes: int) -> dict[str, str]:

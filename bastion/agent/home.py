@@ -6,6 +6,7 @@ The home of an agent on its machine: the folders of its jobs, and two numbers it
     <home>/work/<key>/             BASTION_MARKS_DIR: `checkpointed`, `finished`
     <home>/work/<key>/code         where commands start: the root of the code
     <home>/work/<key>/output       BASTION_OUTPUT_DIR
+    <home>/work/<key>/secrets/     secrets that are files too, while it has not ended
     <home>/work/<key>/notice.json  BASTION_NOTICE_FILE, once there is one
     <home>/cache/                  code by digest
 
@@ -39,6 +40,8 @@ class Folders:
     output: str
     marks: str
     notice_file: str
+    secrets: str
+    """A folder that is made only where there are such files."""
 
 
 @value
@@ -78,6 +81,10 @@ class Home(Protocol):
 
     def has_output(self, key: str) -> bool:
         """Whether the host left anything in its output folder."""
+        ...
+
+    def forget_secrets(self, key: str) -> None:
+        """Delete the files of a host's secrets."""
         ...
 
     def leave(self, key: str) -> None:
@@ -162,6 +169,7 @@ class FolderHome:
             output=f"{base}/output",
             marks=base,
             notice_file=f"{base}/notice.json",
+            secrets=f"{base}/secrets",
         )
         try:
             os.mkdir(base, 0o700)  # noqa: PTH102 - for every short job: text paths are faster
@@ -190,6 +198,10 @@ class FolderHome:
                 return next(entries, None) is not None
         except FileNotFoundError:
             return False
+
+    def forget_secrets(self, key: str) -> None:
+        """See `Home`."""
+        shutil.rmtree(f"{self._base(key)}/secrets", ignore_errors=True)
 
     def leave(self, key: str) -> None:
         """See `Home`."""

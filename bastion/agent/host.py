@@ -20,6 +20,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 
@@ -37,8 +38,9 @@ from bastion.agent.claim import (
     take,
 )
 from bastion.agent.ending import end_of
-from bastion.agent.home import Folders, Marks
+from bastion.agent.home import Marks
 from bastion.agent.keeper_port import (
+    LAST_LINES_BYTES,
     AttemptState,
     Ended,
     ExitRecord,
@@ -46,8 +48,9 @@ from bastion.agent.keeper_port import (
     KeeperGoneError,
     Running,
 )
+from bastion.agent.preparing import Prepared, is_quick, prepare
+from bastion.agent.redaction import Redaction
 from bastion.agent.saving import Saving
-from bastion.agent.set_up import set_up
 from bastion.agent.ship import Shipping
 from bastion.agent.starting import attempt_start
 from bastion.agent.surroundings import Surroundings
@@ -101,11 +104,12 @@ class Host:
         self._register: ClaimRegister | None = None
         self._job: Job | None = None
         self._launch: Launch | None = None
-        self._folders: Folders | None = None
+        self._prepared: Prepared | None = None
         self._go: GoRegister | None = None
         self._next_go_at = 0.0
         self._is_in_keeper = False
         self._shipping: Shipping | None = None
+        self._has_secrets = False
         self._follow_until = 0.0
         self._marks = Marks()
         self._marks_at = 0.0
@@ -190,6 +194,9 @@ class Host:
         if self.stage is not Stage.RUNNING or self._shipping is None:
             return
         self._shipping.close(tuple(process.log_size_bytes for process in record.processes))
+        if self._has_secrets and record.first_failed is not None:
+            said = self._shipping.last_lines(record.first_failed, LAST_LINES_BYTES)
+            record = replace(record, last_lines=said)
         marks = self._around.home.marks(self.key)
         self._conclude(
             end_of(record, finished=marks.finished, checkpointed=marks.checkpointed_at is not None)
@@ -266,11 +273,11 @@ class Host:
         if self._is_stopped():
             return
         assert self._launch is not None
-        around = self._around
-        code = self._launch.code
-        work = partial(set_up, around.home, around.store, self.key, self.of, code, around.settings)
-        if code is None and self.of.attempt == 1:
-            # Three folders and no call to the store: not worth a lane.
+        assert self._job is not None
+        assert self._start is not None
+        around, launch, job = self._around, self._launch, self._job
+        work = partial(prepare, around, self.key, self.of, launch, job, self._start)
+        if is_quick(launch, job, self.of):
             try:
                 self._is_set_up(work())
             except BastionError as error:
@@ -283,9 +290,9 @@ class Host:
         if self.stage is Stage.AT_BARRIER:
             self._look_for_go(now)
 
-    def _is_set_up(self, folders: Folders) -> None:
+    def _is_set_up(self, prepared: Prepared) -> None:
         if self.stage is Stage.SETTING_UP:
-            self._folders = folders
+            self._prepared = prepared
             self.stage = Stage.AT_BARRIER
 
     def _look_for_go(self, now: float) -> None:
@@ -313,13 +320,13 @@ class Host:
     def _run(self, now: float) -> None:
         assert self._start is not None
         assert self._job is not None
-        assert self._folders is not None
+        assert self._prepared is not None
         go = self._go
         attempt = attempt_start(
             self.key,
             self._start,
             self._job,
-            self._folders,
+            self._prepared,
             self._around.settings,
             addresses=go.addresses if go else (self._claim.address,),
             port=go.port if go else self._claim.port,
@@ -334,7 +341,9 @@ class Host:
         except KeeperError as error:
             self._fail(str(error))
             return
-        self._runs(len(attempt.processes), started_at=now, is_new=True)
+        # From here they are the keeper's.
+        self._prepared = None
+        self._runs(len(attempt.processes), now, is_new=True, secrets=attempt.secrets)
 
     def _adopt_again(self, now: float) -> None:
         """An earlier agent had started it, and died before it could say so."""
@@ -347,19 +356,23 @@ class Host:
 
     def _adopt(self, state: AttemptState, now: float) -> None:
         match state:
-            case Running(started_at=started_at, log_sizes_bytes=sizes):
-                self._runs(len(sizes), started_at=started_at, is_new=False)
+            case Running(started_at=started_at, log_sizes_bytes=sizes, secrets=secrets):
+                self._runs(len(sizes), started_at, is_new=False, secrets=secrets)
                 for process, size in enumerate(sizes):
                     self.grew(process, size, now)
                 if self._stop is not None:
                     self.stop(self._stop, now)
-            case Ended(record=record):
-                self._runs(len(record.processes), started_at=record.started_at, is_new=False)
+            case Ended(record=record, secrets=secrets):
+                processes = len(record.processes)
+                self._runs(processes, record.started_at, is_new=False, secrets=secrets)
                 self.exited(record)
 
-    def _runs(self, processes: int, *, started_at: float, is_new: bool) -> None:
+    def _runs(
+        self, processes: int, started_at: float, *, is_new: bool, secrets: tuple[str, ...] | None
+    ) -> None:
         around = self._around
         self._is_in_keeper = True
+        self._has_secrets = bool(secrets)
         self._shipping = Shipping(
             around.store,
             around.keeper,
@@ -370,6 +383,7 @@ class Host:
             processes=processes,
             is_new=is_new,
             started_at=started_at,
+            redaction=Redaction(secrets),
         )
         if self._follow_until > started_at:
             self._shipping.hurry(started_at, for_s=self._follow_until - started_at)
@@ -422,6 +436,7 @@ class Host:
         self.stage = Stage.ENDING
         self.wake_at = 0.0
         self._end = EndRegister(write_id=self._around.nonce(), end=end)
+        self._around.home.forget_secrets(self.key)
         if self._is_in_keeper:
             self._saving.ask()
 

@@ -224,7 +224,8 @@ class Attempt:
                     process.read(at)
                 process.close_pipe()
             if process.spool:
-                if index == self.first_failed:
+                # The record is written down, and a process may have printed what it was given.
+                if index == self.first_failed and not self.start.secrets:
                     last_lines = process.spool.tail(LAST_LINES_BYTES)
                 process.spool.close(at)
         return {

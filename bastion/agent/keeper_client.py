@@ -82,6 +82,7 @@ class KeeperClient:
         said = self._ask("ping")
         self.life = int(said["life"])
         self.can_limit_memory = bool(said["can_limit_memory"])
+        self._keeps_secrets = bool(said.get("keeps_secrets"))
         try:
             self._events.sendall(b'{"do":"watch"}\n')
         except OSError as error:
@@ -89,6 +90,11 @@ class KeeperClient:
 
     def start(self, attempt: AttemptStart) -> None:
         """See `Keeper.start`."""
+        if attempt.secrets and not self._keeps_secrets:
+            raise KeeperError(
+                f"the keeper of {self._folder} is older than secrets: it would write them down",
+                hint="it is replaced when the machine is drained and its keeper ends",
+            )
         processes = [
             {"argv": process.argv, "env": dict(process.env), "cwd": process.cwd}
             for process in attempt.processes
@@ -264,11 +270,16 @@ def _event(line: bytes) -> KeeperEvent | None:
 
 
 def _state(said: dict[str, Any]) -> AttemptState:
+    said["secrets"] = _secrets(said.get("secrets", ()))
     if "record" in said:
-        return Ended(record=_record(said["record"]))
+        return Ended(record=_record(said.pop("record")), **said)
     notices = tuple(Notice(**notice) for notice in said.pop("notices"))
     pids, sizes = tuple(said.pop("pids")), tuple(said.pop("log_sizes_bytes"))
     return Running(notices=notices, pids=pids, log_sizes_bytes=sizes, **said)
+
+
+def _secrets(said: list[str] | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if said is None else tuple(said)
 
 
 def _record(said: dict[str, Any]) -> ExitRecord:

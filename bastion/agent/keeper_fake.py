@@ -145,6 +145,8 @@ class _Attempt:
             exits.append(replace(process.exit, log_size_bytes=len(process.log)))
         failed = None if lost else self.first_failed
         last = b"" if failed is None else self.processes[failed].log[-_LAST_LINES_BYTES:]
+        if self.start.secrets:
+            last = b""
         notices = () if lost else tuple(self.notices)
         self.record = ExitRecord(
             key=self.start.key,
@@ -261,7 +263,7 @@ class FakeKeeper:
     def attempts(self) -> tuple[AttemptState, ...]:
         """See `Keeper.attempts`."""
         self._catch_up()
-        return tuple(map(_state, self._home._attempts.values()))
+        return tuple(_state(attempt, self.life) for attempt in self._home._attempts.values())
 
     def forget(self, key: str) -> None:
         """See `Keeper.forget`."""
@@ -388,9 +390,11 @@ class FakeKeeper:
         attempt.kill_at = min(attempt.kill_at, at + grace_s)
 
 
-def _state(attempt: _Attempt) -> AttemptState:
+def _state(attempt: _Attempt, life: int) -> AttemptState:
+    secrets = attempt.start.secrets
     if attempt.record is not None:
-        return Ended(record=attempt.record)
+        known = secrets if attempt.life == life or not secrets else None
+        return Ended(record=attempt.record, secrets=known)
     return Running(
         key=attempt.start.key,
         started_at=attempt.started_at,
@@ -399,4 +403,5 @@ def _state(attempt: _Attempt) -> AttemptState:
         ),
         log_sizes_bytes=tuple(len(process.log) for process in attempt.processes),
         notices=tuple(attempt.notices),
+        secrets=secrets,
     )

@@ -79,9 +79,11 @@ class Journal:
         os.fsync(self._file)
         self.life = life
 
-    def exec(self, key: str, *, at: float, processes: int) -> None:
+    def exec(self, key: str, *, at: float, processes: int, has_secrets: bool = False) -> None:
         """Add, for the next `commit`, that `key` is about to be forked."""
-        line = _line({"exec": key, "life": self.life, "at": at, "processes": processes})
+        said = {"exec": key, "life": self.life, "at": at, "processes": processes}
+        # That there are some, never which: whoever ships its logs later must know to mask them.
+        line = _line({**said, "has_secrets": True} if has_secrets else said)
         self.entries[key] = Entry(line)
         self._live += len(line)
         self._waiting.append((key, line))

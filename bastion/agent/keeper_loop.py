@@ -66,6 +66,7 @@ class Loop:
         self._mains: dict[int, Attempt] = {}
         self._tree = Tree(mark_prefix, self._mains, self._running)
         self._closing: dict[str, Attempt] = {}
+        self._secrets: dict[str, list[str]] = {}
         self._to_fork: list[tuple[Attempt, Connection, object]] = []
         self._to_tell: list[dict[str, object]] = []
         self._grown: dict[tuple[str, int], Process] = {}
@@ -151,7 +152,10 @@ class Loop:
             raise AnswerError("refused", "the permit has run out: renew it first")
         at = boot_time()
         attempt = Attempt(start, life=self._journal.life, now=at)
-        self._journal.exec(start.key, at=at, processes=len(start.processes))
+        has_secrets = bool(start.secrets)
+        self._journal.exec(
+            start.key, at=at, processes=len(start.processes), has_secrets=has_secrets
+        )
         self._to_fork.append((attempt, connection, said.get("id")))
 
     def _stop(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
@@ -180,7 +184,10 @@ class Loop:
         states: list[object] = []
         for name, entry in self._journal.entries.items():
             running = self._running.get(name)
-            states.append(running.state() if running else {"record": entry.record()})
+            state: dict[str, object] = running.state() if running else {"record": entry.record()}
+            if entry.started().get("has_secrets"):
+                state["secrets"] = self._secrets.get(name)
+            states.append(state)
         return {"attempts": states}
 
     def _forget(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
@@ -190,6 +197,7 @@ class Loop:
             raise AnswerError("conflict", f"{wanted} is running: it can be stopped")
         if wanted in self._journal.entries:
             self._journal.forget(wanted)
+            self._secrets.pop(wanted, None)
             remove_spool(self._spool_folder(wanted))
         return {}
 
@@ -198,6 +206,7 @@ class Loop:
             "life": self._journal.life,
             "pid": os.getpid(),
             "can_limit_memory": self._cgroups.can_limit_memory,
+            "keeps_secrets": True,
         }
 
     def _watch_events(self, connection: Connection, _said: dict[str, object]) -> dict[str, object]:
@@ -329,6 +338,8 @@ class Loop:
 
     def _fork(self, attempt: Attempt) -> None:
         self._running[attempt.key] = attempt
+        if attempt.start.secrets:
+            self._secrets[attempt.key] = attempt.start.secrets
         limits_memory = attempt.start.memory_limit_bytes is not None
         cgroup = self._cgroups.make(limits_memory=limits_memory)
         mark = self._mark_prefix + attempt.key

@@ -17,6 +17,7 @@ It must not know the bucket, the agent's instructions or what a job is: a key is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Protocol, TypeAlias
 
 from bastion.agent.keeper_reasons import (
@@ -51,6 +52,9 @@ __all__ = [
     "Spool",
 ]
 
+LAST_LINES_BYTES = 4096
+"""Of the log of the process that failed first: a traceback, and little enough for a register."""
+
 SPOOL_LIMIT_BYTES = 1 << 30
 """Spool of one process, unless said otherwise: a gibibyte is more than anyone reads."""
 
@@ -69,7 +73,7 @@ class ProcessStart:
 
     argv: tuple[str, ...]
     """The program (a path, or a name looked up in the `PATH` of `env`) and its arguments."""
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     """The complete environment; the keeper adds only `BASTION_MARK`."""
     cwd: str
 
@@ -89,6 +93,8 @@ class AttemptStart:
     """For all processes together; kept only where cgroups can be written."""
     notice_path: str = ""
     """Where notices are written, the `BASTION_NOTICE_FILE` of the processes; empty: nowhere."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Values in the environments that nobody may write down: held in memory until `forget`."""
     spool_limit_bytes: int = SPOOL_LIMIT_BYTES
     """For each process: beyond it only the head and the last 64 KiB are kept."""
     umask: int = 0o022
@@ -141,7 +147,10 @@ class ExitRecord:
     failed_by_itself: bool
     """Whether a process failed before any notice had been delivered."""
     last_lines: str
-    """The end of that process's log, at most 4 KiB; undecodable bytes replaced."""
+    """
+    The end of that process's log, at most 4 KiB; undecodable bytes replaced. Empty where the
+    attempt has secrets, for this record is on disk.
+    """
     timed_out: bool
     out_of_memory: bool
     lost: bool
@@ -158,6 +167,8 @@ class Running:
     """Per process; None once it has ended (or could not start)."""
     log_sizes_bytes: tuple[int, ...]
     notices: tuple[Notice, ...]
+    secrets: tuple[str, ...] | None = field(default=(), repr=False)
+    """The values it was started with."""
 
 
 @value
@@ -165,6 +176,8 @@ class Ended:
     """An attempt that is over and not yet forgotten."""
 
     record: ExitRecord
+    secrets: tuple[str, ...] | None = field(default=(), repr=False)
+    """The values it was started with; None: there were some, and a dead keeper knew them."""
 
 
 AttemptState: TypeAlias = Running | Ended

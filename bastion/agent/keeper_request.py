@@ -31,7 +31,7 @@ class Wanted:
         if not self.argv or not self.argv[0]:
             raise BadRequestError("argv is empty: it must begin with a program")
         env = _object(fields.get("env"), "env")
-        self.env = {name: text(value, f"env {name}") for name, value in env.items()}
+        self.env = {name: _secret(value, f"env {name}") for name, value in env.items()}
         for name in self.env:
             if not name or "=" in name or "\0" in name:
                 raise BadRequestError(f"env has a variable named {name!r}")
@@ -48,6 +48,7 @@ class Start:
         "memory_limit_bytes",
         "notice_path",
         "processes",
+        "secrets",
         "spool_limit_bytes",
         "umask",
     )
@@ -64,6 +65,7 @@ class Start:
         memory = said.get("memory_limit_bytes")
         self.memory_limit_bytes = None if memory is None else _whole(memory, "memory_limit_bytes")
         self.notice_path = text(said.get("notice_path"), "notice_path")
+        self.secrets = _secrets(said.get("secrets", []))
         self.spool_limit_bytes = _whole(said.get("spool_limit_bytes"), "spool_limit_bytes")
         self.umask = _whole(said.get("umask"), "umask") & 0o777
 
@@ -113,6 +115,20 @@ def _texts(said: object, name: str) -> list[str]:
     if not isinstance(said, list):
         raise BadRequestError(f"{name} must be a list of strings, not {said!r:.80}")
     return [text(part, name) for part in said]
+
+
+def _secrets(said: object) -> list[str]:
+    if not isinstance(said, list):
+        raise BadRequestError("secrets must be a list of strings")
+    return [_secret(value, "secrets") for value in said]
+
+
+def _secret(said: object, name: str) -> str:
+    """A string that a system call takes, and that no error may show."""
+    try:
+        return text(said, name)
+    except BadRequestError:
+        raise BadRequestError(f"{name} must be text without NUL") from None
 
 
 def _object(said: object, name: str) -> dict[str, object]:

@@ -93,6 +93,7 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         permit_s=said.permit_s,
         heartbeat_s=said.heartbeat_s,
         keep_work_s=said.keep_work_s,
+        secrets_dir=said.secrets_dir,
         git_key_file=said.git_key_file,
         git_known_hosts=said.git_known_hosts,
     )
@@ -218,6 +219,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--heartbeat_s", type=float, default=0.0, help="0: none")
     parser.add_argument("--keep_work_s", type=float, default=7 * 86400.0)
+    parser.add_argument(
+        "--secrets_dir",
+        default=os.environ.get("BASTION_SECRETS_DIR", AgentSettings(machine="").secrets_dir),
+        help="folder of the secrets that jobs may be given; $BASTION_SECRETS_DIR",
+    )
     parser.add_argument("--git_key_file", default="", help="private key for git over ssh")
     parser.add_argument("--git_known_hosts", default="", help="known_hosts file for git over ssh")
     return parser

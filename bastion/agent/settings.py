@@ -82,5 +82,7 @@ class AgentSettings:
     """How long work directories stay after their job."""
     git_key_file: str = ""
     """Private key for repositories reached by ssh; empty: what ssh finds itself."""
+    secrets_dir: str = "/etc/bastion/secrets"
+    """Where `file:` secrets lie; nothing outside is ever given to a job."""
     git_known_hosts: str = ""
     """Hosts that are trusted, in ssh's format; empty: what ssh finds itself."""

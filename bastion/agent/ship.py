@@ -3,13 +3,14 @@ From the keeper's spool to the bucket: the logs of one host's processes.
 
 What is sent is decided on the agent's thread (`frozen`) and sent in the lane. Bytes are frozen
 before the first try, so a second try sends the same segments; what an earlier agent sent is found
-by listing, once.
+by listing, once. Where the host has secrets, what is sent is masked: see `redaction`.
 """
 
 from __future__ import annotations
 
 from bastion.agent.errands import Errands
 from bastion.agent.keeper_port import Spool
+from bastion.agent.redaction import Read, Redaction
 from bastion.errors import NotFoundError
 from bastion.logs.pace import Pace, due_at
 from bastion.logs.segments import SEGMENT_BYTES, LogMismatchError, shipped_bytes, write_segment
@@ -47,6 +48,7 @@ class Shipping:
         processes: How many logs there are.
         is_new: Whether nothing can have been shipped yet.
         started_at: When the processes started, on the agent's clock.
+        redaction: What is masked.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Shipping:
         processes: int,
         is_new: bool,
         started_at: float,
+        redaction: Redaction,
     ) -> None:
         self._store = store
         self._spool = spool
@@ -68,6 +71,7 @@ class Shipping:
         self._pace = pace
         self._key = key
         self._started_at = started_at
+        self._redaction = redaction
         self._urgent_until = 0.0
         self._closed = False
         self._sent_at = 0.0
@@ -98,6 +102,7 @@ class Shipping:
     def grew(self, process: int, size_bytes: int, now: float) -> None:
         """A process has written up to `size_bytes`."""
         log = self._logs[process]
+        size_bytes = self._redaction.settled(size_bytes, self._reader(process))
         if size_bytes <= log.size:
             return
         if log.shipped is not None and log.size <= log.shipped:
@@ -117,6 +122,13 @@ class Shipping:
         for log, size in zip(self._logs, sizes, strict=True):
             log.size = size
         self._closed = True
+
+    def last_lines(self, process: int, size_bytes: int) -> str:
+        """The end of a log that is closed, masked; undecodable bytes replaced."""
+        end = self._logs[process].size
+        first = max(0, end - size_bytes)
+        masked = self._redaction.masked(first, end, self._reader(process), log_end=end)
+        return masked.decode("utf-8", "replace")
 
     def turn(self, now: float) -> float:
         """Send what is due; returns when to come again."""
@@ -157,12 +169,18 @@ class Shipping:
         return now > self._started_at + self._pace.young_for_s and self._pace.old_s > 1.0
 
     def _shows_trouble(self, process: int, first: int, end: int) -> bool:
-        first = max(first, end - _LOOKED_AT_BYTES)
-        try:
-            data = self._spool.read(self._key, process, offset=first, size_bytes=end - first)
-        except NotFoundError:
-            return False
-        return TRACEBACK in data
+        return TRACEBACK in self._reader(process)(max(first, end - _LOOKED_AT_BYTES), end)
+
+    def _reader(self, process: int) -> Read:
+        """Reads the log as it is; less than asked for where the spool ends before."""
+
+        def read(first: int, end: int) -> bytes:
+            try:
+                return self._spool.read(self._key, process, offset=first, size_bytes=end - first)
+            except NotFoundError:
+                return b""
+
+        return read
 
     def _send(self) -> list[int]:
         """In the lane: bring every log up to `frozen`; returns what is now shipped of each."""
@@ -172,19 +190,27 @@ class Shipping:
         at = log.shipped
         if at is None:
             at = shipped_bytes(self._store, log.prefix)
+        read, log_end = self._reader(process), log.size if self._closed else None
         while at < log.frozen:
-            size = min(SEGMENT_BYTES, log.frozen - at)
-            try:
-                data = self._spool.read(self._key, process, offset=at, size_bytes=size)
-            except NotFoundError:
-                data = b""
+            end = min(at + SEGMENT_BYTES, log.frozen)
+            data = self._redaction.masked(at, end, read, log_end=log_end)
             if not data:
                 raise LogMismatchError(
                     f"the spool of process {process} of {self._key} ends at {at} bytes,"
                     f" {log.frozen} were announced"
                 )
-            at = write_segment(self._store, log.prefix, at, data)
+            at = self._write(log.prefix, at, data)
         return at
+
+    def _write(self, prefix: str, at: int, data: bytes) -> int:
+        try:
+            return write_segment(self._store, prefix, at, data)
+        except LogMismatchError:
+            # Another agent masked the values alone, when they were still known.
+            stands = shipped_bytes(self._store, prefix) if self._redaction.is_blind else at
+            if stands <= at:
+                raise
+            return stands
 
     def _sent(self, shipped: list[int]) -> None:
         for log, at in zip(self._logs, shipped, strict=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bastion.agent.environment import Place, environments
-from bastion.agent.home import Folders
 from bastion.agent.keeper_port import AttemptStart, ProcessStart
+from bastion.agent.preparing import Prepared
 from bastion.agent.settings import AgentSettings
 from bastion.machine import Start
 from bastion.spec.launch import Job, Process
@@ -16,13 +16,14 @@ def attempt_start(
     key: str,
     start: Start,
     job: Job,
-    folders: Folders,
+    prepared: Prepared,
     settings: AgentSettings,
     *,
     addresses: tuple[str, ...],
     port: int,
 ) -> AttemptStart:
     """The processes of the host that `start` names."""
+    folders = prepared.folders
     place = Place(
         home=settings.user_home,
         user=settings.user,
@@ -31,6 +32,8 @@ def attempt_start(
         output=folders.output,
         addresses=addresses,
         port=port,
+        secrets=prepared.secrets,
+        secret_files=prepared.secret_files,
     )
     envs = environments(start, job, place)
     return AttemptStart(
@@ -43,6 +46,7 @@ def attempt_start(
         max_runtime_s=job.max_runtime_s,
         memory_limit_bytes=memory_limit(job.processes, hosts=start.hosts),
         notice_path=folders.notice_file,
+        secrets=tuple(prepared.secrets.values()),
     )
 
 

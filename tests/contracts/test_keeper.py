@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from bastion.agent.keeper_port import (
     LOST_CONTACT,
     SIBLING_FAILED,
     TIME_LIMIT,
+    AttemptState,
     Ended,
     KeeperError,
     KeeperGoneError,
@@ -316,3 +318,26 @@ def test_poll_returns_in_time(world: World) -> None:
     begun = world.clock.monotonic()
     assert world.keeper.poll(0.05) == ()
     assert 0.05 - ROUNDING_S <= world.clock.monotonic() - begun < 2.0
+
+
+def test_secrets_are_kept_in_memory_until_forgotten(world: World) -> None:
+    """Whoever connects learns what must be masked; a record of such an attempt has no output."""
+    world.keeper.start(replace(attempt("a", SLEEPS), secrets=("s3cr3t-token",)))
+    world.keeper.start(replace(attempt("b", COMPLAINS), secrets=("s3cr3t-token",)))
+    world.keeper.start(attempt("c", SLEEPS))
+    assert world.ended("b").last_lines == ""
+    found = {_key(state): state.secrets for state in world.keeper.attempts()}
+    assert found == {"a": ("s3cr3t-token",), "b": ("s3cr3t-token",), "c": ()}
+
+
+def test_secrets_die_with_their_keeper(world: World) -> None:
+    """The next life knows that there were secrets, and not which."""
+    world.keeper.start(replace(attempt("a", SLEEPS), secrets=("s3cr3t-token",)))
+    world.keeper.start(attempt("b", SLEEPS))
+    world.crash()
+    world.next_life()
+    assert {_key(state): state.secrets for state in world.keeper.attempts()} == {"a": None, "b": ()}
+
+
+def _key(state: AttemptState) -> str:
+    return state.record.key if isinstance(state, Ended) else state.key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.agent.errands import Errands
+from bastion.agent.redaction import Redaction
 from bastion.agent.ship import Shipping
 from bastion.errors import NotFoundError
 from bastion.lane import InlineLane
@@ -21,7 +22,14 @@ PREFIX = layout.log(OF.project, OF.job, OF.attempt, replica=0, host=0, process=0
 class Bench:
     """A spool of one process, and who ships it."""
 
-    def __init__(self, store: ObjectStore | None = None, *, is_new: bool = True) -> None:
+    def __init__(
+        self,
+        store: ObjectStore | None = None,
+        *,
+        is_new: bool = True,
+        secrets: tuple[str, ...] | None = (),
+    ) -> None:
+        self.redaction = Redaction(secrets)
         self.store = store or MemoryStore(lambda: 0.0)
         self.log = b""
         self.now = 0.0
@@ -40,6 +48,7 @@ class Bench:
             processes=1,
             is_new=is_new,
             started_at=0.0,
+            redaction=self.redaction,
         )
 
     def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
@@ -149,3 +158,75 @@ def test_nothing_printed_needs_no_segment() -> None:
     assert bench.shipping.is_complete
     assert bench.pass_s(0.1) == 0
     assert sum(store.counts.values()) == 0
+
+
+SECRET = "hf_s3cr3t-token"
+
+
+def test_a_secret_split_over_writes_and_flushes_is_masked() -> None:
+    """Bytes that may begin a value wait for what follows; offsets and sizes stay true."""
+    bench = Bench(secrets=(SECRET,))
+    for part in (b"token hf_s3c", b"r3t-tok", b"en is set\nhf_s", b"o what\n"):
+        bench.write(part)
+        bench.pass_s(2.0)
+        assert b"hf_s3c" not in Bucket(bench.store).log()
+    bench.shipping.close((len(bench.log),))
+    bench.pass_s(1.0)
+    assert Bucket(bench.store).log() == b"token *************** is set\nhf_so what\n"
+
+
+def test_a_log_that_ends_within_a_secret_does_not_show_its_beginning() -> None:
+    """A process that is killed while it prints a value leaves none of it in the bucket."""
+    bench = Bench(secrets=(SECRET,))
+    bench.write(b"is hf_s3cr3t-tok")
+    bench.pass_s(2.0)
+    assert Bucket(bench.store).log() == b"is "
+    bench.shipping.close((len(bench.log),))
+    bench.pass_s(1.0)
+    assert Bucket(bench.store).log() == b"is *************"
+    assert bench.shipping.last_lines(0, 4) == "****"
+
+
+def test_waiting_bytes_do_not_keep_the_agent_busy() -> None:
+    """While only the beginning of a value is new, nothing is sent again and again."""
+    bench = Bench(secrets=(SECRET,))
+    bench.write(b"hf_s3cr3t")
+    bench.pass_s(1.0)
+    assert bench.pass_s(5.0) == 0
+
+
+def test_a_secret_across_segments_is_masked() -> None:
+    """Where a segment's end cuts a value, both parts are masked."""
+    bench = Bench(secrets=(SECRET,))
+    bench.write(b"x" * (SEGMENT_BYTES - 5) + SECRET.encode() + b"y\n")
+    bench.shipping.close((len(bench.log),))
+    bench.pass_s(1.0)
+    assert len(bench.store.list(PREFIX)) == 2
+    assert Bucket(bench.store).log() == b"x" * (SEGMENT_BYTES - 5) + b"*" * 15 + b"y\n"
+
+
+def test_another_agent_masks_the_same() -> None:
+    """A segment whose answer was lost is written again by the next agent, byte for byte."""
+    memory = MemoryStore(lambda: 0.0)
+    faults = iter([Fault.AFTER])
+    bench = Bench(FaultyStore(memory, lambda operation, _: next(faults, None)), secrets=(SECRET,))
+    bench.write(f"a {SECRET} b".encode())
+    bench.pass_s(0.05)
+    bench.restart()
+    bench.write(b"c\n")
+    bench.pass_s(2.0)
+    assert Bucket(memory).log() == b"a *************** bc\n"
+    assert not bench.shipping.broken
+
+
+def test_what_nobody_can_mask_any_more_is_masked_whole() -> None:
+    """When a keeper died with the values, what was not sent of a log by then is stars."""
+    bench = Bench(secrets=(SECRET,))
+    bench.write(b"begin\n")
+    bench.pass_s(2.0)
+    bench.redaction = Redaction(None)
+    bench.restart()
+    bench.write(f"{SECRET}\nmore\n".encode())
+    bench.shipping.close((len(bench.log),))
+    bench.pass_s(2.0)
+    assert Bucket(bench.store).log() == b"begin\n***************\n****\n"

@@ -1,0 +1,73 @@
+"""
+What a host needs before its processes can start, in order: its secrets, then its folders and code.
+
+Secrets come first, for they fail soonest. Their values live here, in memory, until the keeper has
+them; an agent that dies before that leaves none behind, and the next one reads them again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+
+from bastion.agent.home import Folders
+from bastion.agent.secret_values import values_of
+from bastion.agent.set_up import SetUpError, set_up
+from bastion.agent.surroundings import Surroundings
+from bastion.machine import Start
+from bastion.records.facts import HostFact
+from bastion.spec.launch import Job, Launch
+from bastion.value import value
+
+
+@value
+class Prepared:
+    """A host that can start."""
+
+    folders: Folders
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values by name."""
+    secret_files: Mapping[str, str] = field(default_factory=dict)
+    """Paths of those that are files too, by name."""
+
+
+def is_quick(launch: Launch, job: Job, of: HostFact) -> bool:
+    """Whether preparing is making three folders, with no call to anybody: not worth a lane."""
+    return launch.code is None and of.attempt == 1 and not job.every_secret
+
+
+def prepare(
+    around: Surroundings, key: str, of: HostFact, launch: Launch, job: Job, start: Start
+) -> Prepared:
+    """
+    Prepare the host that `start` names; in a lane, unless it `is_quick`.
+
+    Raises:
+        SetUpError: It cannot be done, and trying again would not help.
+        StoreError: The store is out of reach.
+    """
+    secrets = values_of(job.every_secret, start.secrets, around.settings)
+    folders = set_up(around.home, around.store, key, of, launch.code, around.settings)
+    wanted = {each.name: secrets[each.name] for each in job.every_secret if each.file}
+    return Prepared(
+        folders=folders, secrets=secrets, secret_files=_written(wanted, Path(folders.secrets))
+    )
+
+
+def _written(values: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Write `values` into files of `folder` that nobody else may read; their paths, by name."""
+    if not values:
+        return {}
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for name, text in values.items():
+            place = folder / name
+            place.unlink(missing_ok=True)  # of an agent that died before the start
+            file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as out:
+                out.write(text)
+    except OSError as error:
+        raise SetUpError(f"files of its secrets cannot be written: {error}") from error
+    return {name: str(folder / name) for name in values}

@@ -1,0 +1,105 @@
+"""
+Masking the values of secrets in a log, byte for byte, so that every offset stays true.
+
+Rules:
+
+* What is masked depends on the log's bytes alone, not on how they were cut into writes or segments
+  or when: a second try of a segment, by whichever agent, has the same bytes.
+* Bytes at the end that may be the beginning of a value wait until it is known (`settled`). If the
+  log ends with them, they are masked where they are at least as long as a secret must be.
+* A value of several lines is also looked for line by line, as tools print them. Line ends stay.
+* Where there were secrets and nobody knows them any more, everything is masked but line ends.
+
+Only the bytes themselves are known: base64, or a value spelled backwards, passes. This keeps
+accidents out of a log; it is no fence against whoever holds the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from bastion.spec.secret import MIN_SECRET_BYTES
+
+MASK = b"*"
+
+Read = Callable[[int, int], bytes]
+"""The bytes of a log between two offsets, as far as they were written."""
+
+
+class Redaction:
+    """
+    What is masked in the logs of one host.
+
+    Args:
+        values: The secrets' values; None: there are some, and nobody knows them.
+    """
+
+    def __init__(self, values: Iterable[str] | None) -> None:
+        self._is_blind = values is None
+        self._patterns = tuple(sorted(set(_patterns(values or ()))))
+        self._margin = max(map(len, self._patterns), default=1) - 1
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether there are values that nobody knows."""
+        return self._is_blind
+
+    def settled(self, size: int, read: Read) -> int:
+        """Up to where a log of `size` bytes, which goes on, is masked the same for ever."""
+        if not self._patterns:
+            return size
+        return size - self._begun(read(max(0, size - self._margin), size))
+
+    def masked(self, first: int, end: int, read: Read, *, log_end: int | None = None) -> bytes:
+        """
+        The bytes from `first` to `end`, masked.
+
+        Args:
+            first: Offset of the first byte.
+            end: Offset after the last; at most what `settled` said, or the end of the log.
+            read: Reads the log as it is.
+            log_end: Where the log ends for good; None while it goes on.
+        """
+        if self._is_blind:
+            return _masked(read(first, end))
+        if not self._patterns:
+            return read(first, end)
+        begin = max(0, first - self._margin)
+        data = read(begin, end + self._margin)
+        masked = bytearray(data)
+        for at, size in self._found(data):
+            masked[at : at + size] = _masked(data[at : at + size])
+        if log_end is not None and begin + len(data) >= log_end:
+            begun = self._begun(data)
+            if begun >= MIN_SECRET_BYTES:
+                masked[len(data) - begun :] = _masked(data[len(data) - begun :])
+        return bytes(masked[first - begin : end - begin])
+
+    def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """(offset, length) of every value in `data`, those that overlap included."""
+        for pattern in self._patterns:
+            at = data.find(pattern)
+            while at >= 0:
+                yield at, len(pattern)
+                at = data.find(pattern, at + 1)
+
+    def _begun(self, data: bytes) -> int:
+        """How many bytes at the end of `data` are the beginning of a value, and not all of it."""
+        longest = 0
+        for pattern in self._patterns:
+            for size in range(min(len(pattern) - 1, len(data)), longest, -1):
+                if data.endswith(pattern[:size]):
+                    longest = size
+                    break
+        return longest
+
+
+def _patterns(values: Iterable[str]) -> Iterator[bytes]:
+    for value in values:
+        whole = value.encode()
+        yield whole
+        yield from (line for line in whole.splitlines() if len(line) >= MIN_SECRET_BYTES)
+
+
+def _masked(data: bytes) -> bytes:
+    return b"\n".join(MASK * len(line) for line in data.split(b"\n"))

@@ -1,0 +1,147 @@
+"""Secrets on their way through an agent: to the processes, and to nothing that is written down."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.records import layout
+from bastion.spec import Job, Process, Secret
+from tests.bastion.agent.rig import OF, start
+from tests.bastion.agent.test_agent_real import Machine, shell
+
+VALUE = "hf_s3cr3t-token"
+STARS = "*" * len(VALUE)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A machine whose folder of secrets has one for the project vision."""
+    folder = tmp_path / "etc"
+    (folder / "vision").mkdir(parents=True)
+    (folder / "vision" / "HF_TOKEN").write_text(f"{VALUE}\n")
+    monkeypatch.setenv("BASTION_SECRETS_DIR", str(folder))
+    made = Machine(tmp_path)
+    made.begin()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def traces(machine: Machine) -> list[str]:
+    """Every file of the bucket and of the machine that holds the value, but for raw output."""
+    return [
+        str(path)
+        for top in (machine.root, machine.home)
+        for path in top.rglob("*")
+        if path.is_file() and "spool" not in path.parts and VALUE.encode() in path.read_bytes()
+    ]
+
+
+def job(line: str, **fields: object) -> Job:
+    """A job with the secret."""
+    return shell(line, secrets=[Secret("HF_TOKEN", **fields)])
+
+
+def begin(machine: Machine, of: Job) -> None:
+    """Start it as a bastion would."""
+    machine.bucket.spec(of)
+    machine.bucket.instruct(start(secrets={"HF_TOKEN": "file:vision/HF_TOKEN"}))
+
+
+def test_a_process_has_its_secret_and_nobody_else(machine: Machine) -> None:
+    """The value is in the process; in the bucket, the journal and the agent's log it is not."""
+    line = "echo ${#HF_TOKEN} $HF_TOKEN; printf hf_s3; sleep 0.1; printf cr3t-token; exit 3"
+    begin(machine, job(line))
+    machine.until(lambda: machine.bucket.end())
+    assert not traces(machine)
+    machine.until(lambda: "drained" in machine.bucket.told())
+    assert machine.bucket.log().decode() == f"15 {STARS}\n{STARS}"
+    end = machine.bucket.end()
+    assert end is not None
+    assert (end.codes, end.detail) == ((3,), f"15 {STARS}\n{STARS}")
+    assert not traces(machine)
+
+
+def test_a_secret_as_a_file_is_gone_after_the_job(machine: Machine) -> None:
+    """Only the job's user may read the file, and it goes when the job has ended."""
+    begin(machine, job("cat $HF_TOKEN_FILE; stat -c ' %a' $HF_TOKEN_FILE; exit 1", file=True))
+    machine.until(lambda: "drained" in machine.bucket.told())
+    assert machine.bucket.log().decode() == f"{STARS} 600\n"
+    assert not traces(machine)
+
+
+def test_an_agent_that_is_killed_leaves_masking_to_the_next(machine: Machine) -> None:
+    """The next agent masks what the first could not send, though the source has changed."""
+    begin(machine, job("echo up; while [ ! -e go ]; do sleep 0.02; done; echo $HF_TOKEN; exit 1"))
+    machine.until(lambda: machine.bucket.log())
+    machine.kill()
+    (code,) = machine.home.glob("work/*/code")
+    Path(os.environ["BASTION_SECRETS_DIR"], "vision", "HF_TOKEN").write_text("another-value")
+    (code / "go").touch()
+    machine.until(
+        lambda: any(VALUE in p.read_text() for p in machine.home.glob("keeper/spool/*/*"))
+    )
+    machine.begin()
+    machine.until(lambda: "drained" in machine.bucket.told())
+    assert machine.bucket.log().decode() == f"up\n{STARS}\n"
+    end = machine.bucket.end()
+    assert end is not None
+    assert end.detail == f"up\n{STARS}\n"
+    assert not traces(machine)
+
+
+def test_what_a_dead_keeper_knew_is_masked_whole(machine: Machine) -> None:
+    """When agent and keeper are killed, nothing that might be a secret is sent."""
+    line = "echo up; while [ ! -e go ]; do sleep 0.02; done; echo $HF_TOKEN and more; sleep 1000"
+    begin(machine, job(line))
+    machine.until(lambda: machine.bucket.log())
+    machine.kill()
+    (code,) = machine.home.glob("work/*/code")
+    (code / "go").touch()
+    machine.until(
+        lambda: any(VALUE in p.read_text() for p in machine.home.glob("keeper/spool/*/*"))
+    )
+    os.kill(machine.keeper_pid(), signal.SIGKILL)
+    machine.begin()
+    machine.until(lambda: "drained" in machine.bucket.told())
+    assert machine.bucket.log().decode() == f"up\n{STARS}*********\n"
+    assert not traces(machine)
+
+
+@pytest.mark.parametrize(
+    ("granted", "why"),
+    [
+        ({}, "secret HF_TOKEN: this job may not ask for it any more"),
+        ({"HF_TOKEN": "file:vision/NONE"}, "secret HF_TOKEN: file:vision/NONE: no such file"),
+    ],
+)
+def test_a_secret_that_cannot_be_had_fails_the_set_up(
+    machine: Machine, granted: dict[str, str], why: str
+) -> None:
+    """The outcome names the secret, and nothing was started or unpacked."""
+    machine.bucket.spec(job("echo up"))
+    machine.bucket.instruct(start(secrets=granted))
+    machine.until(lambda: "drained" in machine.bucket.told())
+    end = machine.bucket.end()
+    assert end is not None
+    assert end.kind == "setup_failed"
+    assert why in end.detail
+    assert not machine.bucket.store.list(
+        layout.log(OF.project, OF.job, 1, replica=0, host=0, process=0)
+    )
+
+
+def test_each_process_has_its_own_secrets(machine: Machine) -> None:
+    """A secret of one process is not in another's environment."""
+    with_it = Process('echo "<$HF_TOKEN>"', shell=True, secrets=[Secret("HF_TOKEN")])
+    without = Process('echo "<$HF_TOKEN>"', shell=True)
+    begin(machine, Job(name="train", processes=(with_it, without)))
+    machine.until(lambda: "drained" in machine.bucket.told())
+    assert machine.bucket.log(0) == f"<{STARS}>\n".encode()
+    assert machine.bucket.log(1) == b"<>\n"
