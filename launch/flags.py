@@ -7,7 +7,8 @@ import dataclasses
 import re
 from pathlib import PurePath
 
-from bastion.spec import Job, Launch, Process, Resources, Where
+from bastion.errors import SpecError
+from bastion.spec import Job, Launch, Process, Resources, Secret, Where, secret_of
 from launch.code import code_of
 from launch.errors import UsageError
 
@@ -41,6 +42,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         retries=args.retries,
         hold=args.hold,
         env=pairs("--env", args.env),
+        secrets=_secrets(args.secret),
     )
     where = Where(
         pool=args.pool,
@@ -93,3 +95,10 @@ def pairs(flag: str, texts: list[str]) -> dict[str, str]:
             raise UsageError(f"{flag}: {text!r} is not NAME=TEXT")
         found[name] = value
     return found
+
+
+def _secrets(texts: list[str]) -> tuple[Secret, ...]:
+    try:
+        return tuple(map(secret_of, texts))
+    except SpecError as error:
+        raise SpecError(*(f"--secret: {each}" for each in error.problems)) from None

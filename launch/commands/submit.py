@@ -67,6 +67,8 @@ def _flags(parser: Parser) -> None:
     text(group, "--resources", "of one replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")
     number(group, "--replicas", "equal copies, started together or not at all", default=1)
     many(group, "--env", "a variable of its processes", metavar="NAME=TEXT")
+    on_machine = "a variable whose value is read on the machine, by default from where admins say"
+    many(group, "--secret", on_machine, metavar="NAME[=SOURCE]")
     switch(group, "--shell", "the command is one shell line")
     text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
     text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")

@@ -137,6 +137,8 @@ def test_a_decision_says_what_was_rejected(page: Path) -> None:
     assert len(text.split()) <= 700
 
 
-def test_decisions_are_numbered_without_a_gap() -> None:
-    """Decisions count from 0001, one by one."""
-    assert [int(page.stem[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+def test_no_two_decisions_have_one_number() -> None:
+    """Numbers are given out before pages are written, so one may be missing, and none is twice."""
+    numbers = [int(page.stem[:4]) for page in DECISIONS]
+    assert numbers[0] == 1
+    assert len(set(numbers)) == len(numbers)

@@ -144,6 +144,16 @@ def test_dry_run_submits_nothing(run: Run, bucket: Bucket) -> None:
     assert not bucket.store.list("inbox/")
 
 
+def test_secrets_are_asked_for_by_name(run: Run, bucket: Bucket) -> None:
+    """A secret is a reference in the spec; a malformed one is a mistake of the flag."""
+    ran = run("launch", "--dry_run", "--secret=HF_TOKEN", "--secret=W=env:WANDB", "--", "true")
+    asked = [{"name": "HF_TOKEN"}, {"name": "W", "source": "env:WANDB"}]
+    assert json.loads(ran.out)["launch"]["jobs"][0]["secrets"] == asked
+    ran = run("launch", "--secret=W=vault:x", "--", "true")
+    assert ran.code == 2
+    assert "--secret: source: 'vault:x' is not known; allowed: env:NAME" in ran.err
+
+
 def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """A spec file is read; a script runs as python runs it and knows the bastion."""
     spec = tmp_path / "spec.toml"
