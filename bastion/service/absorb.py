@@ -177,9 +177,9 @@ def _launch(
             jobs = joining(draft, jobs, awaited)
         except SpecError as error:
             problems += error.problems
-    for job in jobs if not is_known else ():
-        denied = rules.options.secrets.problems(name.project, job.secrets)
-        problems += [each for each in denied if each not in problems]
+    if not is_known:
+        asked = dict.fromkeys(each for job in jobs for each in job.secrets)
+        problems += rules.options.secrets.problems(name.project, asked)
     if problems:
         refuse(draft, waiting, problems)
         return True

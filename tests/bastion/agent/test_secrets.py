@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -38,9 +39,17 @@ def traces(machine: Machine) -> list[str]:
     return [
         str(path)
         for top in (machine.root, machine.home)
-        for path in top.rglob("*")
-        if path.is_file() and "spool" not in path.parts and VALUE.encode() in path.read_bytes()
+        for folder, _, names in os.walk(top)  # which a folder that is just deleted does not disturb
+        for path in (Path(folder, name) for name in names)
+        if "spool" not in path.parts and VALUE.encode() in read(path)
     ]
+
+
+def read(path: Path) -> bytes:
+    """What is in a file, if it is still there."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return b""
 
 
 def job(line: str, **fields: object) -> Job:
