@@ -46,8 +46,8 @@ def traces(machine: Machine) -> list[str]:
 
 
 def read(path: Path) -> bytes:
-    """What is in a file, if it is still there."""
-    with contextlib.suppress(FileNotFoundError):
+    """What is in a file, if it is one and still there."""
+    with contextlib.suppress(OSError):
         return path.read_bytes()
     return b""
 
