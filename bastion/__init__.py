@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         TimedOutError,
     )
     from bastion.marks import checkpointed, finished, notice, report
-    from bastion.spec import After, Job, Launch, Process, Resources, Secret, Where
+    from bastion.spec import After, Job, Launch, Notify, Process, Resources, Secret, Where
     from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "LocalDir",
     "MachineView",
     "NotFoundError",
+    "Notify",
     "PoolsView",
     "Process",
     "RefusedError",
@@ -101,7 +102,7 @@ _PLACES = {
         "TimedOutError",
     ),
     _MARKS: ("checkpointed", "finished", "notice", "report"),
-    "bastion.spec": ("After", "Job", "Launch", "Process", "Resources", "Secret", "Where"),
+    "bastion.spec": ("After", "Job", "Launch", "Notify", "Process", "Resources", "Secret", "Where"),
     "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}

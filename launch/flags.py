@@ -8,7 +8,8 @@ import re
 from pathlib import PurePath
 
 from bastion.errors import SpecError
-from bastion.spec import Job, Launch, Process, Resources, Secret, Where, secret_of
+from bastion.spec import Job, Launch, Notify, Process, Resources, Secret, Where, secret_of
+from bastion.spec.notify import USUAL
 from launch.code import code_of
 from launch.errors import UsageError
 
@@ -52,10 +53,22 @@ def launch_of(args: argparse.Namespace) -> Launch:
         exclusive=args.exclusive,
     )
     launch = Launch(
-        name=name, jobs=(job,), where=where, when_busy=args.when_busy, after=tuple(args.after)
+        name=name,
+        jobs=(job,),
+        where=where,
+        when_busy=args.when_busy,
+        after=tuple(args.after),
+        notify=_notify(args),
     )
     # What users write about code becomes a stored reference when the client sends it.
     return dataclasses.replace(launch, code=code_of(args))
+
+
+def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:
+    if args.notify_on and not args.notify:
+        raise UsageError("--notify_on: says when, and --notify nobody", hint="add --notify=WEBHOOK")
+    on = tuple(args.notify_on) or USUAL
+    return tuple(Notify(to, on=on) for to in args.notify)
 
 
 def name_from(command: list[str]) -> str:

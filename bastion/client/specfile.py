@@ -33,6 +33,7 @@ from bastion.spec import (
     CodeRef,
     Job,
     Launch,
+    Notify,
     Process,
     Secret,
     Where,
@@ -183,7 +184,7 @@ def _with_nearest(problem: str) -> str:
         return problem
     names = {
         field.name
-        for kind in (Launch, Job, Process, Where, After, Secret)
+        for kind in (Launch, Job, Process, Where, After, Notify, Secret)
         for field in dataclasses.fields(kind)
     }
     return f"{path}{colon}{text}{_nearest(path.rpartition('.')[2], names)}"

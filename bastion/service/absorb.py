@@ -32,6 +32,7 @@ from bastion.records.targets import NO_TARGETS, Targets
 from bastion.records.ulid import is_ulid, seconds_of
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
+from bastion.service.webhooks import Notifications
 from bastion.spec import CodeRef, Launch, job_id
 from bastion.value import value
 from quota import Quota
@@ -55,6 +56,7 @@ class Rules:
     quota_problem: str = ""
     pools: Mapping[str, Pool]
     options: Options
+    notifications: Notifications = Notifications()
 
 
 def answer_key(waiting: Waiting) -> str:
@@ -200,6 +202,9 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
         ]
     if launch.code is not None and not isinstance(launch.code, CodeRef):
         return [f"code: {type(launch.code).__name__} was not sent; submit with bastion launch"]
+    problems = rules.notifications.problems_of(launch.tells)
+    if problems:
+        return problems
     if len(draft.jobs) + len(launch.jobs) > MAX_ACTIVE_JOBS:
         return [
             f"there are {len(draft.jobs)} active jobs; with these {len(launch.jobs)} it would be"

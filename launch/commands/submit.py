@@ -77,6 +77,11 @@ def _flags(parser: Parser) -> None:
     choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
     switch(group, "--hold", "do not start until released")
     many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
+    many(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
+    occasions = (
+        "started, preempted, retried, ended or failed; by default all but the first and last"
+    )
+    many(group, "--notify_on", occasions, metavar="WHEN")
     _where_flags(parser)
     _code_flags(parser)
     own = [each for title in _SHAPING for each in _group(parser, title)]
