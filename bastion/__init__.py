@@ -36,7 +36,17 @@ if TYPE_CHECKING:
         TimedOutError,
     )
     from bastion.marks import checkpointed, finished, notice, report
-    from bastion.spec import After, Job, Launch, Notify, Process, Resources, Secret, Where
+    from bastion.spec import (
+        After,
+        Job,
+        Launch,
+        Notify,
+        Process,
+        PythonEnv,
+        Resources,
+        Secret,
+        Where,
+    )
     from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
 __all__ = [
@@ -60,6 +70,7 @@ __all__ = [
     "Notify",
     "PoolsView",
     "Process",
+    "PythonEnv",
     "RefusedError",
     "Resources",
     "Secret",
@@ -102,7 +113,17 @@ _PLACES = {
         "TimedOutError",
     ),
     _MARKS: ("checkpointed", "finished", "notice", "report"),
-    "bastion.spec": ("After", "Job", "Launch", "Notify", "Process", "Resources", "Secret", "Where"),
+    "bastion.spec": (
+        "After",
+        "Job",
+        "Launch",
+        "Notify",
+        "Process",
+        "PythonEnv",
+        "Resources",
+        "Secret",
+        "Where",
+    ),
     "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}

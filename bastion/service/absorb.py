@@ -33,7 +33,7 @@ from bastion.records.ulid import is_ulid, seconds_of
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
 from bastion.service.webhooks import Notifications
-from bastion.spec import CodeRef, Launch, job_id
+from bastion.spec import CodeRef, Launch, job_id, python_problems
 from bastion.value import value
 from quota import Quota
 
@@ -203,6 +203,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
     if launch.code is not None and not isinstance(launch.code, CodeRef):
         return [f"code: {type(launch.code).__name__} was not sent; submit with bastion launch"]
     problems = rules.notifications.problems_of(launch.tells)
+    problems += python_problems(launch.python, launch.code)
     if problems:
         return problems
     if len(draft.jobs) + len(launch.jobs) > MAX_ACTIVE_JOBS:

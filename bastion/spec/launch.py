@@ -12,6 +12,7 @@ from bastion.spec.after import After, afters, order_problems
 from bastion.spec.code import Code, CodeRef
 from bastion.spec.names import check_name, job_id
 from bastion.spec.notify import Notify, notifies
+from bastion.spec.python_env import PythonEnv
 from bastion.spec.quantity import seconds_of
 from bastion.spec.resources import Resources
 from bastion.spec.secret import VARIABLE, Secret, secrets_problems
@@ -178,6 +179,7 @@ class Launch:
     project: str = ""
     description: str = ""
     code: CodeRef | Code | None = None
+    python: PythonEnv | None = None
     where: Where = ANYWHERE
     when_busy: Literal["queue", "fail"] = "queue"
     together: bool = True

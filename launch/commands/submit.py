@@ -106,6 +106,9 @@ def _where_flags(parser: Parser) -> None:
 
 def _code_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[2])
+    locked = "run in the environment that this lock file of the code names, as requirements.txt"
+    text(group, "--python_env", locked, metavar="FILE")
+    text(group, "--python_version", "of that environment; by default the machine's", metavar="3.N")
     none = "bundle and send it; by default none: the machine must have what the command runs"
     text(group, "--code", none, metavar="FOLDER")
     add_bundler_flags(group)

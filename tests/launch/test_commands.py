@@ -154,6 +154,18 @@ def test_secrets_are_asked_for_by_name(run: Run, bucket: Bucket) -> None:
     assert "--secret: source: 'vault:x' is not known; allowed: env:NAME" in ran.err
 
 
+def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> None:
+    """The lock file is read from the code, so there must be some; a version alone is a slip."""
+    ran = run("launch", "--dry_run", "--code=.", "--python_env=uv.lock", "--", "true")
+    assert json.loads(ran.out)["launch"]["python"] == {"lock": "uv.lock"}
+    ran = run("launch", "--python_env=uv.lock", "--", "true")
+    assert ran.code == 2
+    assert "python: uv.lock is read from the code, and none is sent" in ran.err
+    ran = run("launch", "--python_version=3.11", "--", "true")
+    assert ran.code == 2
+    assert "of which environment?" in ran.err
+
+
 def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """A spec file is read; a script runs as python runs it and knows the bastion."""
     spec = tmp_path / "spec.toml"
