@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bastion.client import (
+        BusyError,
         Chunk,
         Client,
         EventView,
         JobView,
         LaunchHandle,
         LaunchStatus,
+        MachineReport,
         MachineView,
         PoolsView,
         StatusView,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "After",
     "BastionError",
+    "BusyError",
     "Chunk",
     "Client",
     "ConflictError",
@@ -65,6 +68,7 @@ __all__ = [
     "LaunchHandle",
     "LaunchStatus",
     "LocalDir",
+    "MachineReport",
     "MachineView",
     "NotFoundError",
     "Notify",
@@ -91,12 +95,14 @@ _MARKS = "bastion.marks"
 """For programs inside a job: it imports none of our other packages, so nothing can hide them."""
 _PLACES = {
     "bastion.client": (
+        "BusyError",
         "Chunk",
         "Client",
         "EventView",
         "JobView",
         "LaunchHandle",
         "LaunchStatus",
+        "MachineReport",
         "MachineView",
         "PoolsView",
         "StatusView",

@@ -30,6 +30,7 @@ from bastion.records.request import (
 )
 from bastion.records.targets import NO_TARGETS, Targets
 from bastion.records.ulid import is_ulid, seconds_of
+from bastion.scheduler.census import MachineReport
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
 from bastion.service.webhooks import Notifications
@@ -64,13 +65,24 @@ def answer_key(waiting: Waiting) -> str:
     return f"{waiting.name.project}/{waiting.name.user}/{waiting.name.ulid}"
 
 
-def refuse(draft: Draft, waiting: Waiting, problems: Iterable[str]) -> None:
+def refuse(
+    draft: Draft,
+    waiting: Waiting,
+    problems: Iterable[str],
+    *,
+    machines: tuple[MachineReport, ...] = (),
+) -> None:
     """Answer a request with everything that is wrong with it."""
     name = waiting.name
     draft.answer(
         answer_key(waiting),
         Answer(
-            ulid=name.ulid, verb=name.verb, accepted=False, problems=tuple(problems), at=draft.now
+            ulid=name.ulid,
+            verb=name.verb,
+            accepted=False,
+            problems=tuple(problems),
+            machines=machines,
+            at=draft.now,
         ),
     )
 
