@@ -1,0 +1,145 @@
+"""
+AXLearn's job specs of version 1, as launches.
+
+    {"version": 1, "name": "...", "command": "...", "cleanup_command": null, "env_vars": {...},
+     "metadata": {"user_id": "...", "project_id": "...", "creation_time": "...",
+                  "resources": {"v4": 32}, "priority": 5, "job_id": "..."}}
+
+There a command runs on the bastion itself and reaches for machines; here it runs on the machines
+that its resources stand for, on every host of a slice. A command is split into words and run
+without a shell, as AXLearn does.
+
+Source: axlearn/cloud/common/bastion.py, `serialize_jobspec`, and `JobMetadata` of its scheduler.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bastion import catalog
+from bastion.compat.imported import Imported
+from bastion.errors import SpecError
+from bastion.spec import Job, Launch, Process, Resources
+from bastion.spec.code import Code
+
+VERSION = 1
+_FIELDS = ("version", "name", "command", "cleanup_command", "env_vars", "metadata")
+_METADATA = ("user_id", "project_id", "creation_time", "resources", "priority", "job_id")
+_REQUIRED = ("name", "command", "metadata")
+_TPU = re.compile(r"v\d+[a-z]*")
+_PRIORITY = 5
+"""Where nothing is said. Source: AXLearn, `JobMetadata.priority`."""
+
+
+def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Imported:
+    """
+    The launch that a job spec stands for.
+
+    Args:
+        text: The JSON.
+        user: Who submits it here.
+        code: What its command finds in its working directory.
+
+    Raises:
+        SpecError: It is no such spec, or says what has no counterpart: every problem.
+    """
+    spec = _table(text)
+    problems = _unknown("", spec, _FIELDS)
+    problems += [f"{name}: missing" for name in _REQUIRED if name not in spec]
+    if spec.get("version") != VERSION:
+        problems.append(f"version: {spec.get('version')!r} is not known; allowed: {VERSION}")
+    metadata = spec.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise SpecError(*problems, f"metadata: {metadata!r} is not an object")
+    problems += _unknown("metadata.", metadata, _METADATA)
+    if spec.get("cleanup_command"):
+        problems.append(
+            "cleanup_command: has no counterpart; let the command clean up when it ends or gets"
+            " TERM, and take this out"
+        )
+    instance_type, units, more = _resources(metadata.get("resources") or {})
+    words, wrong = _words(spec.get("command", "true"))
+    problems += [*more, *wrong]
+    if problems:
+        raise SpecError(*problems)
+    job = Job(
+        name=spec["name"],
+        processes=(Process(words, resources=Resources(**units)),),
+        instance_type=instance_type,
+        priority=metadata.get("priority", _PRIORITY),
+        env=spec.get("env_vars") or {},
+    )
+    launch = Launch(
+        name=spec["name"],
+        project=metadata.get("project_id") or "",
+        description=_description(metadata),
+        jobs=(job,),
+        code=code,
+    )
+    return Imported(launch=launch, notes=tuple(_notes(metadata, instance_type, user)))
+
+
+def _table(text: str) -> dict[str, Any]:
+    try:
+        spec = json.loads(text)
+    except ValueError as error:
+        raise SpecError(f"not JSON: {error}") from None
+    if not isinstance(spec, dict):
+        raise SpecError("a job spec is one JSON object")
+    return spec
+
+
+def _unknown(path: str, table: Mapping[str, object], known: Sequence[str]) -> list[str]:
+    allowed = ", ".join(known)
+    return [f"{path}{name}: unknown; known are {allowed}" for name in table if name not in known]
+
+
+def _words(command: object) -> tuple[tuple[str, ...], list[str]]:
+    if not isinstance(command, str):
+        return (), [f"command: {command!r} is not text"]
+    try:
+        return tuple(shlex.split(command)), []
+    except ValueError as error:
+        return (), [f"command: {str(error).lower()}: {command!r}"]
+
+
+def _resources(asked: object) -> tuple[str, dict[str, int | str], list[str]]:
+    """The instance type that they stand for, or else the units; and what is wrong."""
+    if not isinstance(asked, dict):
+        return "", {}, [f"metadata.resources: {asked!r} is not an object"]
+    wrong = [
+        f"metadata.resources.{name}: {units!r} is not a whole number above zero"
+        for name, units in asked.items()
+        if isinstance(units, bool) or not isinstance(units, int) or units < 1
+    ]
+    tpus = [name for name in asked if _TPU.fullmatch(name)]
+    if wrong or not tpus:
+        return "", dict(asked), wrong
+    if len(asked) > 1:
+        return "", {}, ["metadata.resources: a TPU slice and something else; submit two jobs"]
+    (kind,) = tpus
+    name = f"tpu-{kind}-{asked[kind]}"
+    try:
+        return catalog.lookup(name).name, {}, []
+    except SpecError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        return "", {}, [f"metadata.resources.{kind}: there is no slice {name}{hint}"]
+
+
+def _description(metadata: Mapping[str, Any]) -> str:
+    told = {name: metadata.get(name) for name in ("job_id", "user_id", "creation_time")}
+    return "from AXLearn: " + ", ".join(f"{name} {text}" for name, text in told.items() if text)
+
+
+def _notes(metadata: Mapping[str, Any], instance_type: str, user: str) -> Iterator[str]:
+    owner = metadata.get("user_id")
+    if owner and user and owner != user:
+        yield f"metadata.user_id: {owner} is who made it; it is submitted by {user}"
+    if metadata.get("creation_time"):
+        yield "metadata.creation_time: order is by when it is submitted here"
+    if instance_type:
+        yield f"command: runs on every host of {instance_type}, not on the bastion"

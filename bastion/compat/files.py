@@ -1,0 +1,83 @@
+"""Files of other systems, told apart by what they are called and what they hold."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bastion.compat.imported import Imported
+from bastion.errors import NotFoundError, SpecError
+from bastion.spec.code import Code
+
+SCRIPTS = (".sbatch", ".slurm", ".sh", ".bash")
+_DIRECTIVE = re.compile(r"^#SBATCH", re.MULTILINE)
+
+
+def is_foreign(path: str | Path) -> bool:
+    """Whether the name at `path` is one that `read` understands."""
+    return Path(path).suffix in (*SCRIPTS, ".json")
+
+
+def read(
+    path: str | Path,
+    *,
+    arguments: Sequence[str] = (),
+    code: Code | None = None,
+    device: Callable[[], str] = str,
+    user: str = "",
+) -> Imported:
+    """
+    The launch that the file at `path` stands for: a Slurm script, or an AXLearn job spec (JSON).
+
+    Args:
+        path: The file.
+        arguments: What a script is given.
+        code: What lies in the directory that it runs in.
+        device: Gives the resource type of a GPU that is asked for without its type, or nothing;
+            asked only where that is needed.
+        user: Who submits it.
+
+    Raises:
+        NotFoundError: There is no such file.
+        SpecError: It cannot be read, is wrong, or says what has no counterpart: every problem.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text()
+    except FileNotFoundError:
+        raise NotFoundError(f"no file {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: cannot be read as text: {error}") from None
+    try:
+        if file.suffix == ".json":
+            return _axlearn(text, arguments, code, user)
+        return _sbatch(file, text, arguments, code, device)
+    except SpecError as error:
+        raise SpecError(*(f"{path}: {problem}" for problem in error.problems)) from None
+
+
+def _axlearn(text: str, arguments: Sequence[str], code: Code | None, user: str) -> Imported:
+    from bastion.compat.axlearn import to_launch
+
+    if arguments:
+        raise SpecError(f"takes no arguments; its command stands in it: {' '.join(arguments)!r}")
+    return to_launch(text, user=user, code=code)
+
+
+def _sbatch(
+    file: Path, text: str, arguments: Sequence[str], code: Code | None, device: Callable[[], str]
+) -> Imported:
+    from bastion.compat.sbatch import to_launch
+
+    if file.suffix not in (".sbatch", ".slurm") and not _DIRECTIVE.search(text):
+        raise SpecError("has no #SBATCH line; a plain script runs as: bastion launch -- bash FILE")
+    return to_launch(
+        text,
+        name=file.name,
+        arguments=arguments,
+        code=code,
+        device=device,
+        environment=os.environ,
+    )

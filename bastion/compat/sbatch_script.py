@@ -1,0 +1,92 @@
+"""
+The shell in which a Slurm script runs: `SLURM_*` variables, and `srun` as far as it can be had.
+
+A job here has no allocation into which steps are sent from one place. Each node of a Slurm job is a
+replica; the script runs once on each, and `srun` in it starts the tasks of that node.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePath
+
+from bastion.errors import SpecError
+
+_VARIABLES = """\
+export SLURM_JOB_ID="$BASTION_JOB_ID" SLURM_JOBID="$BASTION_JOB_ID"
+export SLURM_NNODES="$BASTION_REPLICA_COUNT" SLURM_JOB_NUM_NODES="$BASTION_REPLICA_COUNT"
+export SLURM_NODEID="$BASTION_REPLICA_INDEX" SLURM_LOCALID=0
+export SLURM_NTASKS=$((BASTION_REPLICA_COUNT * SLURM_NTASKS_PER_NODE))
+export SLURM_NPROCS="$SLURM_NTASKS"
+export SLURM_PROCID=$((BASTION_REPLICA_INDEX * SLURM_NTASKS_PER_NODE))
+export SLURM_NODELIST="$BASTION_HOSTS" SLURM_JOB_NODELIST="$BASTION_HOSTS"
+export SLURM_SUBMIT_DIR="$PWD" SLURM_RESTART_COUNT=$((BASTION_ATTEMPT - 1))
+"""
+"""What only the machine knows. Source: sbatch(1), OUTPUT ENVIRONMENT VARIABLES."""
+
+_STEPS = """\
+srun() {
+    while :; do
+        case "$1" in
+            -l|-u|-K|--label|--unbuffered|--kill-on-bad-exit|--kill-on-bad-exit=*) shift ;;
+            --) shift; break ;;
+            -*) echo "srun: $1: a step of another shape than its job cannot be started here" >&2
+                return 64 ;;
+            *) break ;;
+        esac
+    done
+    if [ "$SLURM_NTASKS_PER_NODE" -eq 1 ]; then "$@"; return; fi
+    _first=$SLURM_PROCID _local=0 _tasks='' _code=0
+    while [ "$_local" -lt "$SLURM_NTASKS_PER_NODE" ]; do
+        (
+            export SLURM_LOCALID=$_local SLURM_PROCID=$((_first + _local))
+            export LOCAL_RANK=$_local RANK=$((_first + _local)) WORLD_SIZE=$SLURM_NTASKS
+            export LOCAL_WORLD_SIZE=$SLURM_NTASKS_PER_NODE
+            exec "$@"
+        ) &
+        _tasks="$_tasks $!" _local=$((_local + 1))
+    done
+    for _task in $_tasks; do
+        wait "$_task" && _ended=0 || _ended=$?
+        if [ "$_ended" -gt "$_code" ]; then _code=$_ended; fi
+    done
+    return "$_code"
+}
+scontrol() {
+    if [ "$1 $2" = "show hostnames" ]; then
+        echo "${3:-$SLURM_JOB_NODELIST}" | tr , '\\n'
+    else
+        echo "scontrol $*: only 'show hostnames' can be had here" >&2
+        return 64
+    fi
+}
+"""
+_BASH_CHILDREN = "export -f srun scontrol\n"
+_BEGIN = 'if [ -n "$SLURM_CHDIR" ]; then cd -- "$SLURM_CHDIR" || exit; fi\n'
+_SHELLS = {"bash", "sh", "dash", "ksh", "zsh"}
+
+
+def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """
+    What runs `script` with `arguments`, by the interpreter that its first line names.
+
+    Raises:
+        SpecError: It names none, or one that cannot be handed a script in this way.
+    """
+    first, _, _ = script.partition("\n")
+    words = shlex.split(first[2:]) if first.startswith("#!") else []
+    if not words:
+        raise SpecError("line 1: a batch script begins with #! and the path of its interpreter")
+    called = next((word for word in words if PurePath(word).name != "env"), "")
+    program = re.sub(r"[\d.]+$", "", PurePath(called).name)
+    if program in _SHELLS:
+        children = _BASH_CHILDREN if program == "bash" else ""
+        begin = f'{_VARIABLES}{_STEPS}{children}{_BEGIN}_script=$1; shift; eval "$_script"'
+        return (*words, "-c", begin, name, script, *arguments)
+    if program == "python":
+        begin = f'{_VARIABLES}{_BEGIN}exec "$@"'
+        return ("/bin/sh", "-c", begin, name, *words, "-c", script, *arguments)
+    raise SpecError(
+        f"line 1: scripts of {program} cannot be run; allowed: {', '.join(sorted(_SHELLS))}, python"
+    )

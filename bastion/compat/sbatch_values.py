@@ -1,0 +1,104 @@
+"""What the values of sbatch's options mean; each raises `SpecError` without its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from bastion.errors import SpecError
+from bastion.spec import After
+
+_MIB = 1 << 20
+_UNITS = {"": _MIB, "K": 1 << 10, "M": _MIB, "G": 1 << 30, "T": 1 << 40}
+"""Of memory: megabytes where nothing is said."""
+_WHEN: dict[str, Literal["ok", "any", "failed"]] = {
+    "afterok": "ok",
+    "afterany": "any",
+    "afternotok": "failed",
+}
+
+
+def whole(text: str) -> int:
+    """A number of things, above zero."""
+    if not re.fullmatch(r"\d{1,9}", text) or not int(text):
+        raise SpecError("is not a whole number above zero")
+    return int(text)
+
+
+def nodes(text: str) -> int:
+    """How many nodes; a range only where it is one number."""
+    low, dash, high = text.partition("-")
+    if dash and low != high:
+        raise SpecError("a gang has one size; write one number")
+    return whole(low)
+
+
+def memory(text: str) -> int:
+    """Bytes; megabytes where no unit is said."""
+    match = re.fullmatch(r"(\d{1,12})([KMGT]?)B?", text.upper())
+    if match is None:
+        raise SpecError("is not a size such as 64G, or megabytes")
+    if not int(match[1]):
+        raise SpecError("all of a machine is asked for with --exclusive")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def seconds(text: str) -> float | None:
+    """Minutes, m:s, h:m:s, d-h, d-h:m or d-h:m:s; None for no limit."""
+    if text in ("0", "UNLIMITED", "INFINITE"):
+        return None
+    match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text)
+    if match is None:
+        raise SpecError("is not a time such as 90, 12:00:00 or 2-12")
+    days, *parts = (None if part is None else int(part) for part in match.groups())
+    first, second, third = parts
+    assert first is not None
+    if days is None and third is None:  # minutes, or minutes:seconds
+        return 60.0 * first + (second or 0)
+    return 86400.0 * (days or 0) + 3600 * first + 60 * (second or 0) + (third or 0)
+
+
+def one(why: str) -> Callable[[str], str]:
+    """A reader of one name, where `why` there can be no more."""
+
+    def read(text: str) -> str:
+        if "," in text:
+            raise SpecError(f"{why}; name one")
+        return text
+
+    return read
+
+
+def hosts(text: str) -> tuple[str, ...]:
+    """Names of machines."""
+    if "[" in text or "/" in text:
+        raise SpecError("write each machine's name: --nodelist=a1,a2")
+    return tuple(text.split(","))
+
+
+def labels(text: str) -> dict[str, str]:
+    """Labels that machines must carry."""
+    labels = {}
+    for part in re.split(r"[&,]", text):
+        name, equals, value = part.partition("=")
+        if not equals or re.search(r"[|\[\]()*!]", part):
+            raise SpecError("machines have labels, no features; write NAME=TEXT&OTHER=TEXT")
+        labels[name] = value
+    return labels
+
+
+def afters(text: str) -> tuple[After, ...]:
+    """What has to end before."""
+    if "?" in text:
+        raise SpecError("all dependencies have to be met; any of several cannot be asked for")
+    found = []
+    for part in text.split(","):
+        kind, *jobs = part.split(":")
+        when = _WHEN.get(kind)
+        if when is None or not jobs:
+            raise SpecError(
+                f"{part!r} has no counterpart; allowed: {', '.join(_WHEN)}, as KIND:JOB"
+            )
+        found += [After(job, when=when) for job in jobs]
+    return tuple(found)
