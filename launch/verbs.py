@@ -13,6 +13,7 @@ from launch.commands import (
     config,
     demo,
     fetch,
+    imports,
     job,
     logs,
     pool,
@@ -25,7 +26,7 @@ from launch.commands import (
 from launch.parser import Parser, Verbs
 
 FAMILIES = {
-    "submit": ("launch", "run", "rerun", "bundle"),
+    "submit": ("launch", "run", "rerun", "import", "bundle"),
     "see": ("list", "show", "why", "events", "logs", "fetch", "wait", "pool", "machines", "status"),
     "change": ("cancel", "hold", "release", "prioritize", "update"),
     "admin": ("serve", "agent", "quota", "fsck", "restore", "demo"),
@@ -41,6 +42,7 @@ SEVERAL_VERBS = (*(verb for family in FAMILIES.values() for verb in family), *AL
 _NOUNS = (
     submit,
     code,
+    imports,
     bundle,
     job,
     logs,

@@ -25,7 +25,7 @@ from typing import Any, TypeGuard
 from pydantic import TypeAdapter, ValidationError
 
 from bastion.errors import NotFoundError, SpecError
-from bastion.records.codec import problems
+from bastion.records.codec import plain, problems
 from bastion.spec import (
     After,
     BundleRef,
@@ -33,9 +33,7 @@ from bastion.spec import (
     CodeRef,
     Job,
     Launch,
-    Notify,
     Process,
-    PythonEnv,
     Secret,
     Where,
     check_name,
@@ -94,6 +92,20 @@ def parse_launch(text: str, *, source: str) -> Launch:
     if found:
         raise SpecError(*(f"{source}: {problem}" for problem in found))
     return dataclasses.replace(launch, code=code)
+
+
+def launch_text(launch: Launch) -> str:
+    """`launch` as the TOML file that `parse_launch` reads it from."""
+    import tomlkit
+
+    table = plain(dataclasses.replace(launch, code=None))
+    if launch.code is not None:
+        kinds = {kind: name for name, kind in CODE_TYPES.items()}
+        code = {key: text for key, text in plain(launch.code).items() if key != "kind"}
+        table["code"] = {"type": kinds[type(launch.code)], **code}
+    # Tables stand last in TOML.
+    order = sorted(table.items(), key=lambda item: isinstance(item[1], (dict, list)))
+    return tomlkit.dumps(dict(order))
 
 
 @cache
@@ -185,7 +197,7 @@ def _with_nearest(problem: str) -> str:
         return problem
     names = {
         field.name
-        for kind in (Launch, Job, Process, Where, After, Notify, Secret, PythonEnv)
+        for kind in (Launch, Job, Process, Where, After, Secret)
         for field in dataclasses.fields(kind)
     }
     return f"{path}{colon}{text}{_nearest(path.rpartition('.')[2], names)}"

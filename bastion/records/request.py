@@ -7,7 +7,6 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.job import PastAttempt
-from bastion.scheduler.census import MachineReport
 from bastion.spec.launch import Launch
 from bastion.value import value
 
@@ -136,8 +135,6 @@ class Answer:
     launch: str = ""
     jobs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    machines: tuple[MachineReport, ...] = ()
-    """Of a launch that may not wait: why it starts on none of them."""
     at: float = 0.0
     """Store's seconds of the commit that decided it."""
 

@@ -162,5 +162,4 @@ class AdminFiles:
             quota_problem=self._quota_file.problem,
             pools=self.config.pools,
             options=options,
-            notifications=self.config.notifications,
         )

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from bastion.records.origin import Origin
     from bastion.spec import Launch
 
-_SOURCES = "a command after --, a launch in a .toml file, or a .py script that submits one itself"
+_SOURCES = (
+    "a command after --, a launch in a .toml file, a .py script that submits one itself, a Slurm"
+    " script (.sbatch .slurm .sh), or an AXLearn job spec (.json)"
+)
 _SHAPING = ("the job", "where", "code")
 """Groups of flags that say what a file says."""
 _LOOK_S = {True: 0.5, False: 4.0}
@@ -41,7 +44,8 @@ def register(verbs: Verbs) -> None:
 bastion launch --instance_type=tpu-v4-32 -- python3 train.py
 bastion launch --resources=h100=2 --code=. -- python3 train.py --lr=0.1
 bastion launch spec.toml
-bastion launch script.py --size=large""",
+bastion launch script.py --size=large
+bastion launch job.sbatch -- arguments of the script""",
     )
     _flags(launch)
     switch(launch, "--watch", "then follow, as run does")
@@ -59,7 +63,10 @@ bastion launch script.py --size=large""",
 
 def _flags(parser: Parser) -> None:
     parser.add_argument(
-        "source", nargs="*", metavar="FILE", help="a .toml file, or a .py script and its arguments"
+        "source",
+        nargs="*",
+        metavar="FILE",
+        help="a file, or a .py script and its arguments",
     )
     group = parser.add_argument_group(_SHAPING[0])
     text(group, "--name", "by default the program's")
@@ -77,11 +84,6 @@ def _flags(parser: Parser) -> None:
     choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
     switch(group, "--hold", "do not start until released")
     many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
-    many(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
-    occasions = (
-        "started, preempted, retried, ended or failed; by default all but the first and last"
-    )
-    many(group, "--notify_on", occasions, metavar="WHEN")
     _where_flags(parser)
     _code_flags(parser)
     own = [each for title in _SHAPING for each in _group(parser, title)]
@@ -106,9 +108,6 @@ def _where_flags(parser: Parser) -> None:
 
 def _code_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[2])
-    locked = "run in the environment that this lock file of the code names, as requirements.txt"
-    text(group, "--python_env", locked, metavar="FILE")
-    text(group, "--python_version", "of that environment; by default the machine's", metavar="3.N")
     none = "bundle and send it; by default none: the machine must have what the command runs"
     text(group, "--code", none, metavar="FOLDER")
     add_bundler_flags(group)
@@ -133,7 +132,7 @@ def _foresee(session: Session) -> int:
     from bastion.errors import NotFoundError
     from bastion.records.codec import plain
 
-    launch = session.client.checked(_launch_of(session.args))
+    launch = session.client.checked(_launch_of(session))
     try:
         foreseen = outlook_lines(session.client.what_if(launch), session.out.now)
     except NotFoundError as error:
@@ -157,7 +156,7 @@ def _submitted(session: Session) -> LaunchHandle:
     args = session.args
     with bar(shown=not session.is_quiet, is_bytes=True) as draw:
         handle = session.client.launch(
-            _launch_of(args),
+            _launch_of(session),
             idempotency_key=args.idempotency_key,
             origin=_origin(args),
             report=lambda now: draw(now.step, now.done, now.total),
@@ -238,10 +237,13 @@ class Teller:
             note(said)
 
 
-def _launch_of(args: argparse.Namespace) -> Launch:
+def _launch_of(session: Session) -> Launch:
     """The launch that the command line describes."""
+    args = session.args
     if args.source:
-        return _launch_of_file(args)
+        from launch.foreign import foreign_launch, is_foreign
+
+        return foreign_launch(session) if is_foreign(args.source[0]) else _launch_of_file(args)
     if not args.command:
         raise UsageError(f"nothing to run: give {_SOURCES}", hint="bastion launch --help")
     from launch.flags import launch_of, quoted_twice
@@ -260,7 +262,7 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
     if not source.endswith(".toml") or rest or args.command:
         words = " ".join(args.source)
         raise UsageError(
-            f"{words!r} is no .toml file and no .py script",
+            f"{words!r} is no .toml file, no .py or .sbatch script and no .json job spec",
             hint=f"a command stands after --: bastion {args.verb_name} -- {words}",
         )
     given = [

@@ -162,3 +162,45 @@ def test_a_busy_bastion_refuses_unless_asked_to_queue(programs: Programs) -> Non
     assert programs.client.job(second).state == "queued"
     programs.client.cancel(first, second)
     assert {job.state for job in programs.client.wait([first, second])} == {"cancelled"}
+
+
+def test_a_slurm_script_runs_on_two_nodes(programs: Programs) -> None:
+    """Submitted beside its code, it runs once on each node, and srun starts the tasks there."""
+    for file in programs.project.iterdir():
+        if file.is_file():
+            file.unlink()
+    shutil.copy(SCRIPTS / "job.sbatch", programs.project)
+    (programs.project / "task.py").write_text(
+        "import os\n"
+        "line = 'task {SLURM_PROCID} of {SLURM_NTASKS}\\n'.format(**os.environ)\n"
+        "os.write(1, line.encode())\n"
+    )
+    launch = programs.run("launch", "job.sbatch", "-q", "--", "this").stdout.strip()
+    (job,) = programs.client.wait([launch], timeout_s=DEADLINE_S)
+    assert job.state == "succeeded"
+    assert printed(programs, job.id) == [
+        "node 0 of 2, given this, first known",
+        "node 1 of 2, given this, first known",
+        *(f"task {n} of 4" for n in range(4)),
+    ]
+
+
+def test_a_job_is_fetched_shown_and_run_again(programs: Programs, tmp_path: Path) -> None:
+    """The installed command brings what a job kept, tells what ran, and runs the same again."""
+    for file in programs.project.iterdir():
+        if file.is_file():
+            file.unlink()
+    (programs.project / "work.py").write_text(
+        "import os\nopen(os.environ['BASTION_OUTPUT_DIR'] + '/model', 'w').write('weights')\n"
+    )
+    words = ("--code=.", "-q", "--", "python3", "work.py")
+    first = programs.run("launch", *words).stdout.strip()
+    programs.run("wait", first)
+    programs.run("fetch", first, str(tmp_path / "out"))
+    assert (tmp_path / "out" / "r0" / "model").read_text() == "weights"
+    (programs.project / "work.py").unlink()
+    again = programs.run("rerun", first, "-q").stdout.strip()
+    programs.run("wait", again)
+    assert programs.json("show", again, "--code")["code"]["again_of"] == first
+    programs.run("show", again, f"--checkout={tmp_path / 'code'}")
+    assert "weights" in (tmp_path / "code" / "work.py").read_text()

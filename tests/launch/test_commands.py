@@ -10,7 +10,6 @@ import pytest
 from bastion.agent.output import save
 from bastion.records.facts import HostFact
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
-from bastion.scheduler.census import MachineReport
 from bundler.code import DockerBuild, ImageRef
 from bundler.errors import BuildError
 from tests.bastion.client.scripted import NOW, QUOTA, end, print_log, publish, row
@@ -153,18 +152,6 @@ def test_secrets_are_asked_for_by_name(run: Run, bucket: Bucket) -> None:
     ran = run("launch", "--secret=W=vault:x", "--", "true")
     assert ran.code == 2
     assert "--secret: source: 'vault:x' is not known; allowed: env:NAME" in ran.err
-
-
-def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> None:
-    """The lock file is read from the code, so there must be some; a version alone is a slip."""
-    ran = run("launch", "--dry_run", "--code=.", "--python_env=uv.lock", "--", "true")
-    assert json.loads(ran.out)["launch"]["python"] == {"lock": "uv.lock"}
-    ran = run("launch", "--python_env=uv.lock", "--", "true")
-    assert ran.code == 2
-    assert "python: uv.lock is read from the code, and none is sent" in ran.err
-    ran = run("launch", "--python_version=3.11", "--", "true")
-    assert ran.code == 2
-    assert "of which environment?" in ran.err
 
 
 def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: Path) -> None:
@@ -483,16 +470,66 @@ def test_fetch_brings_what_a_job_kept(run: Run, bucket: Bucket, tmp_path: Path) 
     assert ran.err.startswith(f"error: {JOB} has kept nothing in attempt 2\nhint: ")
 
 
-def test_a_launch_that_may_not_wait_is_told_of_every_machine(run: Run, bucket: Bucket) -> None:
-    """A table on stderr, then the error and its hint; nothing on stdout."""
-    report = MachineReport(job="a-1", machine="gpu-1-0", why_not="draining")
+SBATCH = """\
+#!/bin/bash
+#SBATCH --job-name=old
+#SBATCH --gres=gpu:2
+#SBATCH --time=1:00:00
+#SBATCH --output=x.out
+echo hello "$@"
+"""
+
+
+def test_a_slurm_script_is_submitted(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """Its folder is its code, what one should know is noted, and its text is stored."""
+    publish(bucket.store, "pool", {"pools": [{"name": "a", "resources": {"h100": 8, "cpu": 4}}]})
+    script = tmp_path / "job.sbatch"
+    script.write_text(SBATCH)
     with bucket.bastion() as bastion:
-        bastion.refusals, bastion.machines = ["a-1: short by 5 h100"], (report,)
-        ran = run("launch", "--when_busy=fail", "--", "true")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.splitlines() == [
-        "MACHINE  ASKED  FREE  FITS  WHY NOT",
-        "gpu-1-0  -      -     0     draining",
-        "error: a-1: short by 5 h100",
-        'hint: with when_busy="queue" it would wait',
-    ]
+        ran = run("launch", str(script), f"--code={tmp_path}", "-q", "--", "--lr=1")
+        body = bastion.taken[-1][1]
+    assert isinstance(body, LaunchRequest)
+    (job,) = body.launch.jobs
+    assert dict(job.per_replica.items()) == {"h100": 2}
+    assert (job.name, job.processes[0].command[-1]) == ("old", "--lr=1")
+    assert ran.err.startswith("note: line 5: --output=x.out: everything printed is kept")
+    end(bucket.store, ran.out.strip())
+    assert "#SBATCH --job-name=old" in run("show", ran.out.strip(), "--code").out
+
+
+def test_import_prints_what_a_file_becomes(
+    run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The TOML that it prints can be submitted, and is the same launch."""
+    publish(bucket.store, "pool", {"machines": [{"name": "m", "resources": {"h100": 8, "cpu": 4}}]})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.sbatch").write_text(SBATCH)
+    (tmp_path / "spec.toml").write_text(run("import", "job.sbatch").out)
+    one = json.loads(run("launch", "spec.toml", "--dry_run").out)["launch"]
+    two = json.loads(run("launch", "job.sbatch", "--dry_run").out)["launch"]
+    assert one == two
+    assert one["jobs"][0]["max_runtime"] == 3600.0
+    assert json.loads(run("import", "job.sbatch", "--json").out)["launch"]["name"] == "old"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["launch", "none.sbatch"], "error: no file 'none.sbatch'"),
+        (["launch", "job.sbatch", "--retries=2"], "error: --retries: job.sbatch says that"),
+        (["launch", "bad.sbatch"], "error: bad.sbatch: line 2: --qos=high: there is none"),
+        (["launch", "bad.json"], "error: bad.json: not JSON"),
+        (["import", "spec.toml"], "error: 'spec.toml' is neither a Slurm script nor"),
+    ],
+)
+def test_what_cannot_be_imported_is_told(
+    words: list[str], problem: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file and its line, one line each, and nothing is submitted."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.sbatch").write_text(SBATCH)
+    (tmp_path / "bad.sbatch").write_text("#!/bin/sh\n#SBATCH --qos=high\n")
+    (tmp_path / "bad.json").write_text("{")
+    ran = run(*words)
+    assert ran.err.startswith(problem)
+    assert ran.out == ""

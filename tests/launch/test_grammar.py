@@ -63,10 +63,10 @@ def test_the_version_is_one_line(run: Run) -> None:
         (["list", "--output=jsn"], "-o/--output: 'jsn' is unknown, allowed are json, name, table,"
          " wide, nearest is json", "bastion list --help"),
         (["--root=gs://b/r", "list"], "--root stands before the verb", "bastion VERB --root ..."),
-        (["launch"], "nothing to run: give a command after --, a launch in a .toml file, or a .py"
+        (["launch"], "nothing to run: give a command after --, a launch in a .toml file, a .py"
          " script that submits one itself", "bastion launch --help"),
         (["launch", "python3", "train.txt"],
-         "'python3 train.txt' is no .toml file and no .py script",
+         "'python3 train.txt' is no .toml file, no .py or .sbatch script",
          "a command stands after --: bastion launch -- python3 train.txt"),
         (["launch", "spec.toml", "--replicas=2", "--pool=a"],
          "--replicas, --pool: spec.toml says that", "change the file"),
