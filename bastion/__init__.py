@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bastion.client import (
+        BusyError,
         Chunk,
         Client,
         EventView,
         JobView,
         LaunchHandle,
         LaunchStatus,
+        MachineReport,
         MachineView,
         PoolsView,
         StatusView,
@@ -36,12 +38,23 @@ if TYPE_CHECKING:
         TimedOutError,
     )
     from bastion.marks import checkpointed, finished, notice, report
-    from bastion.spec import After, Job, Launch, Process, Resources, Secret, Where
+    from bastion.spec import (
+        After,
+        Job,
+        Launch,
+        Notify,
+        Process,
+        PythonEnv,
+        Resources,
+        Secret,
+        Where,
+    )
     from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
 __all__ = [
     "After",
     "BastionError",
+    "BusyError",
     "Chunk",
     "Client",
     "ConflictError",
@@ -55,10 +68,13 @@ __all__ = [
     "LaunchHandle",
     "LaunchStatus",
     "LocalDir",
+    "MachineReport",
     "MachineView",
     "NotFoundError",
+    "Notify",
     "PoolsView",
     "Process",
+    "PythonEnv",
     "RefusedError",
     "Resources",
     "Secret",
@@ -79,12 +95,14 @@ _MARKS = "bastion.marks"
 """For programs inside a job: it imports none of our other packages, so nothing can hide them."""
 _PLACES = {
     "bastion.client": (
+        "BusyError",
         "Chunk",
         "Client",
         "EventView",
         "JobView",
         "LaunchHandle",
         "LaunchStatus",
+        "MachineReport",
         "MachineView",
         "PoolsView",
         "StatusView",
@@ -101,7 +119,17 @@ _PLACES = {
         "TimedOutError",
     ),
     _MARKS: ("checkpointed", "finished", "notice", "report"),
-    "bastion.spec": ("After", "Job", "Launch", "Process", "Resources", "Secret", "Where"),
+    "bastion.spec": (
+        "After",
+        "Job",
+        "Launch",
+        "Notify",
+        "Process",
+        "PythonEnv",
+        "Resources",
+        "Secret",
+        "Where",
+    ),
     "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}

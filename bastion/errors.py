@@ -4,6 +4,7 @@ Everything Bastion raises on purpose.
     BastionError
     ├── SpecError              what a user wrote is wrong: every problem, each with its field
     ├── RefusedError           the bastion answered a request with no, and why
+    │   └── BusyError          (bastion.client) a launch that may not wait; why on every machine
     ├── NotFoundError          no such object, job, machine or launch
     ├── TimedOutError          what was waited for has not come yet: nothing is lost, ask again
     ├── ConflictError          someone wrote first: read again and decide again

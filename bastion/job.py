@@ -14,6 +14,7 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.spec.after import When
+from bastion.spec.notify import Notify
 from bastion.spec.request import Request
 from bastion.spec.secret import Secret
 from bastion.value import value
@@ -262,6 +263,8 @@ class JobRecord:
     """When it last joined the queue: its submission, or its last requeue."""
     after: tuple[Dependency, ...] = ()
     """What it still waits for before it joins the queue."""
+    notify: tuple[Notify, ...] = ()
+    """Which webhooks are told of it."""
     held: str = ""
     """Who holds it back, or empty."""
     secrets: tuple[Secret, ...] = ()

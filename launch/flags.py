@@ -8,7 +8,18 @@ import re
 from pathlib import PurePath
 
 from bastion.errors import SpecError
-from bastion.spec import Job, Launch, Process, Resources, Secret, Where, secret_of
+from bastion.spec import (
+    Job,
+    Launch,
+    Notify,
+    Process,
+    PythonEnv,
+    Resources,
+    Secret,
+    Where,
+    secret_of,
+)
+from bastion.spec.notify import USUAL
 from launch.code import code_of
 from launch.errors import UsageError
 
@@ -52,10 +63,23 @@ def launch_of(args: argparse.Namespace) -> Launch:
         exclusive=args.exclusive,
     )
     launch = Launch(
-        name=name, jobs=(job,), where=where, when_busy=args.when_busy, after=tuple(args.after)
+        name=name,
+        jobs=(job,),
+        where=where,
+        when_busy=args.when_busy,
+        after=tuple(args.after),
+        notify=_notify(args),
+        python=_python(args),
     )
     # What users write about code becomes a stored reference when the client sends it.
     return dataclasses.replace(launch, code=code_of(args))
+
+
+def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:
+    if args.notify_on and not args.notify:
+        raise UsageError("--notify_on: says when, and --notify nobody", hint="add --notify=WEBHOOK")
+    on = tuple(args.notify_on) or USUAL
+    return tuple(Notify(to, on=on) for to in args.notify)
 
 
 def name_from(command: list[str]) -> str:
@@ -95,6 +119,14 @@ def pairs(flag: str, texts: list[str]) -> dict[str, str]:
             raise UsageError(f"{flag}: {text!r} is not NAME=TEXT")
         found[name] = value
     return found
+
+
+def _python(args: argparse.Namespace) -> PythonEnv | None:
+    if args.python_env:
+        return PythonEnv(lock=args.python_env, python=args.python_version)
+    if args.python_version:
+        raise UsageError("--python_version: of which environment? --python_env=FILE names one")
+    return None
 
 
 def _secrets(texts: list[str]) -> tuple[Secret, ...]:

@@ -41,6 +41,8 @@ class Place:
     user: str
     temporary: str = "/tmp"  # noqa: S108 - where every program looks; sockets need short paths
     path: str = PATH
+    python: str = ""
+    """Where the Python environment lies that they run in; empty: there is none."""
     notice_file: str
     marks: str
     output: str
@@ -95,8 +97,9 @@ def device_shares(
 
 
 def _of_machine(place: Place) -> dict[str, str]:
-    return {
-        "PATH": place.path,
+    python = {"VIRTUAL_ENV": place.python} if place.python else {}
+    return python | {
+        "PATH": f"{place.python}/bin:{place.path}" if place.python else place.path,
         "HOME": place.home,
         "USER": place.user,
         "LOGNAME": place.user,

@@ -7,8 +7,9 @@ The home of an agent on its machine: the folders of its jobs, and two numbers it
     <home>/work/<key>/code         where commands start: the root of the code
     <home>/work/<key>/output       BASTION_OUTPUT_DIR
     <home>/work/<key>/secrets/     secrets that are files too, while it has not ended
+    <home>/work/<key>/python       link to its Python environment
     <home>/work/<key>/notice.json  BASTION_NOTICE_FILE, once there is one
-    <home>/cache/                  code by digest
+    <home>/cache/                  code by digest; Python environments, see `python_env`
 
 Nothing here is synced to disk: after a crash of the whole machine there is a new keeper life, to
 which none of it belongs.
@@ -42,6 +43,8 @@ class Folders:
     notice_file: str
     secrets: str
     """A folder that is made only where there are such files."""
+    python: str
+    """A link that is made only where there is such an environment."""
 
 
 @value
@@ -170,6 +173,7 @@ class FolderHome:
             marks=base,
             notice_file=f"{base}/notice.json",
             secrets=f"{base}/secrets",
+            python=f"{base}/python",
         )
         try:
             os.mkdir(base, 0o700)  # noqa: PTH102 - for every short job: text paths are faster
@@ -214,9 +218,12 @@ class FolderHome:
     def clean(self, *, before: float, spared: frozenset[str]) -> None:
         """See `Home`; at most 50 in one call, and code that was used longest ago."""
         if self.cache.exists():
+            from bastion.agent.python_env import clean as clean_environments
             from bundler.kept import evict
 
             evict(self.cache, limit_bytes=_CACHE_BYTES)
+            links = (Path(f"{self._base(key)}/python") for key in spared)
+            clean_environments(self.cache, before=before, links=links)
         kept = {file_name(key) for key in spared}
         with contextlib.suppress(FileNotFoundError), os.scandir(f"{self._path}/work") as entries:
             old = (e.path for e in entries if e.name not in kept and e.stat().st_mtime < before)

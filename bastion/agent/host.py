@@ -48,7 +48,8 @@ from bastion.agent.keeper_port import (
     KeeperGoneError,
     Running,
 )
-from bastion.agent.preparing import Prepared, is_quick, prepare
+from bastion.agent.preparing import Prepared, is_quick, prepare, with_python
+from bastion.agent.python_env import BuildError
 from bastion.agent.redaction import Redaction
 from bastion.agent.saving import Saving
 from bastion.agent.ship import Shipping
@@ -272,6 +273,10 @@ class Host:
     def _set_up(self, now: float) -> None:
         if self._is_stopped():
             return
+        if self._prepared is not None:
+            prepared, cannot = self._prepared, self._cannot
+            self._is_set_up(with_python(self._around, self.of, prepared, now=now, otherwise=cannot))
+            return
         assert self._launch is not None
         assert self._job is not None
         assert self._start is not None
@@ -293,7 +298,8 @@ class Host:
     def _is_set_up(self, prepared: Prepared) -> None:
         if self.stage is Stage.SETTING_UP:
             self._prepared = prepared
-            self.stage = Stage.AT_BARRIER
+            if prepared.is_whole:
+                self.stage = Stage.AT_BARRIER
 
     def _look_for_go(self, now: float) -> None:
         if self._is_stopped():
@@ -422,13 +428,15 @@ class Host:
 
     def _cannot(self, error: Exception) -> None:
         """It can never start: a spec, a bundle or a register that says what it should not."""
-        if isinstance(error, BastionError):
+        if isinstance(error, BuildError):
+            self._fail(str(error), (len(error.printed),))
+        elif isinstance(error, BastionError):
             self._fail(f"{error}; {error.hint}" if error.hint else str(error))
         else:
             self.surprise(error, 0.0)
 
-    def _fail(self, detail: str) -> None:
-        self._conclude(End(kind="setup_failed", detail=detail))
+    def _fail(self, detail: str, sizes: tuple[int, ...] = ()) -> None:
+        self._conclude(End(kind="setup_failed", detail=detail, sizes=sizes))
 
     def _conclude(self, end: End) -> None:
         if self.stage in (Stage.ENDING, Stage.GONE):

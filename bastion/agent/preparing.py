@@ -1,5 +1,6 @@
 """
-What a host needs before its processes can start, in order: its secrets, then its folders and code.
+What a host needs before its processes can start, in order: its secrets, its folders and code, its
+Python environment.
 
 Secrets come first, for they fail soonest. Their values live here, in memory, until the keeper has
 them; an agent that dies before that leaves none behind, and the next one reads them again.
@@ -8,15 +9,20 @@ them; an agent that dies before that leaves none behind, and the next one reads 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 
 from bastion.agent.home import Folders
+from bastion.agent.python_env import BuildError, Recipe, build, recipe_of, take
 from bastion.agent.secret_values import values_of
 from bastion.agent.set_up import SetUpError, set_up
 from bastion.agent.surroundings import Surroundings
+from bastion.logs.segments import LogMismatchError, write_segment
 from bastion.machine import Start
+from bastion.records import layout
 from bastion.records.facts import HostFact
 from bastion.spec.launch import Job, Launch
 from bastion.value import value
@@ -31,6 +37,15 @@ class Prepared:
     """Values by name."""
     secret_files: Mapping[str, str] = field(default_factory=dict)
     """Paths of those that are files too, by name."""
+    recipe: Recipe | None = None
+    """Of the Python environment that it needs."""
+    python: str = ""
+    """The path of that environment, once there is one."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing."""
+        return self.recipe is None or bool(self.python)
 
 
 def is_quick(launch: Launch, job: Job, of: HostFact) -> bool:
@@ -51,9 +66,53 @@ def prepare(
     secrets = values_of(job.every_secret, start.secrets, around.settings)
     folders = set_up(around.home, around.store, key, of, launch.code, around.settings)
     wanted = {each.name: secrets[each.name] for each in job.every_secret if each.file}
-    return Prepared(
-        folders=folders, secrets=secrets, secret_files=_written(wanted, Path(folders.secrets))
-    )
+    files = _written(wanted, Path(folders.secrets))
+    recipe = None
+    if launch.python is not None:
+        recipe = recipe_of(launch.python, Path(folders.code), around.home.cache)
+    return Prepared(folders=folders, secrets=secrets, secret_files=files, recipe=recipe)
+
+
+def with_python(
+    around: Surroundings,
+    of: HostFact,
+    prepared: Prepared,
+    *,
+    now: float,
+    otherwise: Callable[[Exception], None],
+) -> Prepared:
+    """
+    `prepared`, whole if its Python environment is there; else that is being built: ask again.
+
+    One host builds an environment while the others that need it wait, and no lane waits with them.
+    `otherwise` gets what the build raised, if it is this host's.
+    """
+    recipe = prepared.recipe
+    assert recipe is not None
+    python = take(recipe, Path(prepared.folders.python))
+    if python:
+        return replace(prepared, python=python)
+    errand = f"python {recipe.digest}"
+    work = partial(_build, around, of, recipe)
+    around.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_long=True)
+    return prepared
+
+
+def _build(around: Surroundings, of: HostFact, recipe: Recipe) -> None:
+    """In the lane: build; what a failed build printed is the log of the first process."""
+    try:
+        build(recipe, mark=f"{os.path.realpath(around.home.cache.parent)}:python")
+    except BuildError as error:
+        prefix = layout.log(
+            of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=0
+        )
+        with suppress(LogMismatchError):  # an earlier agent's build failed too
+            write_segment(around.store, prefix, 0, error.printed)
+        raise
+
+
+def _done(_: None) -> None:
+    """The next look finds it."""
 
 
 def _written(values: Mapping[str, str], folder: Path) -> dict[str, str]:

@@ -34,6 +34,7 @@ def attempt_start(
         port=port,
         secrets=prepared.secrets,
         secret_files=prepared.secret_files,
+        python=prepared.python,
     )
     envs = environments(start, job, place)
     return AttemptStart(

@@ -1,5 +1,6 @@
 """The user's side: the Python API over a bucket. It knows no service, no agent and no machine."""
 
+from bastion.client.busy import BusyError
 from bastion.client.client import Client
 from bastion.client.handle import LaunchHandle
 from bastion.client.log import Chunk
@@ -14,14 +15,17 @@ from bastion.client.views import (
     Why,
 )
 from bastion.client.wanted import Wanted
+from bastion.scheduler.census import MachineReport
 
 __all__ = [
+    "BusyError",
     "Chunk",
     "Client",
     "EventView",
     "JobView",
     "LaunchHandle",
     "LaunchStatus",
+    "MachineReport",
     "MachineView",
     "PoolsView",
     "ProjectView",

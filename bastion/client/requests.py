@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from bastion.client.busy import BusyError
 from bastion.client.inbox import Asked, Inbox
 from bastion.client.ulid import Ulids, keyed
 from bastion.client.views import JobView
@@ -134,4 +135,7 @@ class Requests:
 def _accepted(answer: Answer) -> Answer:
     if answer.accepted:
         return answer
-    raise RefusedError("; ".join(answer.problems) or f"the bastion refused to {answer.verb}")
+    message = "; ".join(answer.problems) or f"the bastion refused to {answer.verb}"
+    if answer.machines:
+        raise BusyError(message, answer.machines)
+    raise RefusedError(message)

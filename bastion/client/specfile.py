@@ -33,7 +33,9 @@ from bastion.spec import (
     CodeRef,
     Job,
     Launch,
+    Notify,
     Process,
+    PythonEnv,
     Secret,
     Where,
     check_name,
@@ -197,7 +199,7 @@ def _with_nearest(problem: str) -> str:
         return problem
     names = {
         field.name
-        for kind in (Launch, Job, Process, Where, After, Secret)
+        for kind in (Launch, Job, Process, Where, After, Notify, Secret, PythonEnv)
         for field in dataclasses.fields(kind)
     }
     return f"{path}{colon}{text}{_nearest(path.rpartition('.')[2], names)}"

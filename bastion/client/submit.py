@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from bastion import catalog
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.targets import outside
-from bastion.spec import After, Job, Launch, Resources
+from bastion.spec import After, Job, Launch, Resources, python_problems
 from quota.amounts import Amounts
 from quota.tree import Quota
 
@@ -42,6 +42,8 @@ def checked(
     Raises:
         SpecError: It is wrong: every problem.
     """
+    if wrong := python_problems(launch.python, launch.code):
+        raise SpecError(*wrong)
     launch = with_instance_types(launch)
     place = resolve_project(quota, user, launch.project or project)
     known = known_types(quota, ())

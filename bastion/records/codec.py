@@ -119,9 +119,8 @@ def _without_text(details: list[Any]) -> list[Any]:
 
 def _is_other_kind(detail: Any) -> bool:
     """Whether it only says that this alternative of a union is not the one meant."""
-    return (
-        detail["type"] == "literal_error" and len(detail["loc"]) > 1 and detail["loc"][-1] == "kind"
-    )
+    is_kind = detail["type"] == "literal_error" and detail["loc"][-1] == "kind"
+    return is_kind and len(detail["loc"]) > 1 and " or " not in detail["ctx"]["expected"]
 
 
 def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:

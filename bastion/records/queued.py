@@ -68,6 +68,7 @@ def queued_jobs(
             retry_backoff_s=job.retry_backoff_s,
             fail_when_busy=launch.when_busy == "fail",
             after=_after(launch, job, ids),
+            notify=launch.tells,
             held=user if job.hold else "",
             secrets=job.every_secret,
         )

@@ -7,6 +7,7 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.job import PastAttempt
+from bastion.scheduler.census import MachineReport
 from bastion.spec.launch import Launch
 from bastion.value import value
 
@@ -135,6 +136,8 @@ class Answer:
     launch: str = ""
     jobs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    machines: tuple[MachineReport, ...] = ()
+    """Of a launch that may not wait: why it starts on none of them."""
     at: float = 0.0
     """Store's seconds of the commit that decided it."""
 

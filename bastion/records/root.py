@@ -28,6 +28,7 @@ from bastion.job import JobRecord
 from bastion.machine import Machine
 from bastion.records import layout, migrate
 from bastion.records.codec import decode, encode, plain
+from bastion.records.notification import Notification
 from bastion.records.request import Answer
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.store import ObjectStore, Version
@@ -98,6 +99,8 @@ class Root:
     planned: tuple[PlannedStart, ...] = ()
     answers: Mapping[str, Answer] = field(default_factory=dict)
     """By `<project>/<user>/<ulid>`; leaves once written."""
+    outbox: tuple[Notification, ...] = ()
+    """Notifications that their webhooks have not taken yet, oldest first."""
     events: tuple[Event, ...] = ()
     """Not yet sealed."""
     sealed: tuple[Segment, ...] = ()

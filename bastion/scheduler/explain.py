@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from bastion.job import JobClass, JobRecord
+from bastion.scheduler.census import censuses
 from bastion.scheduler.classes import Claimant, claimant, derive, promised_by
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
@@ -134,8 +135,12 @@ def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
     for gang, reason, estimate in Diagnosis(draft).tell():
         if told is None or told.reason is not reason or told.estimated_at != estimate:
             told = Wait(reason=reason, estimated_at=estimate)  # shared by equal gangs
+        reports = censuses(draft, gang) if gang[0].fail_when_busy else {}
         for job in gang:
-            yield job.id, _verdict(draft, job, told)
+            verdict = _verdict(draft, job, told)
+            if job.id in reports:
+                verdict = Refuse(reason=reason, machines=reports[job.id])
+            yield job.id, verdict
 
 
 SUBMITTED_S = 60.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine
+from bastion.scheduler.census import MachineReport
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reason import Reason
 from bastion.value import value
@@ -49,6 +50,8 @@ class Refuse:
     """It asked to start now or not at all (`when_busy="fail"`), or can never run."""
 
     reason: Reason
+    machines: tuple[MachineReport, ...] = ()
+    """Why on none of them, where it may not wait."""
 
 
 Verdict = Admit | Preempt | Keep | Wait | Refuse

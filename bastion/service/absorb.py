@@ -30,9 +30,11 @@ from bastion.records.request import (
 )
 from bastion.records.targets import NO_TARGETS, Targets
 from bastion.records.ulid import is_ulid, seconds_of
+from bastion.scheduler.census import MachineReport
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
-from bastion.spec import CodeRef, Launch, job_id
+from bastion.service.webhooks import Notifications
+from bastion.spec import CodeRef, Launch, job_id, python_problems
 from bastion.value import value
 from quota import Quota
 
@@ -55,6 +57,7 @@ class Rules:
     quota_problem: str = ""
     pools: Mapping[str, Pool]
     options: Options
+    notifications: Notifications = Notifications()
 
 
 def answer_key(waiting: Waiting) -> str:
@@ -62,13 +65,24 @@ def answer_key(waiting: Waiting) -> str:
     return f"{waiting.name.project}/{waiting.name.user}/{waiting.name.ulid}"
 
 
-def refuse(draft: Draft, waiting: Waiting, problems: Iterable[str]) -> None:
+def refuse(
+    draft: Draft,
+    waiting: Waiting,
+    problems: Iterable[str],
+    *,
+    machines: tuple[MachineReport, ...] = (),
+) -> None:
     """Answer a request with everything that is wrong with it."""
     name = waiting.name
     draft.answer(
         answer_key(waiting),
         Answer(
-            ulid=name.ulid, verb=name.verb, accepted=False, problems=tuple(problems), at=draft.now
+            ulid=name.ulid,
+            verb=name.verb,
+            accepted=False,
+            problems=tuple(problems),
+            machines=machines,
+            at=draft.now,
         ),
     )
 
@@ -200,6 +214,10 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
         ]
     if launch.code is not None and not isinstance(launch.code, CodeRef):
         return [f"code: {type(launch.code).__name__} was not sent; submit with bastion launch"]
+    problems = rules.notifications.problems_of(launch.tells)
+    problems += python_problems(launch.python, launch.code)
+    if problems:
+        return problems
     if len(draft.jobs) + len(launch.jobs) > MAX_ACTIVE_JOBS:
         return [
             f"there are {len(draft.jobs)} active jobs; with these {len(launch.jobs)} it would be"

@@ -17,6 +17,7 @@ from bastion.machine import Pool
 from bastion.provider.open import open_provider
 from bastion.records import layout
 from bastion.records.root import Held, RootWriter
+from bastion.service.courier import Courier
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet, Post
 from bastion.service.journal import Journal
@@ -25,10 +26,13 @@ from bastion.service.leader import Leader
 from bastion.service.publish import Publisher
 from bastion.service.serve import STORE_RETRY_S, Service
 from bastion.service.settings import LOCAL, ServeSettings
+from bastion.service.webhook import post
 from bastion.store import ObjectStore, open_store
 from bastion.store.probe import probe
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+WEBHOOK_WORKERS = 16
+"""Webhooks that may hang at a time before others wait, for a deadline at most."""
 PROVIDER_WORKERS = 4
 """Threads of each pool's lane."""
 
@@ -65,6 +69,7 @@ def compose(
             fleet=fleet,
             files=files,
             publisher=Publisher(store, clock, every_s=settings.pace.view_s),
+            courier=Courier(clock, journal, ThreadLane("webhooks", workers=WEBHOOK_WORKERS), post),
             lane=ThreadLane("store", workers=settings.workers),
             spec_lane=ThreadLane("specs", workers=settings.workers),
             pace=settings.pace,

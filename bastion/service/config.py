@@ -15,6 +15,7 @@ from bastion.machine import Pool
 from bastion.provider.open import PROVIDERS
 from bastion.records.codec import problems
 from bastion.secret_rules import SecretRule, SecretRules
+from bastion.service.webhooks import Notifications, WebhookTables
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.value import value
 
@@ -25,6 +26,7 @@ class Config:
 
     pools: Mapping[str, Pool]
     secrets: SecretRules = SecretRules()
+    notifications: Notifications = Notifications()
 
 
 class _PoolTable(BaseModel):
@@ -69,7 +71,7 @@ class _SecretTable(BaseModel):
     projects: list[str]
 
 
-class _File(BaseModel):
+class _File(WebhookTables):
     model_config = ConfigDict(extra="forbid")
 
     pools: dict[str, _PoolTable] = Field(default_factory=dict)
@@ -104,9 +106,14 @@ def parse_config(text: str) -> Config:
         secrets = _secret_rules(file)
     except SpecError as error:
         found += [f"config/bastion.toml: {text}" for text in error.problems]
+    notifications = Notifications()
+    try:
+        notifications = file.notifications_made()
+    except SpecError as error:
+        found += [f"config/bastion.toml: {text}" for text in error.problems]
     if found:
         raise SpecError(*found)
-    return Config(pools=pools, secrets=secrets)
+    return Config(pools=pools, secrets=secrets, notifications=notifications)
 
 
 def _secret_rules(file: _File) -> SecretRules:

@@ -16,9 +16,15 @@ from bastion.lifecycle import Event as JobEvent
 from bastion.lifecycle import step
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine
+from bastion.records.notification import Notification, notifications_of
 from bastion.records.request import Answer
 from bastion.records.root import Event, Root, Segment
 from bastion.scheduler.promise import PlannedStart, Promise
+
+MAX_OUTBOX = 1000
+"""Notifications that wait in root: with half a kilobyte each they stay a small part of it."""
+MAX_OUTBOX_OF_ONE = 200
+"""For one webhook: one that is down for hours must not silence the others."""
 
 
 class Draft:
@@ -58,6 +64,7 @@ class Draft:
         self.sealed: tuple[Segment, ...] = root.sealed
         self.promises = root.promises
         self.planned = root.planned
+        self.outbox = root.outbox
         self.is_changed = False
         self.is_scheduling = False
         self._kept_events = root.events
@@ -72,6 +79,8 @@ class Draft:
         if after is before or after == before:
             return
         self.put(after)
+        for told in notifications_of(before, after, self.now) if after.notify else ():
+            self._notify(told)
         if state_of(before) != state_of(after):
             self._tell_state(after)
         if before.after and not after.after and after.phase is Phase.QUEUED:
@@ -79,6 +88,20 @@ class Draft:
             self.tell(what="ready", text="all that it waited for has ended", job=after)
         if before.phase is not after.phase or before.usage != after.usage:
             self.is_scheduling = True
+
+    def _notify(self, told: Notification) -> None:
+        waiting = sum(each.to == told.to for each in self.outbox)
+        if waiting < MAX_OUTBOX_OF_ONE and len(self.outbox) < MAX_OUTBOX:
+            self.outbox = (*self.outbox, told)
+            return
+        text = f"{told.id}: {waiting} others wait for the same webhook, {len(self.outbox)} for all"
+        self.tell_of(told.job, told.project, what="notification dropped", text=text)
+
+    def delivered(self, notification: str) -> None:
+        """A webhook has taken a notification, or nobody will try any more."""
+        left = tuple(each for each in self.outbox if each.id != notification)
+        self.is_changed = self.is_changed or len(left) != len(self.outbox)
+        self.outbox = left
 
     def can(self, job_id: str, event: JobEvent) -> bool:
         """Whether the table has a line for `event`, the job being where it is."""
@@ -123,6 +146,7 @@ class Draft:
         assert job_id not in self.root.jobs, f"{job_id} is committed"
         del self.jobs[job_id]
         self.dependents.pop(job_id, None)
+        self.outbox = tuple(each for each in self.outbox if each.job != job_id)
         self._events = [event for event in self._events if event.job != job_id]
         self._events = [
             replace(event, n=self.root.next_event + i) for i, event in enumerate(self._events)
@@ -207,13 +231,17 @@ class Draft:
 
     def tell(self, *, what: str, text: str = "", job: JobRecord | None = None) -> None:
         """Add a line to the history."""
+        self.tell_of(job.id if job else "", job.project if job else "", what=what, text=text)
+
+    def tell_of(self, job: str, project: str, *, what: str, text: str = "") -> None:
+        """Add a line about a job that may be gone."""
         number = self.root.next_event + len(self._events)
         self._events.append(
             Event(
                 n=number,
                 at=self.now,
-                job=job.id if job else "",
-                project=job.project if job else "",
+                job=job,
+                project=project,
                 what=what,
                 text=text,
             )
@@ -239,6 +267,7 @@ class Draft:
             jobs=self.jobs if self.is_changed else self.root.jobs,
             machines=self.machines if self.is_changed else self.root.machines,
             answers=self.answers,
+            outbox=self.outbox,
             events=(*self._kept_events, *self._events),
             sealed=self.sealed,
             promises=self.promises,

@@ -162,4 +162,5 @@ class AdminFiles:
             quota_problem=self._quota_file.problem,
             pools=self.config.pools,
             options=options,
+            notifications=self.config.notifications,
         )

@@ -11,6 +11,7 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.register import create_same
 from bastion.records.request import LaunchRequest
+from bastion.scheduler.census import MachineReport
 from bastion.scheduler.plan import Plan, Refuse, Wait
 from bastion.scheduler.reason import NeverFits, text
 from bastion.service.absorb import (
@@ -92,19 +93,29 @@ class Intake:
             if answer is None:
                 continue
             problems = []
+            machines: list[MachineReport] = []
             for job_id in answer.jobs:
-                match plan.verdicts.get(job_id):
+                verdict = plan.verdicts.get(job_id)
+                machines += verdict.machines if isinstance(verdict, Refuse) else ()
+                match verdict:
                     case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
                         problems.append(f"{job_id}: {text(reason, draft.now)}")
             if problems:
-                self._withdraw(draft, arrived, problems)
+                self._withdraw(draft, arrived, problems, machines=tuple(machines))
                 refused = True
         return refused
 
-    def _withdraw(self, draft: Draft, arrived: Arrived, problems: list[str]) -> None:
+    def _withdraw(
+        self,
+        draft: Draft,
+        arrived: Arrived,
+        problems: list[str],
+        *,
+        machines: tuple[MachineReport, ...] = (),
+    ) -> None:
         for job_id in draft.answers[answer_key(arrived.waiting)].jobs:
             draft.withdraw(job_id)
-        refuse(draft, arrived.waiting, problems)
+        refuse(draft, arrived.waiting, problems, machines=machines)
 
     def write_specs(self, draft: Draft, absorbed: Iterable[Arrived]) -> None:
         """

@@ -24,6 +24,7 @@ from bastion.service import act
 from bastion.service.absorb import answer_key
 from bastion.service.account import accrued
 from bastion.service.copies import Copies
+from bastion.service.courier import Courier
 from bastion.service.dependencies import settle
 from bastion.service.draft import Draft
 from bastion.service.files import AdminFiles
@@ -62,6 +63,7 @@ class Leader:
     The one bastion that acts, from the moment it holds root.
 
     Args:
+        courier: Brings notifications to webhooks.
         lane: Where store actions are performed; inline in simulation.
         spec_lane: Where a turn reads the inbox, and writes specs before a commit names them.
         nonce: Fresh names for commits and attempts.
@@ -77,6 +79,7 @@ class Leader:
         fleet: Fleet,
         files: AdminFiles,
         publisher: Publisher,
+        courier: Courier,
         lane: Lane,
         spec_lane: Lane,
         pace: Pace,
@@ -90,6 +93,7 @@ class Leader:
         self._fleet = fleet
         self._files = files
         self._publisher = publisher
+        self._courier = courier
         self._lane = lane
         self._spec_lane = spec_lane
         self._pace = pace
@@ -133,6 +137,7 @@ class Leader:
         )
         draft = Draft(self.held.root, self.now, working=self._working, dependents=self._dependents)
         self._learn(draft)
+        self._courier.collect(draft)
         listings = self._fleet.collect(draft.now)
 
         # 2. Let it in: facts, requests, listings, and what follows from them for every job.
@@ -179,6 +184,7 @@ class Leader:
         """Begin nothing more outside: what is not yet under way is left to whoever leads now."""
         self._lane.close()
         self._spec_lane.close()
+        self._courier.close()
         self._fleet.close()
 
     def settle(self, timeout_s: float) -> None:
@@ -295,6 +301,7 @@ class Leader:
                 key = f"batch {machine.name}/{batch.life}/{batch.number}"
                 self._lane.submit(key, act.batch_work(self._store, machine, batch))
         self._fleet.act(root, self.now)
+        self._courier.act(root, self._files.config.notifications)
         for key, answer in root.answers.items():
             self._lane.submit(f"answer {key}", act.answer_work(self._store, key, answer))
         for segment in root.sealed:
@@ -311,9 +318,8 @@ class Leader:
             self._lane.submit(act.action_key(job, action), work)
 
     def _publish(self) -> None:
-        views = self._publisher.works(
-            self.held.root, self._plan, self._files, self._journal.problems
-        )
+        problems = (*self._journal.problems, *self._courier.problems)
+        views = self._publisher.works(self.held.root, self._plan, self._files, problems)
         if views is not None:
             self._lane.submit("views", views)
         copy = self._copies.work(self.held.root)

@@ -191,6 +191,7 @@ def _continued(copy: Root, since: Since, standing: Root | None) -> Root:
             answers={**copy.answers, **standing.answers},
             events=standing.events,
             sealed=standing.sealed,
+            outbox=standing.outbox,
             next_event=standing.next_event,
             quota_text=standing.quota_text,
             config_text=standing.config_text,

@@ -9,6 +9,8 @@ from bastion.spec.after import After
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
 from bastion.spec.launch import Job, Launch, Process, job_ids
 from bastion.spec.names import check_name, job_id
+from bastion.spec.notify import Notify
+from bastion.spec.python_env import PythonEnv, python_problems
 from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
 from bastion.spec.request import Request, request_of
 from bastion.spec.resources import Resources
@@ -24,7 +26,9 @@ __all__ = [
     "ImageRef",
     "Job",
     "Launch",
+    "Notify",
     "Process",
+    "PythonEnv",
     "Request",
     "Resources",
     "Secret",
@@ -33,6 +37,7 @@ __all__ = [
     "check_name",
     "job_id",
     "job_ids",
+    "python_problems",
     "request_of",
     "seconds_of",
     "secret_of",

@@ -11,6 +11,8 @@ from bastion.errors import SpecError
 from bastion.spec.after import After, afters, order_problems
 from bastion.spec.code import Code, CodeRef
 from bastion.spec.names import check_name, job_id
+from bastion.spec.notify import Notify, notifies
+from bastion.spec.python_env import PythonEnv
 from bastion.spec.quantity import seconds_of
 from bastion.spec.resources import Resources
 from bastion.spec.secret import VARIABLE, Secret, secrets_problems
@@ -168,7 +170,8 @@ class Launch:
     One submission: its code, its jobs (one gang, unless `together=False`), and where they may run.
 
     `project` left empty is the user's only project. `when_busy="fail"` is refused where it cannot
-    start in the same cycle. What stands in `after` all its jobs wait for.
+    start in the same cycle. What stands in `after` all its jobs wait for; `notify` names webhooks
+    that are told when the state of one of them changes.
     """
 
     name: str
@@ -176,10 +179,12 @@ class Launch:
     project: str = ""
     description: str = ""
     code: CodeRef | Code | None = None
+    python: PythonEnv | None = None
     where: Where = ANYWHERE
     when_busy: Literal["queue", "fail"] = "queue"
     together: bool = True
     after: Sequence[After | str] = ()
+    notify: Sequence[Notify | str] = ()
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -198,12 +203,21 @@ class Launch:
             problems += self._order_problems()
         except SpecError as error:
             problems.extend(error.problems)
+        try:
+            object.__setattr__(self, "notify", notifies(self.notify))
+        except SpecError as error:
+            problems.extend(error.problems)
         if problems:
             raise SpecError(*problems)
 
     def _order_problems(self) -> list[str]:
         jobs = {job.name: job.waits_for for job in self.jobs}
         return order_problems(self.waits_for, jobs, together=self.together)
+
+    @property
+    def tells(self) -> tuple[Notify, ...]:
+        """The webhooks that are told of its jobs."""
+        return notifies(self.notify)
 
     @property
     def waits_for(self) -> tuple[After, ...]:

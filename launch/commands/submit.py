@@ -84,6 +84,11 @@ def _flags(parser: Parser) -> None:
     choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
     switch(group, "--hold", "do not start until released")
     many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
+    many(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
+    occasions = (
+        "started, preempted, retried, ended or failed; by default all but the first and last"
+    )
+    many(group, "--notify_on", occasions, metavar="WHEN")
     _where_flags(parser)
     _code_flags(parser)
     own = [each for title in _SHAPING for each in _group(parser, title)]
@@ -108,6 +113,9 @@ def _where_flags(parser: Parser) -> None:
 
 def _code_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[2])
+    locked = "run in the environment that this lock file of the code names, as requirements.txt"
+    text(group, "--python_env", locked, metavar="FILE")
+    text(group, "--python_version", "of that environment; by default the machine's", metavar="3.N")
     none = "bundle and send it; by default none: the machine must have what the command runs"
     text(group, "--code", none, metavar="FOLDER")
     add_bundler_flags(group)

@@ -10,6 +10,7 @@ import pytest
 from bastion.agent.output import save
 from bastion.records.facts import HostFact
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.scheduler.census import MachineReport
 from bundler.code import DockerBuild, ImageRef
 from bundler.errors import BuildError
 from tests.bastion.client.scripted import NOW, QUOTA, end, print_log, publish, row
@@ -152,6 +153,18 @@ def test_secrets_are_asked_for_by_name(run: Run, bucket: Bucket) -> None:
     ran = run("launch", "--secret=W=vault:x", "--", "true")
     assert ran.code == 2
     assert "--secret: source: 'vault:x' is not known; allowed: env:NAME" in ran.err
+
+
+def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> None:
+    """The lock file is read from the code, so there must be some; a version alone is a slip."""
+    ran = run("launch", "--dry_run", "--code=.", "--python_env=uv.lock", "--", "true")
+    assert json.loads(ran.out)["launch"]["python"] == {"lock": "uv.lock"}
+    ran = run("launch", "--python_env=uv.lock", "--", "true")
+    assert ran.code == 2
+    assert "python: uv.lock is read from the code, and none is sent" in ran.err
+    ran = run("launch", "--python_version=3.11", "--", "true")
+    assert ran.code == 2
+    assert "of which environment?" in ran.err
 
 
 def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: Path) -> None:
@@ -468,6 +481,21 @@ def test_fetch_brings_what_a_job_kept(run: Run, bucket: Bucket, tmp_path: Path) 
     ran = run("fetch", "train", "--attempt=2")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(f"error: {JOB} has kept nothing in attempt 2\nhint: ")
+
+
+def test_a_launch_that_may_not_wait_is_told_of_every_machine(run: Run, bucket: Bucket) -> None:
+    """A table on stderr, then the error and its hint; nothing on stdout."""
+    report = MachineReport(job="a-1", machine="gpu-1-0", why_not="draining")
+    with bucket.bastion() as bastion:
+        bastion.refusals, bastion.machines = ["a-1: short by 5 h100"], (report,)
+        ran = run("launch", "--when_busy=fail", "--", "true")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines() == [
+        "MACHINE  ASKED  FREE  FITS  WHY NOT",
+        "gpu-1-0  -      -     0     draining",
+        "error: a-1: short by 5 h100",
+        'hint: with when_busy="queue" it would wait',
+    ]
 
 
 SBATCH = """\

@@ -95,7 +95,14 @@ def _wish(
         if target and (answer is None or not answer.launch):
             return None
         after = [After(answer.launch, when=when)] if answer is not None else []
-        launch = Launch(name=name, jobs=jobs, project=project, together=together, after=after)
+        launch = Launch(
+            name=name,
+            jobs=jobs,
+            project=project,
+            together=together,
+            after=after,
+            notify=("https://hooks.example.com/chains",),
+        )
         return LaunchRequest(launch=launch)
 
     return Wish(at_s=at_s, user=user, project=project, verb="launch", name=name, body=body)

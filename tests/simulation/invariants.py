@@ -29,6 +29,7 @@ from quota.amounts import Amounts
 from tests.simulation.machines import SimMachine, SimProvider
 from tests.simulation.order import AFTER, Order
 from tests.simulation.processes import Wish
+from tests.simulation.webhooks import SimWebhooks
 
 SUBMITTED = "1: every acknowledged request is in inbox, root or results"
 ONCE = "2: a host of an attempt executes at most once"
@@ -44,6 +45,8 @@ ENDS = "11: everything ends, the inbox is empty, no machine is left"
 ACCOUNTS = "12: accounted usage covers what really runs"
 BARRIER = "13: no process of a gang runs before all its hosts are ready"
 LOGS = "14: every log byte named in `end` is in the bucket when the result is"
+
+TOLD = "notifications: what was to be told was told at least once"
 
 NAMES = (
     SUBMITTED,
@@ -61,6 +64,7 @@ NAMES = (
     BARRIER,
     LOGS,
     AFTER,
+    TOLD,
 )
 
 _NEXT: dict[Phase, frozenset[Phase]] = {
@@ -101,6 +105,7 @@ class Invariants:
         store: MemoryStore,
         provider: SimProvider,
         wishes: list[Wish],
+        webhooks: SimWebhooks,
         *,
         capacity: Amounts,
         fail: Callable[[str, str], None],
@@ -108,6 +113,7 @@ class Invariants:
         self._store = store
         self._provider = provider
         self._wishes = wishes
+        self._webhooks = webhooks
         self._capacity = capacity
         self._fail = fail
         self.root: Root | None = None
@@ -163,6 +169,10 @@ class Invariants:
         for wish in self._wishes:
             if wish.asked is not None and wish.answer is None:
                 self._fail(ENDS, f"{wish.name} has no answer")
+        for job in self._ever.values():
+            ended = f"{job.id}.{job.attempts}.ended.0"
+            if any("ended" in each.on for each in job.notify) and not self._webhooks.taken[ended]:
+                self._fail(TOLD, f"nobody was told of {ended}")
         events = [*self._stored_events(), *(e for s in root.sealed for e in s.events), *root.events]
         if [event.n for event in _unique(events)] != list(range(root.next_event)):
             self._fail(HISTORY, f"the log has gaps: {[event.n for event in events]}")
@@ -174,6 +184,7 @@ class Invariants:
             root is not None
             and not root.jobs
             and not root.answers
+            and not root.outbox
             and not root.machines
             and not self._provider.standing
             and not self._store.list(layout.INBOX)

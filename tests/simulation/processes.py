@@ -17,6 +17,7 @@ from bastion.logs.pace import CLOUD as CLOUD_LOGS
 from bastion.machine import Pool
 from bastion.records.request import Answer, Body
 from bastion.records.root import RootWriter
+from bastion.service.courier import Courier
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet, Post
 from bastion.service.journal import Journal
@@ -28,6 +29,7 @@ from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, Crash, SimClock
 from tests.simulation.machines import SimMachine, SimProvider
+from tests.simulation.webhooks import SimWebhooks
 
 PACE = Pace(
     busy_poll_s=2.0,
@@ -86,9 +88,11 @@ class Bastion:
         baton: Baton,
         store: ObjectStore,
         provider: SimProvider,
+        webhooks: SimWebhooks,
         has_lease: bool = True,
         parts: Parts = SOUND,
     ) -> None:
+        self._webhooks = webhooks
         self.name = name
         self._baton = baton
         self._store = store
@@ -145,6 +149,7 @@ class Bastion:
             fleet=parts.fleet(clock, journal, self._post, listing_s=PACE.listing_s),
             files=AdminFiles(store, store, clock, every_s=PACE.files_s),
             publisher=Publisher(store, clock, every_s=PACE.view_s),
+            courier=Courier(clock, journal, InlineLane(), self._webhooks.send),
             lane=InlineLane(),
             spec_lane=InlineLane(),
             pace=self._pace,

@@ -18,6 +18,7 @@ from tests.simulation.fates import Calm
 from tests.simulation.invariants import Invariants
 from tests.simulation.machines import SimProvider
 from tests.simulation.scenario import calm
+from tests.simulation.webhooks import SimWebhooks
 from tests.simulation.world import PER_MACHINE
 
 
@@ -61,6 +62,7 @@ class Eye:
             self.bucket,
             provider,
             [],
+            SimWebhooks(baton, Calm()),
             capacity=2 * PER_MACHINE,
             fail=lambda name, text: self.broken.append(name),
         )

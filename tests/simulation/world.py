@@ -13,6 +13,7 @@ from tests.simulation.invariants import ENDS, Invariants
 from tests.simulation.machines import SimMachine, SimProvider
 from tests.simulation.processes import SOUND, Bastion, Parts, Wish, run_agent, run_user
 from tests.simulation.store import SimStore
+from tests.simulation.webhooks import SimWebhooks
 
 PER_MACHINE = Amounts({"h100": 8})
 CALM_AT_S = 400.0
@@ -63,6 +64,7 @@ class World:
         self.bucket.create(layout.QUOTA, quota.encode())
         self.bucket.create(layout.CONFIG, config.encode())
         self.store = SimStore(self.bucket, baton, self.fates, self._wrote)
+        self.webhooks = SimWebhooks(baton, self.fates)
         self.provider = SimProvider(
             baton,
             self.fates,
@@ -76,6 +78,7 @@ class World:
             self.bucket,
             self.provider,
             wishes,
+            self.webhooks,
             capacity=machines * per_machine,
             fail=baton.fail,
         )
@@ -86,6 +89,7 @@ class World:
                 baton=baton,
                 store=self.store,
                 provider=self.provider,
+                webhooks=self.webhooks,
                 has_lease=has_lease,
                 parts=parts,
             )

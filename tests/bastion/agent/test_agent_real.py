@@ -73,9 +73,9 @@ class Machine:
         """What the agents said."""
         return (self.home / "agent.log").read_text()
 
-    def until(self, holds: Callable[[], object]) -> None:
+    def until(self, holds: Callable[[], object], *, patience_s: float = DEADLINE_S) -> None:
         """Wait until something holds."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + patience_s
         while not holds():
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.005)

@@ -16,6 +16,7 @@ from bastion.job import OutcomeKind, PastAttempt
 from bastion.records import layout
 from bastion.records.codec import decode, encode
 from bastion.records.request import BODIES, Answer, Body, LaunchRequest, Result, SpecRecord
+from bastion.scheduler.census import MachineReport
 from bastion.spec import job_id
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore
@@ -65,6 +66,8 @@ class ScriptedBastion:
         self.store = store
         self.refusals: list[str] = []
         """What the next requests are refused with, one each."""
+        self.machines: tuple[MachineReport, ...] = ()
+        """What a refusal tells of machines."""
         self.taken: list[tuple[str, Body]] = []
         """(key, body) of every request that was absorbed."""
         clock.on_sleep.append(self.turn)
@@ -85,7 +88,13 @@ class ScriptedBastion:
     def _answer(self, name: layout.RequestName, body: Body) -> Answer:
         if self.refusals:
             problems = (self.refusals.pop(0),)
-            return Answer(ulid=name.ulid, verb=name.verb, accepted=False, problems=problems)
+            return Answer(
+                ulid=name.ulid,
+                verb=name.verb,
+                accepted=False,
+                problems=problems,
+                machines=self.machines,
+            )
         if not isinstance(body, LaunchRequest):
             return Answer(ulid=name.ulid, verb=name.verb, accepted=True)
         launch = body.launch

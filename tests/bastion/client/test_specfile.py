@@ -8,7 +8,7 @@ import pytest
 
 from bastion.client.specfile import parse_launch, read_launch
 from bastion.errors import NotFoundError, SpecError
-from bastion.spec import After, BundleRef, Job, Launch, Process, Resources, Where
+from bastion.spec import After, BundleRef, Job, Launch, Notify, Process, Resources, Where
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
 WHOLE = """\
@@ -17,6 +17,7 @@ project = "project1"
 description = "as in the guide"
 when_busy = "fail"
 together = false
+notify = ["team", { to = "ops", on = ["ended"] }]
 after = ["prepare-0123456789", { job = "old-0123456789", when = "any" }]
 [where]
 cluster = "primary"
@@ -50,6 +51,7 @@ def test_a_file_says_what_the_python_values_say() -> None:
         when_busy="fail",
         together=False,
         after=(After("prepare-0123456789"), After("old-0123456789", when="any")),
+        notify=(Notify("team"), Notify("ops", on=("ended",))),
         where=Where(cluster="primary", hostnames=("a", "b")),
         jobs=(
             Job(
@@ -77,6 +79,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
     text = """\
 name = "a b"
 colour = "red"
+notify = [{ to = "https://h/x", kind = "teams" }, { to = "ops", on = ["end"] }]
 [code]
 type = "local"
 rot = "."
@@ -95,6 +98,8 @@ resources = { h100 = 0 }
     assert "spec.toml: jobs.0.priorty: unknown field, nearest is priority" in told
     assert "spec.toml: jobs.0.after.0.wen: unknown field, nearest is when" in told
     assert "jobs.0.after.1.when: input should be 'ok', 'any' or 'failed' (found 'often')" in told
+    assert "notify.0.kind: input should be '', 'json' or 'slack' (found 'teams')" in told
+    assert "notify.1.on.0: input should be 'started'" in told
     assert "spec.toml: colour: unknown field" in told
     assert "resources.h100: 0 is not above zero" in told
 

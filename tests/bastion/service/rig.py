@@ -7,9 +7,10 @@ moves but by `turn`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bastion.clock import VirtualClock
 from bastion.errors import NoCapacityError, NotFoundError
@@ -41,6 +42,7 @@ from bastion.records.request import (
     Result,
 )
 from bastion.records.root import Event, Root, RootWriter
+from bastion.service.courier import Courier
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet, Post
 from bastion.service.journal import Journal
@@ -48,7 +50,8 @@ from bastion.service.lead import Candidate, Election
 from bastion.service.leader import Leader
 from bastion.service.publish import Publisher
 from bastion.service.settings import Pace
-from bastion.spec import After, Job, Launch, Process, Resources
+from bastion.service.webhook import Webhook
+from bastion.spec import After, Job, Launch, Notify, Process, Resources
 from bastion.store import ObjectStore
 from bastion.store.memory import MemoryStore
 
@@ -288,6 +291,23 @@ def _fact(start: Start) -> HostFact:
     )
 
 
+class Webhooks:
+    """What webhooks were sent; `error` is raised in place of taking it."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, dict[str, Any]]] = []
+        """(id, body)"""
+        self.urls: list[str] = []
+        self.error: Exception | None = None
+
+    def send(self, webhook: Webhook, body: bytes, identity: str) -> None:
+        """Take it, or not."""
+        self.urls.append(webhook.url)
+        if self.error is not None:
+            raise self.error
+        self.taken.append((identity, json.loads(body)))
+
+
 class Rig:
     """
     One bucket and everything around it.
@@ -314,6 +334,7 @@ class Rig:
         self.providers: dict[str, ScriptedProvider] = {}
         self.numbers = count(1)
         self.are_agents_up = True
+        self.webhooks = Webhooks()
         self.journal = Journal("bastion", self.clock, out=None)
         if quota is not None:
             self.bucket.create(layout.QUOTA, quota.encode())
@@ -344,6 +365,7 @@ class Rig:
             fleet=Fleet(self.clock, self.journal, self._post, listing_s=self.pace.listing_s),
             files=AdminFiles(self.store, self.store, self.clock, every_s=self.pace.files_s),
             publisher=Publisher(self.store, self.clock, every_s=self.pace.view_s),
+            courier=Courier(self.clock, self.journal, InlineLane(), self.webhooks.send),
             lane=InlineLane(),
             spec_lane=InlineLane(),
             pace=self.pace,
@@ -405,6 +427,7 @@ class Rig:
         together: bool = True,
         when_busy: str = "queue",
         after: Sequence[After | str] = (),
+        notify: Sequence[Notify | str] = (),
         **job: object,
     ) -> str:
         """Ask for a launch; its ULID. `job` goes into its one job, unless `jobs` are given."""
@@ -416,6 +439,7 @@ class Rig:
             together=together,
             when_busy=when_busy,  # type: ignore[arg-type]
             after=after,
+            notify=notify,
         )
         return self.ask(user, project, "launch", LaunchRequest(launch=launch))
 

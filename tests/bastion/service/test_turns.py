@@ -279,8 +279,14 @@ def test_fail_when_busy_is_answered_in_the_same_turn() -> None:
     busy = rig.launch("busy", h100=8, replicas=2, when_busy="fail")
     rig.turn()
     assert rig.answer(fits).accepted
-    assert not rig.answer(busy).accepted
+    answer = rig.answer(busy)
+    assert not answer.accepted
     assert len(rig.root.jobs) == 1
+    told = [(each.machine, each.asked["h100"], each.free["h100"]) for each in answer.machines]
+    (held,) = (machine for machine, _, free in told if not free)
+    (empty,) = (machine for machine, _, free in told if free)
+    assert sorted(told) == sorted([(held, 8, 0), (empty, 8, 8)])
+    assert [each.why_not for each in answer.machines] == ["", "short by 8 h100"]
 
 
 def test_an_accepted_launch_is_never_taken_back() -> None:

@@ -1,0 +1,55 @@
+"""A launch that may not wait, refused: why on every machine, as data and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bastion.errors import RefusedError
+from bastion.scheduler.census import MachineReport
+from bastion.spec.quantity import text_of_bytes
+from quota.amounts import Amounts
+
+
+class BusyError(RefusedError):
+    """
+    A launch with `when_busy="fail"` could not start now.
+
+    Args:
+        message: The bastion's answer.
+        machines: Every machine as each job met it, those that came nearest first.
+    """
+
+    def __init__(self, message: str, machines: Sequence[MachineReport]) -> None:
+        hint = 'with when_busy="queue" it would wait'
+        super().__init__(message, hint=hint, output=tuple(table(machines)))
+        self.machines = tuple(machines)
+
+
+def _amounts(amounts: Amounts) -> str:
+    parts = (
+        f"{text_of_bytes(n)} memory" if kind == "memory" else f"{n} {kind}"
+        for kind, n in amounts.items()
+    )
+    return " + ".join(parts) or "-"
+
+
+def table(machines: Sequence[MachineReport]) -> list[str]:
+    """The reports in columns, a heading first; which job is told where there are several."""
+    several = len({each.job for each in machines}) > 1
+    rows = [["JOB", "MACHINE", "ASKED", "FREE", "FITS", "WHY NOT"]]
+    rows += [
+        [
+            each.job,
+            each.machine,
+            _amounts(each.asked),
+            _amounts(each.free),
+            str(each.fits),
+            each.why_not or "-",
+        ]
+        for each in machines
+    ]
+    shown = [row if several else row[1:] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown)]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in shown
+    ]

@@ -1,0 +1,158 @@
+"""
+What is sent to a webhook when a job's state changes, from the commit that saw it to the bytes.
+
+A notification lies in root until its webhook has taken it, so it is sent at least once. Its id is a
+function of the job, the attempt and the occasion: whoever gets it twice can tell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from bastion.job import JobRecord, Outcome, OutcomeKind, Phase, state_of
+from bastion.spec.notify import Notify, Occasion, WebhookKind
+from bastion.spec.quantity import text_of_seconds
+from bastion.value import value
+
+MAX_TEXT_CHARACTERS = 500
+"""Of an outcome's words: it lies in root until it is delivered."""
+
+
+@value
+class Notification:
+    """One thing that one webhook is told."""
+
+    id: str
+    """The same whenever it is sent again."""
+    to: str
+    """Name or URL of the webhook."""
+    kind: WebhookKind = ""
+    occasion: Occasion
+    state: str
+    text: str = ""
+    code: int | None = None
+    job: str
+    name: str = ""
+    launch: str
+    project: str
+    user: str
+    attempt: int = 0
+    at: float
+    """When it happened, in store's seconds; so are the others."""
+    submitted_at: float
+    started_at: float | None = None
+    """When the attempt began to run."""
+
+
+def notifications_of(before: JobRecord, after: JobRecord, now: float) -> Iterator[Notification]:
+    """What is to be told because `before` became `after` at `now`."""
+    occasion = _occasion(before, after)
+    if occasion is None:
+        return
+    last = after.outcome or after.last
+    for number, notify in enumerate(after.notify):
+        if not _is_wanted(notify, occasion, after.outcome):
+            continue
+        yield Notification(
+            id=f"{after.id}.{after.attempts}.{occasion}.{number}",
+            to=notify.to,
+            kind=notify.kind,
+            occasion=occasion,
+            state=state_of(after),
+            text=last.text[:MAX_TEXT_CHARACTERS] if last is not None else "",
+            code=last.code if last is not None else None,
+            job=after.id,
+            name=after.name,
+            launch=after.launch,
+            project=after.project,
+            user=after.user,
+            attempt=after.attempts,
+            at=now,
+            submitted_at=after.submitted_at,
+            started_at=_started_at(after),
+        )
+
+
+def _occasion(before: JobRecord, after: JobRecord) -> Occasion | None:
+    match before.phase, after.phase:
+        case Phase.STARTING, Phase.RUNNING:
+            return "started"
+        case Phase.DRAINING, Phase.QUEUED:
+            was_preempted = after.last is not None and after.last.kind is OutcomeKind.PREEMPTED
+            return "preempted" if was_preempted else "retried"
+        case phase, Phase.DONE if phase is not Phase.DONE:
+            return "ended"
+    return None
+
+
+def _is_wanted(notify: Notify, occasion: Occasion, outcome: Outcome | None) -> bool:
+    has_failed = outcome is not None and outcome.kind is not OutcomeKind.SUCCEEDED
+    return occasion in notify.on or (has_failed and "failed" in notify.on)
+
+
+def _started_at(job: JobRecord) -> float | None:
+    if job.attempt is not None:
+        return job.attempt.started_at
+    return job.past[-1].started_at if job.past else None
+
+
+def body_of(notification: Notification, kind: WebhookKind) -> bytes:
+    """The bytes that a webhook of this kind takes: JSON in either case."""
+    body = _slack(notification) if kind == "slack" else _json(notification)
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _json(told: Notification) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "id": told.id,
+        "occasion": told.occasion,
+        "state": told.state,
+        "text": told.text,
+        "code": told.code,
+        "job": told.job,
+        "name": told.name,
+        "launch": told.launch,
+        "project": told.project,
+        "user": told.user,
+        "attempt": told.attempt,
+        "at": _iso(told.at),
+        "submitted_at": _iso(told.submitted_at),
+        "started_at": _iso(told.started_at) if told.started_at is not None else None,
+    }
+
+
+def _slack(told: Notification) -> dict[str, str]:
+    """
+    One message.
+
+    Source: Slack, formatting text for app surfaces: `&`, `<` and `>` are to be escaped, nothing
+    else; `*` makes bold.
+    """
+    words = {
+        "started": "is running",
+        "preempted": "was stopped for another job and waits to resume",
+        "retried": "will be tried again",
+        "ended": told.state.replace("_", " "),
+        "failed": told.state.replace("_", " "),
+    }
+    line = f"*{_escaped(told.job)}* {words[told.occasion]}"
+    if told.text and told.occasion != "started":
+        line += f": {_escaped(told.text)}"
+    about = [f"project {told.project}", told.user]
+    about += [f"attempt {told.attempt}"] if told.attempt else []
+    if told.started_at is not None and told.occasion != "started":
+        about.append(f"ran {text_of_seconds(max(0.0, told.at - told.started_at))}")
+    return {"text": f"{line}\n{_escaped(', '.join(about))}"}
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _iso(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,213 @@
+"""
+One notification sent to one webhook over HTTP, with a deadline for all of it.
+
+The bastion stands in a network that others cannot reach, so a URL from a user must not lead it
+there: its host is resolved here, every address is looked at, and the connection goes to the very
+address that was looked at. Redirects are not followed, proxies of the environment not used. What a
+webhook answers beyond its status is read by nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import SplitResult, urlsplit
+
+from bastion.errors import BastionError
+from bastion.spec.notify import WebhookKind, url_problems
+from bastion.value import value
+from bastion.version import VERSION
+
+DEADLINE_S = 10.0
+"""From the first packet to the status: Slack answers in well under a second."""
+MAX_RETRY_AFTER_S = 3600.0
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+"""Addresses of IPv4 hosts behind a translator. Source: RFC 6052."""
+
+
+@value
+class Webhook:
+    """
+    Where notifications go.
+
+    One from the configuration holds its URL, or the file that holds it; it `may_be_near`, because
+    admins wrote it.
+    """
+
+    url: str = ""
+    url_file: str = ""
+    """On the bastion's machine; read whenever something is sent."""
+    kind: WebhookKind = "json"
+    may_be_near: bool = False
+    """Whether its address may be private, of this machine, or of this network."""
+
+
+class DeliveryError(BastionError):
+    """
+    A webhook did not take a notification; it is sent again.
+
+    Args:
+        retry_after_s: How long the webhook wants to be left alone; 0 when it did not say.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
+
+
+def post(webhook: Webhook, body: bytes, identity: str, *, timeout_s: float = DEADLINE_S) -> None:
+    """
+    Send `body`; return once the webhook has said that it took it.
+
+    Args:
+        webhook: Where to.
+        body: JSON.
+        identity: Of the notification: the same whenever it is sent again.
+        timeout_s: For everything after the host is resolved.
+
+    Raises:
+        DeliveryError: It did not say so, or may not be asked; no text holds the URL.
+    """
+    parts = _parts(webhook)
+    connection = _Connection(parts, _addresses(parts, webhook), timeout_s)
+    path = parts.path or "/"
+    headers = {
+        "Content-Type": "application/json; charset=utf-8",
+        "User-Agent": f"bastion/{VERSION}",
+        "Bastion-Notification": identity,
+        "Connection": "close",
+    }
+    try:
+        connection.request("POST", f"{path}?{parts.query}" if parts.query else path, body, headers)
+        answer = connection.getresponse()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        is_late = connection.is_late or isinstance(error, TimeoutError)
+        why = f"no answer within {timeout_s:g} s" if is_late else _words(error)
+        raise DeliveryError(why) from None
+    finally:
+        connection.close()
+    _check(answer)
+
+
+def _check(answer: http.client.HTTPResponse) -> None:
+    if 200 <= answer.status < 300:
+        return
+    phrase = http.client.responses.get(answer.status, "")
+    text = f"answered {answer.status} {phrase}".strip()
+    if 300 <= answer.status < 400:
+        raise DeliveryError(f"{text}: redirects are not followed", hint="name its final URL")
+    wait = answer.headers.get("Retry-After", "").strip()
+    wait_s = min(float(wait), MAX_RETRY_AFTER_S) if wait.isdecimal() and wait.isascii() else 0.0
+    raise DeliveryError(text, retry_after_s=wait_s)
+
+
+def _parts(webhook: Webhook) -> SplitResult:
+    url = webhook.url
+    if webhook.url_file:
+        try:
+            url = Path(webhook.url_file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DeliveryError(f"url_file {webhook.url_file}: {_words(error)}") from None
+    problems = url_problems("its URL", url)
+    if problems:
+        raise DeliveryError("; ".join(problems))
+    return urlsplit(url)
+
+
+def _addresses(parts: SplitResult, webhook: Webhook) -> list[str]:
+    """Every address of the host, once all of them may be spoken to."""
+    host = parts.hostname
+    assert host is not None, "checked with the URL"
+    try:
+        found = socket.getaddrinfo(host, _port(parts), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise DeliveryError(f"{host} has no address: {_words(error)}") from None
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    near = [address for address in addresses if is_near(address)]
+    if near and not webhook.may_be_near:
+        raise DeliveryError(
+            f"{host} is {near[0]}, an address of this machine or a private network",
+            hint="an admin may allow it: allow_hosts under [notifications] in config/bastion.toml",
+        )
+    return addresses
+
+
+def is_near(host: str) -> bool:
+    """Whether `host` is an address that is not one of the public internet; a name is none."""
+    try:
+        address: _Address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return any(not each.is_global or each.is_multicast for each in (address, *_inner(address)))
+
+
+def _inner(address: _Address) -> list[_Address]:
+    """Addresses of the older protocol that one of the newer stands for."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64:
+        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return [each for each in found if each is not None]
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not good: {error.verify_message}"
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return f"{type(error).__name__}: what it answered is no HTTP"
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection to one of the addresses that were looked at, cut when its time is over."""
+
+    def __init__(self, parts: SplitResult, addresses: list[str], timeout_s: float) -> None:
+        super().__init__(parts.hostname or "", _port(parts), timeout=timeout_s)
+        self._addresses = addresses
+        self._is_secure = parts.scheme == "https"
+        self._timer = threading.Timer(timeout_s, self._cut)
+        self._timer.daemon = True
+        self.is_late = False
+        self.default_port = 443 if self._is_secure else 80
+
+    def connect(self) -> None:
+        """Open it; a handshake that hangs is cut too."""
+        self._timer.start()
+        self.sock = self._reached()
+        if self._is_secure:
+            context = ssl.create_default_context()
+            self.sock = context.wrap_socket(
+                self.sock, server_hostname=self.host, do_handshake_on_connect=False
+            )
+            self.sock.do_handshake()
+
+    def close(self) -> None:
+        """Let go of it, and of its time."""
+        self._timer.cancel()
+        super().close()
+
+    def _reached(self) -> socket.socket:
+        for address in self._addresses[:-1]:
+            with contextlib.suppress(OSError):
+                return socket.create_connection((address, self.port), self.timeout)
+        return socket.create_connection((self._addresses[-1], self.port), self.timeout)
+
+    def _cut(self) -> None:
+        self.is_late = True
+        if self.sock is not None:
+            with contextlib.suppress(OSError):
+                # Past the TLS layer, which is not made to be closed from another thread.
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)

@@ -1,0 +1,140 @@
+"""
+What admins say of webhooks in `config/bastion.toml`, and what follows for a launch that names one.
+
+    [webhooks.team]
+    url = "https://hooks.slack.com/services/..."     # or url_file = "/etc/bastion/team-webhook"
+    kind = "slack"
+
+    [notifications]
+    allow_hosts = ["hooks.internal"]
+    direct_urls = true
+
+No text that is made here holds a URL: in practice they are secrets.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from bastion.errors import SpecError
+from bastion.service.webhook import Webhook, is_near
+from bastion.spec import check_name
+from bastion.spec.notify import Notify, WebhookKind, url_problems
+from bastion.value import value
+
+
+@value
+class Notifications:
+    """The webhooks of this bastion, and which others may be told anything."""
+
+    webhooks: Mapping[str, Webhook] = field(default_factory=dict)
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts of URLs from users that may be private."""
+    direct_urls: bool = True
+    """Whether users may give URLs at all."""
+
+    def webhook(self, to: str, kind: WebhookKind) -> Webhook | None:
+        """The webhook called `to`, or the one at the URL `to`; None where there is none."""
+        if to in self.webhooks:
+            return self.webhooks[to]
+        if not Notify(to).is_url or not self.direct_urls:
+            return None
+        host = urlsplit(to).hostname or ""
+        return Webhook(url=to, kind=kind or "json", may_be_near=host in self.allow_hosts)
+
+    def problems_of(self, asked: Iterable[Notify]) -> list[str]:
+        """Why `asked` could never be told anything, as far as that is known at once."""
+        return [text for each in asked for text in self._problems(each)]
+
+    def _problems(self, notify: Notify) -> list[str]:
+        there = ", ".join(sorted(self.webhooks)) or "none"
+        if not notify.is_url:
+            if notify.to in self.webhooks:
+                return []
+            nearest = difflib.get_close_matches(notify.to, self.webhooks, n=1)
+            meant = f"; did you mean {nearest[0]}?" if nearest else f"; there are: {there}"
+            return [f"notify: config/bastion.toml has no webhook {notify.to!r}{meant}"]
+        if not self.direct_urls:
+            return [f"notify: URLs are not allowed here; name a webhook, there are: {there}"]
+        host = urlsplit(notify.to).hostname or ""
+        if (is_near(host) or host == "localhost") and host not in self.allow_hosts:
+            return [
+                f"notify: {host} is an address of the bastion's machine or a private network; an"
+                " admin may allow it under [notifications] allow_hosts"
+            ]
+        return []
+
+
+class WebhookTable(BaseModel):
+    """One `[webhooks.NAME]` table, as it is written."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    url: str = ""
+    url_file: str = ""
+    kind: Literal["json", "slack"] = "json"
+
+
+class NotificationsTable(BaseModel):
+    """The `[notifications]` table, as it is written."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    allow_hosts: list[str] = Field(default_factory=list)
+    direct_urls: bool = True
+
+
+class WebhookTables(BaseModel):
+    """All tables that are about webhooks."""
+
+    webhooks: dict[str, WebhookTable] = Field(default_factory=dict)
+    notifications: NotificationsTable = Field(default_factory=NotificationsTable)
+
+    @field_validator("webhooks", mode="before")
+    @classmethod
+    def _tables(cls, written: object) -> object:
+        """What is wrong is told before anything could show a URL."""
+        if not isinstance(written, dict):
+            raise ValueError("not a table; write [webhooks.NAME] with url and kind")
+        for name, table in written.items():
+            if not isinstance(table, dict):
+                raise ValueError(f"{name} is not a table; write [webhooks.{name}] with url, kind")
+            if not all(isinstance(table.get(key, ""), str) for key in ("url", "url_file", "kind")):
+                raise ValueError(f"{name}: url, url_file and kind are text")
+        return written
+
+    def notifications_made(self) -> Notifications:
+        """
+        What the tables say.
+
+        Raises:
+            SpecError: A webhook without a URL, or one that cannot be used: every problem.
+        """
+        problems: list[str] = []
+        for name, table in self.webhooks.items():
+            wrong = check_name("name", name)
+            if bool(table.url) == bool(table.url_file):
+                wrong.append("url: give either url or url_file")
+            elif table.url:
+                wrong += url_problems("url", table.url)
+            elif not table.url_file.startswith("/"):
+                wrong.append(f"url_file: {table.url_file!r} is not a whole path")
+            problems += [f"webhooks.{name}.{text}" for text in wrong]
+        if problems:
+            raise SpecError(*problems)
+        return Notifications(
+            webhooks={
+                name: Webhook(
+                    url=table.url, url_file=table.url_file, kind=table.kind, may_be_near=True
+                )
+                for name, table in self.webhooks.items()
+            },
+            allow_hosts=tuple(host.lower() for host in self.notifications.allow_hosts),
+            direct_urls=self.notifications.direct_urls,
+        )

@@ -1,0 +1,52 @@
+"""The Python environment that a launch's processes run in, named by a lock file in its code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+
+from bastion.errors import SpecError
+from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, GitRepo, LocalDir
+from bastion.spec.typed import check_types
+from bastion.value import value
+
+_VERSION = re.compile(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
+_OUTSIDE = re.compile(r"/|.*(?:^|/)\.{0,2}(?:/|$)")
+
+
+@value
+class PythonEnv:
+    """
+    What `lock` names, installed once on each machine and kept for whoever has the same lock file.
+
+    `lock` is a path in the code: a `uv.lock`, beside its `pyproject.toml`, or a requirements file;
+    if that has hashes, what is installed must have them. `python` is a version such as `3.11`;
+    empty: the one that the machine's agent runs on. Processes find it first in their `PATH`.
+    """
+
+    lock: str = field(default="requirements.txt", kw_only=False)
+    python: str = ""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        problems = []
+        if _OUTSIDE.match(self.lock) or "\0" in self.lock:
+            problems.append(f"lock: {self.lock!r} is not a path in the code, as requirements.txt")
+        if self.python and not _VERSION.fullmatch(self.python):
+            problems.append(f"python: {self.python!r} is not a version of Python, as 3.11")
+        if problems:
+            raise SpecError(*problems)
+
+    @property
+    def is_uv(self) -> bool:
+        """Whether its lock file is uv's own."""
+        return self.lock.rpartition("/")[2] == "uv.lock"
+
+
+def python_problems(env: PythonEnv | None, code: CodeRef | Code | None) -> list[str]:
+    """What is wrong with asking for `env` beside this code; none when all is well."""
+    if env is None or isinstance(code, BundleRef | GitRef | LocalDir | GitRepo):
+        return []
+    if code is None:
+        return [f"python: {env.lock} is read from the code, and none is sent; as with --code=."]
+    return ["python: an image brings its own environment; leave one of the two out"]

@@ -1,0 +1,191 @@
+"""Machine by machine: why a job that may not wait does not start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bastion.machine import MachinePhase
+from bastion.scheduler.census import MAX_MACHINES, MachineReport
+from bastion.scheduler.plan import Refuse
+from bastion.spec.where import Where
+from quota import Amounts
+from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
+
+HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+
+
+def world(count: int, **scheduler: object) -> World:
+    """`count` machines of eight devices, in halves."""
+    quota = quota_of({"gpu": 8 * max(count, 1)}, HALVES, min_runtime_s=0, **scheduler)
+    return World(quota, machines_of(count, gpu=8))
+
+
+def met(w: World, name: str) -> dict[str, MachineReport]:
+    """What a refused job met, by machine."""
+    verdict = w.plan.verdicts[name]
+    assert isinstance(verdict, Refuse)
+    return {each.machine: each for each in verdict.machines}
+
+
+def whys(w: World, name: str) -> dict[str, str]:
+    """Why not, by machine."""
+    return {machine: each.why_not for machine, each in met(w, name).items()}
+
+
+def refused(w: World, name: str = "now", **asked: object) -> str:
+    """Ask for a job that may not wait, and decide."""
+    w.ask("A", name, fail_when_busy=True, **asked)  # type: ignore[arg-type]
+    w.cycle()
+    return name
+
+
+def test_what_is_free_is_told_beside_what_was_asked() -> None:
+    """The machine that comes nearest stands first; one that has room says how many fit."""
+    w = world(2)
+    w.ask("A", "six", gpu=6)
+    w.cycle()
+    w.ask("A", "eight", gpu=8, replicas=1)
+    name = refused(w, gpu=4, replicas=3)
+    verdict = w.plan.verdicts[name]
+    assert isinstance(verdict, Refuse)
+    asked = Amounts({"gpu": 4})
+    assert [(each.job, each.asked) for each in verdict.machines] == [("now", asked)] * 2
+    assert {each.machine: (each.free["gpu"], each.fits) for each in verdict.machines} in (
+        {"p-000": (2, 0), "p-001": (0, 0)},
+        {"p-000": (0, 0), "p-001": (2, 0)},
+        {"p-000": (2, 0), "p-001": (8, 2)},
+    )
+    assert any("short by 2 gpu" in why for why in whys(w, name).values())
+
+
+def test_a_gang_that_almost_fits_is_told_how_many_do() -> None:
+    """Room for two of three replicas is no reason for that machine."""
+    w = world(1)
+    found = met(w, refused(w, gpu=4, replicas=3))
+    assert (found["p-000"].fits, found["p-000"].why_not) == (2, "")
+
+
+def test_machines_out_of_use_say_why() -> None:
+    """Cordoned, draining, on their way out, with devices out of order."""
+    w = world(5)
+    changes: list[dict[str, object]] = [
+        {"cordoned": "xid 79"},
+        {"draining": True},
+        {"phase": MachinePhase.DELETING},
+        {"bad_devices": {"gpu": (0, 1)}},
+        {"resources": Amounts({"gpu": 4})},
+    ]
+    for name, change in zip(list(w.machines), changes):
+        w.machines[name] = replace(w.machines[name], **change)  # type: ignore[arg-type]
+    assert whys(w, refused(w, gpu=8)) == {
+        "p-000": "cordoned: xid 79",
+        "p-001": "draining",
+        "p-002": "is deleting",
+        "p-003": "short by 2 gpu; 2 gpu out of order",
+        "p-004": "too small: has 4 gpu at all",
+    }
+
+
+def test_the_filter_that_leaves_a_machine_out_is_named() -> None:
+    """The first of several."""
+    w = world(2)
+    w.machines["p-001"] = replace(w.machines["p-001"], labels={"shard": "rl"})
+    name = refused(w, gpu=16, where=Where(shard="rl", hostnames=("x",)))
+    assert whys(w, name) == {"p-000": "has not shard=rl", "p-001": "has not hostnames=x"}
+
+
+def test_what_is_kept_for_others_is_said() -> None:
+    """Devices under a promise are not free, and for whom they are kept is named."""
+    w = world(1, grace_s=30)
+    w.ask("A", "lent", gpu=4)
+    w.ask("A", "more", gpu=4)
+    w.cycle()
+    w.ask("B", "owner", gpu=4)
+    w.cycle()
+    found = whys(w, refused(w, gpu=4))
+    assert found["p-000"] == "short by 4 gpu; some of it is kept for owner"
+
+
+def test_whole_machines_must_be_empty() -> None:
+    """Who takes whole machines is told that something is there, and who comes after him too."""
+    w = world(1)
+    w.ask("A", "one", gpu=1)
+    w.cycle()
+    found = whys(w, refused(w, gpu=1, where=Where(exclusive=True)))
+    assert found == {"p-000": "in use, and a replica takes whole machines"}
+    w.end("one")
+    w.ask("A", "all", gpu=1, where=Where(exclusive=True))
+    w.cycle()
+    assert whys(w, refused(w, "late", gpu=1)) == {"p-000": "a job has all of it"}
+
+
+def test_slices_are_given_as_a_whole() -> None:
+    """A machine alone is none, and of a slice in use every machine says so."""
+    w = world(1)
+    w.pools["s"] = pool_of(2, "s", hosts=2, gpu=4)
+    for n in range(2):
+        (made,) = machines_of(1, "s", gpu=4).values()
+        w.machines[f"s-h{n}"] = replace(made, name=f"s-h{n}", slice="s-0")
+    w.quota = quota_of({"gpu": 16}, HALVES)
+    w.ask("A", "taken", gpu=8, hosts=2)
+    w.cycle()
+    assert w.runs("taken")
+    found = whys(w, refused(w, gpu=8, hosts=2))
+    assert found == {
+        "p-000": "stands alone; a replica takes a slice of 2 machines",
+        "s-h0": "its slice is not whole and free",
+        "s-h1": "its slice is not whole and free",
+    }
+    w.end("taken")
+    assert whys(w, refused(w, "big", gpu=9))["s-h0"] == (
+        "belongs to a slice, which is given as a whole"
+    )
+
+
+def test_what_a_pool_could_make_is_a_line() -> None:
+    """With what it would hold, or why it cannot be had now."""
+    quota = quota_of({"gpu": 16}, HALVES)
+    w = World(quota, {}, {"p": pool_of(2, gpu=8)})
+    w.extra["stockouts"] = {"p": w.now + 60}
+    found = whys(w, refused(w, gpu=8))
+    assert found == {"2 that p could make": "the provider has none; asked again in 1m"}
+    found = whys(w, refused(w, "wide", gpu=9))
+    assert found == {"2 that p could make": "too small: has 8 gpu at all"}
+    found = whys(w, refused(w, "else", gpu=1, where=Where(shard="x")))
+    assert found == {"2 that p could make": "what it makes passes not every filter"}
+    del w.extra["stockouts"]
+    held = met(w, refused(w, "many", gpu=8, replicas=3))["2 that p could make"]
+    assert (held.fits, held.free, held.why_not) == (2, Amounts({"gpu": 16}), "")
+
+
+def test_a_large_pool_is_told_in_part() -> None:
+    """The nearest machines, and a line that counts the others."""
+    w = world(MAX_MACHINES + 5)
+    for name in list(w.machines)[3:]:
+        w.machines[name] = replace(w.machines[name], cordoned="broken")
+    name = refused(w, gpu=8, replicas=4)
+    verdict = w.plan.verdicts[name]
+    assert isinstance(verdict, Refuse)
+    assert [each.fits for each in verdict.machines[:3]] == [1, 1, 1]
+    assert len(verdict.machines) == MAX_MACHINES + 1
+    assert verdict.machines[-1].machine == "5 more"
+
+
+def test_jobs_of_a_gang_that_ask_the_same_are_told_once() -> None:
+    """Each different one has its own lines, so that the whole stays within bounds."""
+    w = world(1)
+    gang = ("a", "b", "c")
+    for name, gpu in zip(gang, (4, 4, 2)):
+        w.ask("A", name, gang=gang, fail_when_busy=True, gpu=gpu)
+    w.cycle()
+    assert [len(met(w, name)) for name in gang] == [1, 0, 1]
+
+
+def test_who_may_wait_is_told_nothing_of_machines() -> None:
+    """The report is for those who are sent away."""
+    w = world(1)
+    w.ask("A", "never", gpu=80)
+    w.cycle()
+    verdict = w.plan.verdicts["never"]
+    assert isinstance(verdict, Refuse)
+    assert not verdict.machines

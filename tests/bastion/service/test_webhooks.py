@@ -1,0 +1,65 @@
+"""Webhooks in `config/bastion.toml`: what is wrong is told, and no URL with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.errors import SpecError
+from bastion.service.config import parse_config
+from bastion.service.webhook import Webhook
+
+SECRET = "https://hooks.slack.com/services/verysecret"
+
+
+def test_tables_as_they_are_written() -> None:
+    """A URL or the file that holds it, a kind, and what users may do themselves."""
+    made = parse_config(
+        f"""
+        [webhooks.team]
+        url = "{SECRET}"
+        kind = "slack"
+        [webhooks.ops]
+        url_file = "/etc/bastion/ops"
+        [notifications]
+        allow_hosts = ["a.internal"]
+        direct_urls = false
+        """
+    ).notifications
+    assert made.webhooks == {
+        "team": Webhook(url=SECRET, kind="slack", may_be_near=True),
+        "ops": Webhook(url_file="/etc/bastion/ops", may_be_near=True),
+    }
+    assert (made.allow_hosts, made.direct_urls) == (("a.internal",), False)
+    assert made.webhook("https://example.com", "") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f'webhooks.team = "{SECRET}"', "team is not a table; write [webhooks.team] with url"),
+        (f'webhooks = ["{SECRET}"]', "not a table; write [webhooks.NAME] with url and kind"),
+        (f'[webhooks.team]\nurl = ["{SECRET}"]', "team: url, url_file and kind are text"),
+        (f'[webhooks.team]\nurl = "{SECRET} "', "webhooks.team.url: no URL that can be used"),
+        ('[webhooks.team]\nurl = "ftp://verysecret"', "webhooks.team.url: no URL that can be used"),
+        ('[webhooks.team]\nurl = "https://a:verysecret@h"', "carries a user or a password"),
+        ('[webhooks.team]\nurl = "https://h:99999/verysecret"', "port 99999 is none"),
+        ("[webhooks.team]", "webhooks.team.url: give either url or url_file"),
+        (
+            f'[webhooks.team]\nurl = "{SECRET}"\nurl_file = "/x"',
+            "webhooks.team.url: give either url or url_file",
+        ),
+        ('[webhooks.team]\nurl_file = "x"', "url_file: 'x' is not a whole path"),
+        (f'[webhooks."a b"]\nurl = "{SECRET}"', "webhooks.a b.name: 'a b' is not a name"),
+        (f'[webhooks.team]\nurl = "{SECRET}"\nkind = "teams"', "kind: input should be 'json' or"),
+        (f'[webhooks.team]\nurl = "{SECRET}"\nkid = "x"', "webhooks.team.kid: unknown field"),
+        ("[notifications]\nallow_hosts = 3", "notifications.allow_hosts: input should be a valid"),
+    ],
+)
+def test_what_is_wrong_is_told_without_the_url(text: str, problem: str) -> None:
+    """Problems are shown in the status and the log, where secrets have no place."""
+    with pytest.raises(SpecError) as caught:
+        parse_config(text)
+    told = "; ".join(caught.value.problems)
+    assert problem in told
+    assert told.startswith("config/bastion.toml: ")
+    assert "verysecret" not in told

@@ -1,0 +1,56 @@
+"""Whom a launch tells, as it is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.errors import SpecError
+from bastion.records.codec import decode, encode
+from bastion.spec import Job, Launch, Notify, Process
+from bastion.spec.notify import USUAL
+
+
+def launch(*notify: Notify | str) -> Launch:
+    """A launch that tells them."""
+    return Launch(name="l", jobs=(Job(processes=(Process(["true"]),)),), notify=notify)
+
+
+def test_text_is_a_webhook_that_hears_the_usual() -> None:
+    """A name or a URL alone; each counts once; all of it comes back from JSON."""
+    made = launch("team", "https://a.example/x", Notify("team"), Notify("ops", on=["ended"]))
+    assert made.notify == (
+        Notify("team", on=USUAL),
+        Notify("https://a.example/x"),
+        Notify("ops", on=("ended",)),
+    )
+    assert decode(Launch, encode(made), key="k") == made
+
+
+@pytest.mark.parametrize(
+    ("to", "more", "problem"),
+    [
+        ("a b", {}, "notify.to: 'a b' is not a name"),
+        ("ftp://h/x", {}, "notify.to: no URL that can be used; as https://HOST/PATH"),
+        ("https:///x", {}, "notify.to: no URL that can be used"),
+        ("https://u:p@h/x", {}, "notify.to: carries a user or a password; they belong in no URL"),
+        ("https://h:0/x", {}, "notify.to: port 0 is none; 1 to 65535"),
+        ("https://h/x y", {}, "notify.to: no URL that can be used"),
+        ("https://h/\u00e4", {}, "notify.to: no URL that can be used"),
+        ("https://h/" + "x" * 3000, {}, "notify.to: longer than 2048 characters"),
+        ("team", {"kind": "slack"}, "notify.kind: team is a name, and admins say what it takes"),
+        ("team", {"on": ()}, "notify.on: empty; leave it out to hear of the usual"),
+        ("team", {"on": ("end",)}, "notify.on[0]: 'end' is unknown"),
+        ("https://h/x", {"kind": "teams"}, "notify.kind: 'teams' is unknown"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(to: str, more: dict[str, object], problem: str) -> None:
+    """The field, and what is allowed."""
+    with pytest.raises(SpecError) as caught:
+        Notify(to, **more)  # type: ignore[arg-type]
+    assert problem in str(caught.value)
+
+
+def test_too_many_are_refused() -> None:
+    """The limit is named."""
+    with pytest.raises(SpecError, match="notify: 11 is not allowed; at most 10"):
+        launch(*(f"hook{n}" for n in range(11)))

@@ -1,0 +1,115 @@
+"""Webhooks and real bastions: told whatever dies, and nobody waits for one that hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.records import layout
+from tests.end_to_end.programs import Programs, until
+from tests.end_to_end.roots import folder_root
+from tests.end_to_end.test_installed import QUOTA
+from tests.servers.webhook import Receiver, receiver
+
+pytestmark = pytest.mark.end_to_end
+
+CONFIG = """
+[pools.local]
+provider = "local"
+count = 1
+resources = {{ h100 = 8, cpu = 32 }}
+[webhooks.team]
+url = "{url}/team"
+kind = "slack"
+[webhooks.stuck]
+url = "{stuck}/x"
+"""
+
+
+@pytest.fixture
+def there() -> Iterator[Receiver]:
+    """A webhook that takes what it is sent."""
+    with receiver() as made:
+        yield made
+
+
+@pytest.fixture
+def stuck() -> Iterator[Receiver]:
+    """A webhook that never answers."""
+    with receiver() as made:
+        made.answers = ["hang"]
+        yield made
+
+
+@pytest.fixture
+def on(tmp_path: Path, there: Receiver, stuck: Receiver) -> Iterator[Programs]:
+    """A bastion's folder that knows both."""
+    with folder_root(tmp_path) as place:
+        place.store.create(layout.QUOTA, QUOTA.encode())
+        config = CONFIG.format(url=there.url, stuck=stuck.url)
+        place.store.create(layout.CONFIG, config.encode())
+        made = Programs(tmp_path, place)
+        try:
+            yield made
+        finally:
+            made.stop_everything()
+            sys.stdout.write(made.served)
+
+
+def submit(on: Programs, name: str, *flags: str, script: str = "exit 0") -> str:
+    """A job through the command line; its id."""
+    words = ["launch", "--project_id=red", f"--name={name}", "--resources=h100=1", "-q", *flags]
+    return on.run(*words, "--shell", "--", script).stdout.strip()
+
+
+def test_what_was_sent_and_not_committed_is_sent_again(on: Programs, there: Receiver) -> None:
+    """Kill -9 while the webhook answers: the next bastion sends it again, under the same id."""
+    served: list[subprocess.Popen[bytes]] = [on.serve()]
+
+    def strike() -> None:
+        if len(there.bodies) == 1:
+            os.kill(served[0].pid, signal.SIGKILL)
+
+    there.on_request = strike
+    job = submit(on, "told", "--notify=team", script="exit 4")
+    until(lambda: served[0].poll() is not None, "the bastion is dead")
+    served.append(on.serve())
+    until(lambda: len(there.bodies) == 2, "it is told again")
+    assert there.ids == [f"{job}.1.ended.0"] * 2
+    assert there.bodies[0] == there.bodies[1]
+    assert there.bodies[0]["text"].startswith(f"*{job}* failed: exited with code 4")
+    until(lambda: (root := on.place.root()) and not root.outbox, "it has left root")
+
+
+def test_one_that_hangs_holds_nothing_up(on: Programs, there: Receiver, stuck: Receiver) -> None:
+    """Jobs go on and others are told while a webhook does not answer."""
+    on.serve()
+    first = submit(on, "first", "--notify=stuck", "--notify=team")
+    until(lambda: stuck.bodies, "the stuck one is asked")
+    second = submit(on, "second", "--notify=team", "--notify_on=ended")
+    until(lambda: on.place.result("red", second), "a job ends meanwhile")
+    until(lambda: len(there.bodies) == 2, "the other is told of both")
+    assert there.ids == [f"{first}.1.ended.1", f"{second}.1.ended.0"]
+    assert stuck.ids == [f"{first}.1.ended.0"]
+
+
+def test_mistakes_are_told_at_once(on: Programs) -> None:
+    """A name that nobody configured, and an address of our own network."""
+    on.serve()
+    for notify, text in (
+        ("teem", "config/bastion.toml has no webhook 'teem'; did you mean team?"),
+        ("http://127.0.0.1:1/x", "127.0.0.1 is an address of the bastion's machine"),
+    ):
+        words = ["launch", "--project_id=red", f"--notify={notify}", "--", "true"]
+        ran = on.run(*words, check=False)
+        assert ran.returncode == 1
+        assert text in ran.stderr
+    ran = on.run("launch", "--notify_on=ended", "--", "true", check=False)
+    assert ran.returncode == 2
+    assert "hint: add --notify=WEBHOOK" in ran.stderr

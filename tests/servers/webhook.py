@@ -1,0 +1,104 @@
+"""A webhook on loopback: it remembers what it was sent, and answers as it is told to."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+
+class Receiver:
+    """
+    What came, and what to answer.
+
+    `answers` are given one to each request, the last to all that follow: a status, a status with
+    headers, `hang` or `reset`.
+    """
+
+    def __init__(self) -> None:
+        self.answers: list[int | tuple[int, dict[str, str]] | str] = [200]
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        self.on_request: Callable[[], None] = lambda: None
+        self.is_over = threading.Event()
+        self.url = ""
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the notifications that came, in order."""
+        return [headers["Bastion-Notification"] for headers in self.headers]
+
+    def next_answer(self) -> int | tuple[int, dict[str, str]] | str:
+        """What to answer now."""
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@contextmanager
+def receiver(*, certificate: Path | None = None) -> Iterator[Receiver]:
+    """
+    A webhook that listens.
+
+    Args:
+        certificate: With its key, of `localhost`: it speaks TLS then.
+    """
+    made = Receiver()
+
+    class Talk(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            made.headers.append(dict(self.headers))
+            made.paths.append(self.path)
+            made.bodies.append(json.loads(body))
+            made.on_request()
+            answer = made.next_answer()
+            if answer == "hang":
+                made.is_over.wait()
+            elif answer == "reset":
+                self.connection.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
+                self.connection.close()
+                self.close_connection = True
+            else:
+                status, headers = answer if isinstance(answer, tuple) else (answer, {})
+                self.send_response(int(status))
+                for name, text in headers.items():
+                    self.send_header(name, text)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """A connection that was cut is what tests are about."""
+
+    server = Server(("127.0.0.1", 0), Talk)
+    scheme = "http"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        scheme = "https"
+    host = "localhost" if certificate else "127.0.0.1"
+    made.url = f"{scheme}://{host}:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.is_over.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,27 @@
+"""Webhooks of the simulated world: they take what they are sent, unless fate has it otherwise."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bastion.service.webhook import DeliveryError, Webhook
+from tests.simulation.baton import Baton
+from tests.simulation.fates import Fates
+from tests.simulation.port import Port
+
+
+class SimWebhooks:
+    """Everybody outside who is told anything."""
+
+    def __init__(self, baton: Baton, fates: Fates) -> None:
+        self._port = Port(baton, fates, DeliveryError)
+        self.taken: Counter[str] = Counter()
+        """How often each notification was taken, by its id."""
+
+    def send(self, webhook: Webhook, body: bytes, identity: str) -> None:
+        """Take it, as one step of the running actor."""
+
+        def work() -> None:
+            self.taken[identity] += 1
+
+        self._port.call("post", identity, work, writes=True)
