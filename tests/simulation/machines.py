@@ -63,7 +63,14 @@ class SimHome:
 
     def folders(self, key: str) -> Folders:
         """See `Home`."""
-        return Folders(code="/code", output="/nowhere", marks="/marks", notice_file="/notice.json")
+        return Folders(
+            code="/code",
+            output="/nowhere",
+            marks="/marks",
+            notice_file="/notice.json",
+            secrets="/secrets",
+            python="/python",
+        )
 
     def marks(self, key: str) -> Marks:
         """See `Home`."""
@@ -72,6 +79,9 @@ class SimHome:
     def has_output(self, key: str) -> bool:
         """See `Home`."""
         return False
+
+    def forget_secrets(self, key: str) -> None:
+        """See `Home`."""
 
     def leave(self, key: str) -> None:
         """See `Home`."""
