@@ -54,6 +54,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         hold=args.hold,
         env=pairs("--env", args.env),
         secrets=_secrets(args.secret),
+        aliases=tuple(args.alias),
     )
     where = Where(
         pool=args.pool,

@@ -3,7 +3,7 @@ What a process sees: its whole environment, from its instruction, its spec and w
 
 Rules: pure; nothing of the agent's own environment comes in. Later groups outrank earlier ones:
 the machine's few variables, rendezvous, the job's `env`, the process's `env`, secrets, then
-`BASTION_*` and the devices, which nobody may set for himself.
+`BASTION_*`, the devices and aliases, which nobody may set for himself.
 
 A **node** of the rendezvous is one host of one replica, so that torch's own rule holds:
 `RANK = NODE_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from bastion.agent.aliases import aliased
 from bastion.machine import Start
 from bastion.spec.launch import Job, Process
 from bastion.spec.secret import Secret
@@ -60,6 +61,7 @@ def environments(start: Start, job: Job, place: Place) -> tuple[dict[str, str], 
     """The environment of every process of the host that `start` names, in their order."""
     shares = device_shares(start.devices, job.processes, hosts=start.hosts)
     ours = _of_host(start, job, place)
+    every = dict.fromkeys(device for share in shares for device in _cuda(share))
     made = []
     for index, process in enumerate(job.processes):
         env = _of_machine(place)
@@ -70,6 +72,7 @@ def environments(start: Start, job: Job, place: Place) -> tuple[dict[str, str], 
         env.update(ours)
         env.update(_of_process(start, index=index, processes=len(job.processes)))
         env.update(_devices(start, shares[index], place))
+        env.update(aliased(job.aliases, env, devices=every))
         made.append(env)
     return tuple(made)
 
@@ -164,14 +167,17 @@ def _of_process(start: Start, *, index: int, processes: int) -> dict[str, str]:
 
 
 def _devices(start: Start, share: Mapping[str, tuple[int, ...]], place: Place) -> Mapping[str, str]:
-    cuda = [index for kind, indices in share.items() if kind not in TPUS for index in indices]
     env = {
         # Empty, not unset: an unset variable would show every device of the machine.
-        "CUDA_VISIBLE_DEVICES": ",".join(map(str, cuda)),
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, _cuda(share))),
         # Indices mean what nvidia-smi shows, not what CUDA guesses to be fastest first.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
     return env | _tpu(start, place) if TPUS & share.keys() else env
+
+
+def _cuda(share: Mapping[str, tuple[int, ...]]) -> list[int]:
+    return [index for kind, indices in share.items() if kind not in TPUS for index in indices]
 
 
 def _tpu(start: Start, place: Place) -> dict[str, str]:

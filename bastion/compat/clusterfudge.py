@@ -291,6 +291,7 @@ def _job(job: Job) -> spec.Job:
         replicas=job.replicas,
         processes=tuple(processes),
         on_failure="stop_others" if stops else "continue",
+        aliases=("clusterfudge",),
     )
 
 

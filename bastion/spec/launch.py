@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
 from bastion.spec.after import After, afters, order_problems
@@ -26,6 +26,10 @@ MAX_JOBS = 1_000
 """Of one launch: what one gang may be made of."""
 MAX_COMMAND_BYTES = 100_000
 """Of one process: below the 128 KiB that Linux allows one argument (MAX_ARG_STRLEN)."""
+
+
+Alias: TypeAlias = Literal["clusterfudge", "blox"]
+"""Another scheduler, whose names for what a process is told are wanted too."""
 
 
 @value
@@ -69,7 +73,8 @@ class Job:
     `on_failure` left empty is `stop_others` for more than one replica. Durations are seconds or
     text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts failures only:
     a preempted job always resumes. `priority` is 1 (highest) to 5. `after` is what it waits for: a
-    job or a launch by id, or a job of the same launch by its name. `secrets` go to every process.
+    job or a launch by id, or a job of the same launch by its name. `secrets` go to every process;
+    `aliases` names other schedulers whose variables its processes want to see.
     """
 
     name: str = "main"
@@ -87,6 +92,7 @@ class Job:
     after: Sequence[After | str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Sequence[Secret] = ()
+    aliases: Sequence[Alias] = ()
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -94,6 +100,7 @@ class Job:
         put(self, "processes", tuple(self.processes))
         put(self, "env", dict(self.env))
         put(self, "secrets", tuple(self.secrets))
+        put(self, "aliases", tuple(self.aliases))
         problems = [*check_name("name", self.name), *_env_problems("env", self.env)]
         problems += self._count_problems()
         asked = [*self.secrets, *(each for one in self.processes for each in one.secrets)]

@@ -76,6 +76,7 @@ def _flags(parser: Parser) -> None:
     many(group, "--env", "a variable of its processes", metavar="NAME=TEXT")
     on_machine = "a variable whose value is read on the machine, by default from where admins say"
     many(group, "--secret", on_machine, metavar="NAME[=SOURCE]")
+    many(group, "--alias", "name variables as this scheduler too", metavar="clusterfudge|blox")
     switch(group, "--shell", "the command is one shell line")
     text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
     text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from bastion.agent import strays
 from bastion.agent.environment import PATH, Place, device_shares, environments
 from bastion.agent.starting import memory_limit
+from bastion.errors import SpecError
 from bastion.machine import Start
 from bastion.spec import Job, Process, Resources
 from tests.bastion.agent.rig import start
@@ -194,3 +198,71 @@ def test_processes_share_the_memory_they_asked_for(
         for units in asked or (0,)
     )
     assert memory_limit(processes, hosts=hosts) == limit
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "environment.md"
+
+
+def test_the_reference_names_every_variable() -> None:
+    """What any process can see stands on the page, and the page names nothing else."""
+    gang = start(devices={"v4": (0,), "h100": (1,)}, replicas=2)
+    seen = one(
+        gang,
+        job(aliases=["clusterfudge", "blox"]),
+        replace(place("a", "b"), python="/env"),
+    )
+    told = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", PAGE.read_text(), re.MULTILINE)
+    names = [name for cell in told for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(names) == sorted([*seen, strays.MARK])
+
+
+@pytest.mark.parametrize(
+    ("processes", "visible"),
+    [
+        ([Process(["a"], resources=Resources(h100=4))], ["4,5,6,7"]),
+        ([Process(["a"], resources=Resources(h100=1))] * 4, ["4", "5", "6", "7"]),
+        ([Process(["a"])] * 4, ["4,5,6,7"] * 4),
+    ],
+)
+def test_local_ranks_and_devices_are_as_the_reference_says(
+    processes: list[Process], visible: list[str]
+) -> None:
+    """LOCAL_RANK counts processes, and devices are split apart from it: the table's three rows."""
+    envs = environments(start(devices={"h100": (4, 5, 6, 7)}), job(*processes), PLACE)
+    assert [env["LOCAL_RANK"] for env in envs] == [str(n) for n in range(len(processes))]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in envs] == visible
+
+
+def test_other_schedulers_names_mean_what_they_meant() -> None:
+    """On request, each process of a gang sees Clusterfudge's and Blox's variables."""
+    said = replace(start(devices={"h100": (2, 3)}, replicas=2, replicas_here=1), replica=1)
+    halves = [Process([name], resources=Resources(h100=1)) for name in "ab"]
+    _, second = environments(
+        said, job(*halves, aliases=["clusterfudge", "blox"]), place("10.0.0.1", "10.0.0.2")
+    )
+    theirs = {name: text for name, text in second.items() if name.startswith("CLUSTERFUDGE_")}
+    assert theirs == {
+        "CLUSTERFUDGE_LAUNCH_ID": "launch-abc",
+        "CLUSTERFUDGE_JOB_NAME": "train",
+        "CLUSTERFUDGE_REPLICA_INDEX": "1",
+        "CLUSTERFUDGE_REPLICA_COUNT": "2",
+        "CLUSTERFUDGE_PROCESS_COUNT_ACROSS_ALL_REPLICAS": "4",
+        "CLUSTERFUDGE_PROCESS_INDEX": "3",
+        "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS": "3",
+    }
+    assert {name: text for name, text in second.items() if name.islower()} == {
+        "local_gpu_id": "3",
+        "local_accessible_gpu": "2,3",
+        "local_accessible_gpus": "2,3",
+        "master_ip_address": "10.0.0.1",
+        "world_size": "4",
+        "dist_rank": "3",
+        "job_id": "train-abc",
+    }
+    assert not any(name.startswith("CLUSTERFUDGE_") for name in one(said, job(*halves)))
+
+
+def test_an_unknown_scheduler_is_refused() -> None:
+    """A slip in a name is told with the names there are."""
+    with pytest.raises(SpecError, match=r"aliases\[0\]: 'cluster' is unknown, .*clusterfudge"):
+        job(aliases=["cluster"])
