@@ -2,9 +2,9 @@
 The documentation as tests see it: pages, their headings, their links, and what in them is run.
 
 A fenced block is run when the line before it is `<!-- run -->`. In a `console` block each line that
-begins with `$ ` is a command, and the lines after it are what it prints, both streams together;
-`...` stands for anything. A `python` block is a program that must end well. The blocks of one page
-run in order, in one empty folder that has `examples/` in it.
+begins with `$ ` is a command, lines after it that begin with `>` go on with it, and the rest is
+what it prints, both streams together; `...` stands for anything. A `python` block is a program that
+must end well. The blocks of one page run in order, in one empty folder that has `examples/` in it.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ def anchor(heading: str) -> str:
 def _console(block: str) -> list[Step]:
     found: list[Step] = []
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        command, _, printed = part.partition("\n")
-        found.append(Step(command, printed))
+        command, _, rest = part.partition("\n")
+        lines = rest.splitlines(keepends=True)
+        while lines and lines[0].startswith(">"):
+            command += "\n" + lines.pop(0).removeprefix(">").removeprefix(" ").rstrip("\n")
+        found.append(Step(command, "".join(lines)))
     return found

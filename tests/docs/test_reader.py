@@ -17,6 +17,12 @@ Go [there](there.md#so), or [`here`](#a-page), or [away](https://example.com/x.m
 ```console
 $ echo one
 one
+$ cat <<END
+> two
+>
+> END
+two
+
 $ true
 ```
 
@@ -33,8 +39,9 @@ print("[no](link.md)")
 
 def test_marked_blocks_become_steps() -> None:
     """Only marked blocks are run, command by command, with what they should print."""
-    one, true, program = pages.steps(PAGE)
+    one, two, true, program = pages.steps(PAGE)
     assert one == ("echo one", "one\n")
+    assert two == ("cat <<END\ntwo\n\nEND", "two\n\n")
     assert true == ("true", "")
     assert 'print("[no](link.md)")' in program.command
 
