@@ -337,9 +337,14 @@ def bastion_log_segments(bastion: str) -> str:
     return f"{LOGS}_bastion/{bastion}/all/"
 
 
+def outputs_of(project: str) -> str:
+    """The prefix of what all jobs of a project keep."""
+    return f"{OUTPUTS}{project}/"
+
+
 def output(project: str, job: str) -> str:
     """The prefix of what a job keeps from attempt to attempt."""
-    return f"output/{project}/{job}/"
+    return f"{outputs_of(project)}{job}/"
 
 
 def output_content(project: str, job: str, digest: str) -> str:

@@ -62,7 +62,10 @@ _USERS_READ = (
     layout.folder_of(layout.ROOT),
     layout.VIEWS,
 )
-"""The queue, its reasons and its history are common knowledge; what others ask for is not."""
+"""
+The queue, its reasons and its history are common knowledge; what others ask for is not, and what
+jobs keep is their project's.
+"""
 
 
 def grants(people: People, members: Mapping[str, Iterable[str]]) -> tuple[Grant, ...]:
@@ -95,7 +98,8 @@ def _of_user(user: str, principal: str, projects: list[str]) -> Iterator[Grant]:
     inboxes = [layout.user_inbox(project, user) for project in projects]
     for prefix in (layout.BUNDLES, *inboxes):
         yield _grant(f"user {user}", principal, Right.CREATE, prefix)
-    for prefix in (*_USERS_READ, *inboxes):
+    outputs = [layout.outputs_of(project) for project in projects]
+    for prefix in (*_USERS_READ, *outputs, *inboxes):
         yield _grant(f"user {user}", principal, Right.READ, prefix)
 
 

@@ -35,7 +35,8 @@ EVERY_KEY = {
     "claim": layout.claim("blue", "j", 1, "n", replica=0, host=0),
     "life": layout.life("m", 1),
     "log": layout.log("blue", "j", 1, replica=0, host=0, process=0) + "000000000000.log",
-    "output": layout.output_content("blue", "j", "d"),
+    "output in blue": layout.output_content("blue", "j", "d"),
+    "output in red": layout.output_content("red", "j", "d"),
     "bundle": f"{layout.BUNDLES}packs/d",
     "spec": layout.spec("blue", "l"),
     "result": layout.result("blue", "j"),
@@ -47,14 +48,15 @@ EVERY_KEY = {
     "config": layout.CONFIG,
 }
 COMMON = {"log", "bundle", "spec", "result", "answer", "root", "events", "view", "quota"}
+OUTPUTS = {"output in blue", "output in red"}
 MAY = {
     ("A", Right.CREATE): {"request of ann in blue", "request of ann in red", "bundle"},
     ("B", Right.CREATE): {"request of ben in blue", "bundle"},
-    ("A", Right.READ): {"request of ann in blue", "request of ann in red"} | COMMON,
-    ("B", Right.READ): {"request of ben in blue"} | COMMON,
+    ("A", Right.READ): {"request of ann in blue", "request of ann in red", *OUTPUTS, *COMMON},
+    ("B", Right.READ): {"request of ben in blue", "output in blue", *COMMON},
     ("A", Right.WRITE): set(),
-    ("machines", Right.CREATE): {"bell", "claim", "life", "log", "output"},
-    ("machines", Right.READ): {"bell", "claim", "life", "log", "output", "spec", "bundle"},
+    ("machines", Right.CREATE): {"bell", "claim", "life", "log", *OUTPUTS},
+    ("machines", Right.READ): {"bell", "claim", "life", "log", "spec", "bundle", *OUTPUTS},
     ("machines", Right.WRITE): set(),
     ("root", Right.WRITE): {"quota", "config"},
     ("root", Right.READ): set(EVERY_KEY),
