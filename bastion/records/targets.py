@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from bastion.errors import NotFoundError, SpecError
+from bastion.errors import NotFoundError, RecordError, SpecError
 from bastion.job import JobRecord, Outcome, OutcomeKind, Phase
 from bastion.lifecycle import DependencyEnded, step
 from bastion.lifecycle.awaited import Ended, tidings, waits_for
@@ -112,7 +112,12 @@ def _told(job: JobRecord, events: Iterable[DependencyEnded], now: float) -> JobR
 
 
 def _ended(result: Result) -> Ended:
-    outcome = Outcome(kind=OutcomeKind(result.outcome), text=result.text, code=result.code)
+    try:
+        kind = OutcomeKind(result.outcome)
+    except ValueError:
+        key = layout.result(result.project, result.id)
+        raise RecordError(f"{key}: outcome: {result.outcome!r} is not known") from None
+    outcome = Outcome(kind=kind, text=result.text, code=result.code)
     return Ended(job=result.id, launch=result.launch, outcome=outcome)
 
 

@@ -168,7 +168,10 @@ class Gatherer:
             return Arrived(waiting=waiting, problems=(error.message,))
         targets: Targets = {}
         if isinstance(body, LaunchRequest):
-            targets = look_up(self._store, name.project, outside(body.launch))
+            try:
+                targets = look_up(self._store, name.project, outside(body.launch))
+            except RecordError as error:
+                return Arrived(waiting=waiting, problems=(f"after: {error.message}",))
         return Arrived(
             waiting=waiting,
             body=body,

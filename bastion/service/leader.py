@@ -318,7 +318,7 @@ class Leader:
             self._lane.submit(act.action_key(job, action), work)
 
     def _publish(self) -> None:
-        problems = (*self._journal.problems, *self._courier.problems)
+        problems = tuple(dict.fromkeys((*self._journal.problems, *self._courier.problems)))
         views = self._publisher.works(self.held.root, self._plan, self._files, problems)
         if views is not None:
             self._lane.submit("views", views)

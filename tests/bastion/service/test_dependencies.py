@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.lane import InlineLane
+from bastion.records import layout
 from bastion.records.request import Answer
 from bastion.scheduler.reason import text
 from bastion.service.gather import Gatherer
@@ -254,3 +255,17 @@ def test_dependents_count_as_queued() -> None:
     for name in ("a", "b"):
         rig.submit(name, after=[first])
     assert "max_queued_per_user allows" in refusal(rig, rig.launch("c", after=[first]))
+
+
+@pytest.mark.parametrize("spoilt", ["not JSON", "unknown outcome"])
+def test_a_spoilt_record_of_a_target_harms_only_who_names_it(rig: Rig, spoilt: str) -> None:
+    """The launch is refused with the key that cannot be read; everything else goes on."""
+    if spoilt == "not JSON":
+        rig.bucket.create(layout.result("blue", "old-1"), b"{")
+    else:
+        end(rig.bucket, "old-1", outcome="vanished")
+    asked = rig.launch("second", after=["old-1"])
+    other = rig.submit("other")
+    (problem,) = rig.answer(asked).problems
+    assert problem.startswith("after: jobs/blue/old-1/result.json: ")
+    rig.until(lambda: rig.phase(other) == "running")
