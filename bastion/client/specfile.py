@@ -36,7 +36,9 @@ from bastion.spec import (
     Notify,
     Process,
     PythonEnv,
+    Sample,
     Secret,
+    Sweep,
     Where,
     check_name,
 )
@@ -135,7 +137,7 @@ def _problems(table: Mapping[str, Any]) -> list[str]:
                 found += _problems_of(Process, process, f"jobs.{at}.processes.{process_at}.")
         else:
             found += _problems_of(Job, job, f"jobs.{at}.")
-    return found
+    return found or _problems_of(Launch, table, "")
 
 
 _PROCESS = {"command": ["true"]}
@@ -199,7 +201,7 @@ def _with_nearest(problem: str) -> str:
         return problem
     names = {
         field.name
-        for kind in (Launch, Job, Process, Where, After, Notify, Secret, PythonEnv)
+        for kind in (Launch, Job, Process, Where, After, Notify, Secret, PythonEnv, Sweep, Sample)
         for field in dataclasses.fields(kind)
     }
     return f"{path}{colon}{text}{_nearest(path.rpartition('.')[2], names)}"

@@ -16,6 +16,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bastion.errors import RecordError
+from bastion.spec.array import Array
+from bastion.spec.indices import Indices
 from bastion.spec.resources import Resources
 from bastion.version import VERSION
 from quota.amounts import Amounts
@@ -44,6 +46,8 @@ def plain(record: object) -> Any:
         return [plain(item) for item in record]
     if isinstance(record, Resources):
         return dict(record.amounts.items())
+    if isinstance(record, (Indices, Array)):
+        return str(record)
     if isinstance(record, (Mapping, Amounts)):
         return {name: plain(item) for name, item in record.items()}
     made = {}

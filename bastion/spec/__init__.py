@@ -6,7 +6,9 @@ machines exist, what a project may hold, or where anything is stored.
 """
 
 from bastion.spec.after import After
+from bastion.spec.array import Array
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
+from bastion.spec.indices import Indices
 from bastion.spec.launch import Job, Launch, Process, job_ids
 from bastion.spec.names import check_name, job_id
 from bastion.spec.notify import Notify
@@ -15,32 +17,47 @@ from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_s
 from bastion.spec.request import Request, request_of
 from bastion.spec.resources import Resources
 from bastion.spec.secret import Secret, secret_of
+from bastion.spec.sweep import Choice, LogUniform, Sample, Setting, Sweep, Uniform
+from bastion.spec.task import job_of_task, parameters, task_id, tasks_named, tasks_of_id
 from bastion.spec.where import Where
 
 __all__ = [
     "After",
+    "Array",
     "BundleRef",
+    "Choice",
     "Code",
     "CodeRef",
     "GitRef",
     "ImageRef",
+    "Indices",
     "Job",
     "Launch",
+    "LogUniform",
     "Notify",
     "Process",
     "PythonEnv",
     "Request",
     "Resources",
+    "Sample",
     "Secret",
+    "Setting",
+    "Sweep",
+    "Uniform",
     "Where",
     "bytes_of",
     "check_name",
     "job_id",
     "job_ids",
+    "job_of_task",
+    "parameters",
     "python_problems",
     "request_of",
     "seconds_of",
     "secret_of",
+    "task_id",
+    "tasks_named",
+    "tasks_of_id",
     "text_of_bytes",
     "text_of_seconds",
 ]

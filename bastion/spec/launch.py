@@ -8,14 +8,18 @@ from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
+from bastion.spec import template
 from bastion.spec.after import After, afters, order_problems
+from bastion.spec.array import Array
 from bastion.spec.code import Code, CodeRef
+from bastion.spec.indices import Indices
 from bastion.spec.names import check_name, job_id
 from bastion.spec.notify import Notify, notifies
 from bastion.spec.python_env import PythonEnv
 from bastion.spec.quantity import seconds_of
 from bastion.spec.resources import Resources
 from bastion.spec.secret import VARIABLE, Secret, secrets_problems
+from bastion.spec.sweep import Sweep
 from bastion.spec.typed import check_types
 from bastion.spec.where import ANYWHERE, Where
 from bastion.value import value
@@ -179,6 +183,10 @@ class Launch:
     `project` left empty is the user's only project. `when_busy="fail"` is refused where it cannot
     start in the same cycle. What stands in `after` all its jobs wait for; `notify` names webhooks
     that are told when the state of one of them changes.
+
+    With `array` or `sweep` its one job is run once for every task, each on its own: `array` says
+    which tasks there are and how many may run at once, `sweep` which parameters each of them gets.
+    With both, `array` picks tasks of the sweep.
     """
 
     name: str
@@ -192,6 +200,8 @@ class Launch:
     together: bool = True
     after: Sequence[After | str] = ()
     notify: Sequence[Notify | str] = ()
+    array: Array | None = None
+    sweep: Sweep | None = None
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -214,6 +224,8 @@ class Launch:
             object.__setattr__(self, "notify", notifies(self.notify))
         except SpecError as error:
             problems.extend(error.problems)
+        if self.array is not None or self.sweep is not None:
+            problems += _array_problems(self)
         if problems:
             raise SpecError(*problems)
 
@@ -231,12 +243,68 @@ class Launch:
         """What all its jobs wait for."""
         return afters("after", self.after)
 
+    @property
+    def tasks(self) -> Indices | None:
+        """The indices of its tasks; None where it is no array."""
+        if self.array is not None:
+            return self.array.tasks
+        return None if self.sweep is None else Indices([(0, self.sweep.count - 1)])
+
+    @property
+    def at_once(self) -> int | None:
+        """How many tasks may run at once; None: no matter how many. What `array` says counts."""
+        if self.array is not None and self.array.at_once is not None:
+            return self.array.at_once
+        return None if self.sweep is None else self.sweep.at_once
+
 
 def job_ids(launch: Launch, ulid: str) -> tuple[str, ...]:
     """The ids of the jobs of `launch`, as the request `ulid` asked for it; a lone job has its."""
     if len(launch.jobs) == 1:
         return (job_id(launch.name, ulid),)
     return tuple(job_id(f"{launch.name}-{job.name}", ulid) for job in launch.jobs)
+
+
+def _array_problems(launch: Launch) -> list[str]:
+    word = "array" if launch.array is not None else "sweep"
+    problems = []
+    if len(launch.jobs) > 1:
+        problems.append(f"{word}: the launch has {len(launch.jobs)} jobs; an array is of one")
+    if launch.when_busy == "fail":
+        problems.append(
+            f"when_busy: 'fail' is not possible with {word}: its tasks start as room comes free;"
+            " allowed: 'queue'"
+        )
+    if launch.sweep is None:
+        return problems
+    count = launch.sweep.count
+    beyond = [] if launch.array is None else list(launch.array.tasks - Indices([(0, count - 1)]))
+    if beyond:
+        problems.append(f"array: {beyond[0]} is no task of the sweep; it has {count}, from 0")
+    for at, job in enumerate(launch.jobs):
+        problems += _sweep_problems(f"jobs.{at}.", job, launch.sweep)
+    return problems
+
+
+def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
+    """What of `job` cannot be filled with the parameters of `sweep`."""
+    longest = sweep.longest()
+    texts = [(f"{path}env.{name}", text) for name, text in job.env.items()]
+    problems = []
+    for at, process in enumerate(job.processes):
+        where = f"{path}processes.{at}."
+        words = [(f"{where}command", word) for word in process.command]
+        bad = [f"{name}: {each}" for name, w in words for each in template.problems(w, longest)]
+        texts += [(f"{where}env.{name}", text) for name, text in process.env.items()]
+        if bad:
+            problems += bad
+            continue
+        whole = [template.filled(word, longest) for word in process.command]
+        said = _command_problems(whole[0] if process.shell else whole, shell=process.shell)
+        problems += [f"{where}{each}" for each in said]
+    return problems + [
+        f"{name}: {each}" for name, text in texts for each in template.problems(text, longest)
+    ]
 
 
 def _command_problems(command: Sequence[str] | str, *, shell: bool) -> list[str]:

@@ -1,0 +1,108 @@
+"""How many tasks a launch has, and how many of them may run at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from bastion.errors import SpecError
+from bastion.spec.indices import MAX_INDEX, MAX_TASKS, Indices
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+_LIMIT = re.compile(r"[1-9]\d{0,5}", re.ASCII)
+
+
+class Array:
+    """
+    The tasks of a launch: `Array("0-99%10")` is a hundred of which ten may run at once.
+
+    Args:
+        tasks: Their indices, as `17`, `0-99`, `0-4,9`, `0-99:10` for every tenth; a `%` and a
+            number after it is the same as `at_once`. A whole number n stands for 0 to n - 1.
+        at_once: How many may run at once; None: as many as the quota and the machines hold.
+
+    Raises:
+        SpecError: It is not well formed, names an index twice, none, or more than 30,000.
+    """
+
+    __slots__ = ("at_once", "tasks")
+    tasks: Indices
+    at_once: int | None
+
+    def __init__(self, tasks: str | int | Iterable[int], *, at_once: int | None = None) -> None:
+        if isinstance(tasks, str):
+            text, percent, limit = tasks.partition("%")
+            if percent:
+                at_once = _limit(limit, tasks, at_once)
+            made = Indices.parse(text, field="array")
+        elif isinstance(tasks, int):
+            made = Indices([(0, tasks - 1)] if tasks > 0 else [])
+        else:
+            made = _given(tasks)
+        if not 1 <= len(made) <= MAX_TASKS:
+            raise SpecError(f"array: {len(made)} tasks are not allowed; 1 to {MAX_TASKS}")
+        if at_once is not None and (isinstance(at_once, bool) or at_once < 1):
+            raise SpecError(f"array: {at_once!r} at once is not allowed; 1 or more")
+        object.__setattr__(self, "tasks", made)
+        object.__setattr__(self, "at_once", at_once)
+
+    def __setattr__(self, name: str, _: object) -> None:
+        raise AttributeError(f"an Array is frozen: cannot set {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Array) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        return f"{self.tasks}%{self.at_once}" if self.at_once is not None else str(self.tasks)
+
+    def __repr__(self) -> str:
+        return f"Array({str(self)!r})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(cls._stored)
+
+    @classmethod
+    def _stored(cls, stored: object) -> Array:
+        if isinstance(stored, Array):
+            return stored
+        if isinstance(stored, bool) or not isinstance(stored, str | int):
+            raise SpecError(f"array: {stored!r} is no text; written as 0-99%10")
+        return cls(stored)
+
+
+def _limit(limit: str, text: str, at_once: int | None) -> int:
+    if at_once is not None:
+        raise SpecError(f"array: {text!r} and at_once={at_once} both say how many; one of them")
+    if not _LIMIT.fullmatch(limit):
+        raise SpecError(
+            f"array: %{limit} in {text!r} is not allowed; after % stands how many tasks may run at"
+            " once, 1 or more"
+        )
+    return int(limit)
+
+
+def _given(indices: Iterable[int]) -> Indices:
+    listed = list(indices)
+    wrong = [
+        each
+        for each in listed
+        if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each <= MAX_INDEX
+    ]
+    if wrong:
+        raise SpecError(f"array: {wrong[0]!r} is no index; whole numbers from 0 to {MAX_INDEX}")
+    made = Indices.of(listed)
+    if len(made) != len(listed):
+        raise SpecError("array: an index stands there twice; each once")
+    return made

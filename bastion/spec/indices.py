@@ -1,0 +1,195 @@
+"""
+A set of task indices, kept as ranges: ten thousand tasks in one pair of numbers.
+
+Rules: ranges are in order, do not touch and are never empty, so two equal sets are written alike.
+Stored, shown and typed as text: `0-99,200`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from bastion.errors import SpecError
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+MAX_TASKS = 30_000
+"""Of one array: as many as jobs that one bastion looks after may be admitted at once."""
+MAX_INDEX = 999_999
+"""Six digits: an index becomes a part of names."""
+MAX_RANGES = 1_000
+"""Of one written set: some 10 kB, where root holds it."""
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
+_Pair = tuple[int, int]
+
+
+class Indices:
+    """
+    A frozen set of whole numbers from 0, as ranges.
+
+    Args:
+        pairs: (first, last) of each range, both included; in any order, they may touch or overlap.
+    """
+
+    __slots__ = ("pairs",)
+    pairs: tuple[_Pair, ...]
+
+    def __init__(self, pairs: Iterable[_Pair] = ()) -> None:
+        object.__setattr__(self, "pairs", _joined(pairs))
+
+    @classmethod
+    def of(cls, indices: Iterable[int]) -> Indices:
+        """The set of these numbers."""
+        return cls((index, index) for index in indices)
+
+    @classmethod
+    def parse(cls, text: str, *, field: str = "tasks") -> Indices:
+        """
+        The set that `text` writes: `17`, `0-99`, `0-4,9`, `0-99:10` for every tenth.
+
+        Raises:
+            SpecError: It is not well formed, names an index twice, or too many.
+        """
+        pairs: list[_Pair] = []
+        for part in text.split(","):
+            pairs += _parsed(part.strip(), text, field)
+        if len(pairs) > MAX_RANGES:
+            raise SpecError(
+                f"{field}: {text[:40]!r} is {len(pairs)} separate ranges; at most {MAX_RANGES}",
+                hint="number the tasks without gaps, and compute what differs from the index",
+            )
+        made = cls(pairs)
+        if len(made) != sum(last - first + 1 for first, last in pairs):
+            raise SpecError(f"{field}: {text[:80]!r} names an index twice; each once")
+        return made
+
+    def __setattr__(self, name: str, _: object) -> None:
+        raise AttributeError(f"Indices are frozen: cannot set {name}")
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self.pairs)
+
+    def __bool__(self) -> bool:
+        return bool(self.pairs)
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self.pairs:
+            yield from range(first, last + 1)
+
+    def __contains__(self, index: object) -> bool:
+        return isinstance(index, int) and any(a <= index <= b for a, b in self.pairs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Indices) and self.pairs == other.pairs
+
+    def __hash__(self) -> int:
+        return hash(self.pairs)
+
+    def __str__(self) -> str:
+        return ",".join(f"{a}-{b}" if a != b else str(a) for a, b in self.pairs)
+
+    def __repr__(self) -> str:
+        return f"Indices({str(self)!r})"
+
+    def __or__(self, other: Indices) -> Indices:
+        return Indices((*self.pairs, *other.pairs))
+
+    def __sub__(self, other: Indices) -> Indices:
+        left: list[_Pair] = []
+        gone = list(other.pairs)
+        for first, last in self.pairs:
+            while gone and gone[0][1] < first:
+                gone.pop(0)
+            for a, b in gone:
+                if a > last:
+                    break
+                if a > first:
+                    left.append((first, a - 1))
+                first = b + 1
+            if first <= last:
+                left.append((first, last))
+        return Indices(left)
+
+    def __and__(self, other: Indices) -> Indices:
+        return self - (self - other)
+
+    @property
+    def first(self) -> int:
+        """The lowest; the set must not be empty."""
+        return self.pairs[0][0]
+
+    def lowest(self, count: int) -> list[int]:
+        """The `count` lowest, in order; fewer where there are no more."""
+        found: list[int] = []
+        for first, last in self.pairs:
+            found += range(first, min(last + 1, first + count - len(found)))
+            if len(found) >= count:
+                break
+        return found
+
+    def place_of(self, index: int) -> int:
+        """How many indices of the set come before `index`."""
+        return sum(min(last + 1, index) - first for first, last in self.pairs if first < index)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(cls._stored)
+
+    @classmethod
+    def _stored(cls, stored: object) -> Indices:
+        if isinstance(stored, Indices):
+            return stored
+        if not isinstance(stored, str) or not re.fullmatch(r"[0-9,-]*", stored):
+            raise SpecError(f"{stored!r} is no set of indices; written as 0-99,200")
+        return cls(_pair_of(part) for part in stored.split(",") if part)
+
+
+def _pair_of(part: str) -> _Pair:
+    first, _, last = part.partition("-")
+    try:
+        return int(first), int(last or first)
+    except ValueError:
+        raise SpecError(f"{part!r} is no range of indices; written as 0-99") from None
+
+
+def _parsed(part: str, text: str, field: str) -> list[_Pair]:
+    found = _RANGE.fullmatch(part)
+    if found is None:
+        negative = ", and indices begin at 0" if part.startswith("-") else ""
+        raise SpecError(
+            f"{field}: {part!r} in {text[:80]!r} is no range; allowed: 17, 0-99, 0-99:10, or"
+            f" several with commas{negative}"
+        )
+    first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+    if last < first:
+        raise SpecError(f"{field}: {part!r} ends before it begins; write {last}-{first}")
+    if last > MAX_INDEX:
+        raise SpecError(f"{field}: {last} is too high an index; 0 to {MAX_INDEX}")
+    if step < 1:
+        raise SpecError(f"{field}: {part!r} has a step of {step}; 1 or more")
+    if step == 1:
+        return [(first, last)]
+    return [(index, index) for index in range(first, last + 1, step)]
+
+
+def _joined(pairs: Iterable[_Pair]) -> tuple[_Pair, ...]:
+    made: list[_Pair] = []
+    for first, last in sorted(pairs):
+        if made and first <= made[-1][1] + 1:
+            made[-1] = (made[-1][0], max(last, made[-1][1]))
+        else:
+            made.append((first, last))
+    return tuple(made)
+
+
+NONE = Indices()
+"""The empty set."""

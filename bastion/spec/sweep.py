@@ -1,0 +1,239 @@
+"""
+A sweep: which parameters each task of an array gets.
+
+Rules: the parameters of task i are a pure function of the sweep and i, the same on every machine
+and in every version of Python. What is drawn is drawn by our own generator: SHA-256 of seed, i and
+name; no library's, whose streams change between versions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from decimal import Context
+from hashlib import sha256
+from typing import Literal, TypeAlias
+
+from bastion.errors import SpecError
+from bastion.spec.indices import MAX_TASKS
+from bastion.spec.typed import check_types
+from bastion.value import value
+
+Setting: TypeAlias = str | int | float | bool
+"""What a parameter may be."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
+_DIGITS = 6
+"""Significant digits of a drawn number: as many as one would type, and far from any rounding."""
+_EXACT = Context(prec=28)
+"""Decimal logarithms are correctly rounded everywhere; those of libm differ in the last bit."""
+
+
+@value
+class Uniform:
+    """A number between `low` and `high`, each equally likely."""
+
+    kind: Literal["uniform"] = "uniform"
+    low: float = field(kw_only=False)
+    high: float = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        _check_range(self.low, self.high)
+
+    def drawn(self, part: float) -> Setting:
+        """The number that stands at `part` of the way, from 0 to below 1."""
+        return _cut(self.low + part * (self.high - self.low), self.low, self.high)
+
+
+@value
+class LogUniform:
+    """A number between `low` and `high`, each order of magnitude equally likely."""
+
+    kind: Literal["log_uniform"] = "log_uniform"
+    low: float = field(kw_only=False)
+    high: float = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        _check_range(self.low, self.high)
+        if self.low <= 0:
+            raise SpecError(f"low: {self.low:g} is not above zero, and has no logarithm")
+
+    def drawn(self, part: float) -> Setting:
+        """The number that stands at `part` of the way, from 0 to below 1."""
+        exact = _EXACT
+        low, high = (exact.ln(exact.create_decimal_from_float(x)) for x in (self.low, self.high))
+        far = exact.multiply(exact.create_decimal_from_float(part), exact.subtract(high, low))
+        return _cut(float(exact.exp(exact.add(low, far))), self.low, self.high)
+
+
+@value
+class Choice:
+    """One of `of`, each equally likely."""
+
+    kind: Literal["choice"] = "choice"
+    of: Sequence[Setting] = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        object.__setattr__(self, "of", tuple(self.of))
+        problems = list(_setting_problems("of", self.of))
+        if problems:
+            raise SpecError(*problems)
+
+    def drawn(self, part: float) -> Setting:
+        """The one that stands at `part` of the way, from 0 to below 1."""
+        return self.of[int(part * len(self.of))]
+
+
+Draw: TypeAlias = Uniform | LogUniform | Choice
+
+
+@value
+class Sample:
+    """`count` points, each parameter drawn at random; the same `seed` draws the same points."""
+
+    count: int = field(kw_only=False)
+    seed: int
+    draw: Mapping[str, Draw]
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        object.__setattr__(self, "draw", dict(self.draw))
+        problems = []
+        if not 1 <= self.count <= MAX_TASKS:
+            problems.append(f"count: {self.count} is not allowed; 1 to {MAX_TASKS}")
+        if not self.draw:
+            problems.append("draw: names no parameter")
+        if problems:
+            raise SpecError(*problems)
+
+    def point(self, number: int) -> dict[str, Setting]:
+        """The parameters of the `number`-th point, from 0."""
+        return {name: draw.drawn(self._part(number, name)) for name, draw in self.draw.items()}
+
+    def _part(self, number: int, name: str) -> float:
+        digest = sha256(f"{self.seed}/{number}/{name}".encode()).digest()
+        return (int.from_bytes(digest[:8]) >> 11) * 2.0**-53
+
+
+@value
+class Sweep:
+    """
+    One task for every combination of parameters.
+
+    `grid` is every combination of its values; `zip` takes the first of each list, then the second
+    of each, and so on; `sample` draws points. Several of them are combined, each point of one with
+    each of the others. Tasks are numbered in the written order, the last parameter changing first.
+    """
+
+    grid: Mapping[str, Sequence[Setting]] = field(default_factory=dict)
+    zip: Mapping[str, Sequence[Setting]] = field(default_factory=dict)
+    sample: Sample | None = None
+    at_once: int | None = None
+    """How many tasks may run at once; None: as many as the quota and the machines hold."""
+
+    def __post_init__(self) -> None:
+        check_types(self, prefix="sweep.")
+        for part in ("grid", "zip"):
+            lists = {name: tuple(settings) for name, settings in getattr(self, part).items()}
+            object.__setattr__(self, part, lists)
+        problems = list(self._problems())
+        if problems:
+            raise SpecError(*problems)
+
+    def _problems(self) -> Iterator[str]:
+        for part, lists in (("grid", self.grid), ("zip", self.zip)):
+            for name, settings in lists.items():
+                yield from _setting_problems(f"sweep.{part}.{name}", settings)
+        lengths = {name: len(settings) for name, settings in self.zip.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+            yield f"sweep.zip: its lists go side by side and must be of one length: {shown}"
+        names = self.names
+        if not names:
+            yield "sweep: no parameter given; allowed: grid, zip and sample"
+        for name in names:
+            if not _NAME.fullmatch(name):
+                yield f"sweep: {name!r} is no name of a parameter; letters, digits and _, up to 63"
+        twice = [name for name, n in Counter(map(str.upper, names)).items() if n > 1]
+        for name in twice:
+            told = ", ".join(each for each in names if each.upper() == name)
+            yield f"sweep: two parameters are called {told}; names differ, not in case alone"
+        if self.at_once is not None and self.at_once < 1:
+            yield f"sweep.at_once: {self.at_once} is not allowed; 1 or more"
+        if self.count > MAX_TASKS:
+            yield f"sweep: it makes {self.count} tasks; at most {MAX_TASKS}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every parameter, in order."""
+        return (*self.grid, *self.zip, *(self.sample.draw if self.sample else ()))
+
+    @property
+    def count(self) -> int:
+        """How many tasks it makes."""
+        sizes = [len(settings) for settings in self.grid.values()]
+        return math.prod(sizes) * self._zipped * (self.sample.count if self.sample else 1)
+
+    @property
+    def _zipped(self) -> int:
+        return len(next(iter(self.zip.values()))) if self.zip else 1
+
+    def point(self, task: int) -> dict[str, Setting]:
+        """
+        The parameters of a task, in order.
+
+        Args:
+            task: Its number, from 0 to below `count`.
+        """
+        left, drawn = divmod(task, self.sample.count if self.sample else 1)
+        left, row = divmod(left, self._zipped)
+        found: dict[str, Setting] = {}
+        for name, settings in reversed(list(self.grid.items())):
+            left, at = divmod(left, len(settings))
+            found[name] = settings[at]
+        made = {name: found[name] for name in self.grid}
+        made |= {name: settings[row] for name, settings in self.zip.items()}
+        return made | (self.sample.point(drawn) if self.sample else {})
+
+    def longest(self) -> dict[str, str]:
+        """For each parameter the longest text that may stand for it."""
+        made = {
+            name: max(map(text_of, settings), key=len)
+            for name, settings in (self.grid | self.zip).items()  # type: ignore[operator]
+        }
+        for name, draw in (self.sample.draw if self.sample else {}).items():
+            options = map(text_of, draw.of) if isinstance(draw, Choice) else ["-1.23457e+300"]
+            made[name] = max(options, key=len)
+        return made
+
+
+def text_of(setting: Setting) -> str:
+    """`setting` as it stands in a command: text as it is, the rest as JSON writes it."""
+    if isinstance(setting, bool):
+        return "true" if setting else "false"
+    return setting if isinstance(setting, str) else repr(setting)
+
+
+def _check_range(low: float, high: float) -> None:
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise SpecError(f"low: {low:g} to high {high:g} is no range; low must be below high")
+
+
+def _setting_problems(where: str, settings: Sequence[Setting]) -> Iterator[str]:
+    if not settings:
+        yield f"{where}: has no values; give at least one"
+    for setting in settings:
+        if isinstance(setting, float) and not math.isfinite(setting):
+            yield f"{where}: {setting} is not a number that can be written"
+        elif isinstance(setting, str) and "\0" in setting:
+            yield f"{where}: holds a NUL character, which no program can receive"
+
+
+def _cut(number: float, low: float, high: float) -> float:
+    return min(max(float(f"{number:.{_DIGITS}g}"), low), high)

@@ -1,0 +1,101 @@
+"""
+One task of an array: its name, its parameters, and the job that it runs.
+
+A task's id is its array's with its index behind a dot: `train-0123456789.17`. The ten characters
+before the dot hold none, so an id of a task is never taken for another job's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+
+from bastion.errors import SpecError
+from bastion.spec.indices import Indices
+from bastion.spec.launch import Job, Launch
+from bastion.spec.names import SUFFIX_CHARACTERS
+from bastion.spec.sweep import Setting, text_of
+from bastion.spec.template import filled
+
+_TASKS = re.compile(r"([0-9][0-9,:-]*)", re.ASCII)
+_ID = re.compile(rf".+-[0-9a-z]{{{SUFFIX_CHARACTERS}}}", re.ASCII)
+
+
+def task_id(array: str, index: int) -> str:
+    """The id of the task `index` of an array."""
+    return f"{array}.{index}"
+
+
+def tasks_named(text: str) -> tuple[str, Indices] | None:
+    """
+    The array that `text` names and which of its tasks: `train.17`, `train.0-4,9`; None otherwise.
+
+    The array is as `text` has it: an id, the beginning of one, or a name; it may not exist.
+    """
+    array, dot, written = text.rpartition(".")
+    if not (array and dot and _TASKS.fullmatch(written)):
+        return None
+    try:
+        return array, Indices.parse(written)
+    except SpecError:
+        return None
+
+
+def tasks_of_id(text: str) -> tuple[str, Indices] | None:
+    """The same where `text` begins with the whole id of an array; None otherwise."""
+    named = tasks_named(text)
+    return named if named is not None and _ID.fullmatch(named[0]) else None
+
+
+def parameters(launch: Launch, task: int) -> Mapping[str, Setting]:
+    """The parameters of a task of `launch`; none without a sweep."""
+    return launch.sweep.point(task) if launch.sweep is not None else {}
+
+
+def task_environment(launch: Launch, task: int | None) -> dict[str, str]:
+    """What the processes of a task are told of their array; nothing where they are in none."""
+    if task is None or launch.tasks is None:
+        return {}
+    settings = parameters(launch, task)
+    told = {
+        "BASTION_TASK_INDEX": str(task),
+        "BASTION_TASK_COUNT": str(len(launch.tasks)),
+        "BASTION_TASK_NUMBER": str(launch.tasks.place_of(task)),
+    }
+    if settings:
+        told["BASTION_PARAMS"] = json.dumps(settings)
+    return told | {
+        f"BASTION_PARAM_{name.upper()}": text_of(setting) for name, setting in settings.items()
+    }
+
+
+def job_of_task(launch: Launch, task: int) -> Job:
+    """
+    The job that a task of `launch` runs: with its parameters in commands and variables.
+
+    Raises:
+        SpecError: What the parameters make of it is no job: a program without a name.
+    """
+    (job,) = launch.jobs
+    if launch.sweep is None:
+        return job
+    settings = {name: text_of(setting) for name, setting in launch.sweep.point(task).items()}
+
+    def of(env: Mapping[str, str]) -> dict[str, str]:
+        return {name: filled(text, settings) for name, text in env.items()}
+
+    processes = tuple(
+        dataclasses.replace(
+            process,
+            command=(
+                filled(process.command[0], settings)
+                if process.shell
+                else tuple(filled(word, settings) for word in process.command)
+            ),
+            env=of(process.env),
+        )
+        for process in job.processes
+    )
+    return dataclasses.replace(job, processes=processes, env=of(job.env))

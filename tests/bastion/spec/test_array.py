@@ -1,0 +1,122 @@
+"""Which tasks an array has, as it is written and as it is kept."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bastion.errors import SpecError
+from bastion.records.codec import decode, encode
+from bastion.spec import Array, Indices, Job, Launch, Process, Sweep
+from bastion.spec.task import task_id, tasks_named, tasks_of_id
+
+JOB = Job(processes=(Process(["true"]),))
+
+
+@pytest.mark.parametrize(
+    ("written", "tasks", "at_once"),
+    [
+        ("0-99%10", "0-99", 10),
+        ("17", "17", None),
+        ("4,0-2, 9", "0-2,4,9", None),
+        ("0-9:3%2", "0,3,6,9", 2),
+        (5, "0-4", None),
+        ([3, 1, 2, 7], "1-3,7", None),
+    ],
+)
+def test_an_array_says_its_tasks(written: object, tasks: str, at_once: int | None) -> None:
+    """Ranges, single indices, steps, a limit; or a number, or a list of indices."""
+    array = Array(written)  # type: ignore[arg-type]
+    assert (str(array.tasks), array.at_once) == (tasks, at_once)
+    assert Array(str(array)) == array
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("9-0", "'9-0' ends before it begins; write 0-9"),
+        ("0-9%0", "%0 in '0-9%0' is not allowed; after % stands how many tasks may run at once"),
+        ("0-9%", "% in '0-9%' is not allowed"),
+        ("0-4,3-7", "'0-4,3-7' names an index twice"),
+        ("-3", "with commas, and indices begin at 0"),
+        ("0-30000", "30001 tasks are not allowed; 1 to 30000"),
+        ("1000000", "1000000 is too high an index; 0 to 999999"),
+        ("", "'' in '' is no range; allowed: 17, 0-99, 0-99:10"),
+        ("0-9:0", "'0-9:0' has a step of 0; 1 or more"),
+        ("0-9999:2", "is 5000 separate ranges; at most 1000"),
+        ("ten", "'ten' in 'ten' is no range"),
+        (0, "0 tasks are not allowed; 1 to 30000"),
+        ([1, 1], "an index stands there twice"),
+        ([-1], "-1 is no index; whole numbers from 0 to 999999"),
+    ],
+)
+def test_a_wrong_array_is_refused(written: object, problem: str) -> None:
+    """Each mistake has an error of its own that says what is allowed."""
+    with pytest.raises(SpecError) as caught:
+        Array(written)  # type: ignore[arg-type]
+    (told,) = caught.value.problems
+    assert told.startswith("array: ")
+    assert problem in told
+
+
+def test_a_limit_is_said_once() -> None:
+    """Both ways of saying how many at once are an error, either one is fine."""
+    assert Array("0-9", at_once=3) == Array("0-9%3")
+    with pytest.raises(SpecError, match="both say how many"):
+        Array("0-9%3", at_once=4)
+    with pytest.raises(SpecError, match="0 at once is not allowed"):
+        Array("0-9", at_once=0)
+
+
+def test_an_array_is_of_one_job_and_waits() -> None:
+    """Several jobs, and `when_busy="fail"`, are refused with it, each in its own words."""
+    other = Job(name="b", processes=(Process(["true"]),))
+    with pytest.raises(SpecError) as caught:
+        Launch(name="a", jobs=(JOB, other), array=Array("0-9"), when_busy="fail")
+    first, second = caught.value.problems
+    assert first == "array: the launch has 2 jobs; an array is of one"
+    assert second.startswith("when_busy: 'fail' is not possible with array: its tasks start as")
+
+
+def test_an_array_picks_tasks_of_a_sweep() -> None:
+    """With both, the array's indices are tasks of the sweep; others are refused."""
+    sweep = Sweep(grid={"x": [1, 2, 3]})
+    job = Job(processes=(Process(["run", "{x}"]),))
+    launch = Launch(name="s", jobs=(job,), sweep=sweep, array=Array("1-2%1"))
+    assert (str(launch.tasks), launch.at_once) == ("1-2", 1)
+    with pytest.raises(SpecError, match="array: 3 is no task of the sweep; it has 3, from 0"):
+        Launch(name="s", jobs=(job,), sweep=sweep, array=Array("0-3"))
+
+
+def test_a_launch_with_an_array_is_stored_as_it_is_written() -> None:
+    """The spec holds the text, however many tasks it stands for."""
+    launch = Launch(name="a", jobs=(JOB,), array=Array("0-9999%16"))
+    data = encode(launch)
+    assert b'"array":"0-9999%16"' in data
+    assert decode(Launch, data, key="x") == launch
+
+
+def test_indices_are_sets() -> None:
+    """Union, difference, intersection, order and counting agree with sets of numbers."""
+    chance = random.Random(7)
+    for _ in range(500):
+        a, b = ({chance.randrange(40) for _ in range(chance.randrange(30))} for _ in range(2))
+        x, y = Indices.of(a), Indices.of(b)
+        assert (set(x | y), set(x - y), set(x & y)) == (a | b, a - b, a & b)
+        assert (len(x), list(x)) == (len(a), sorted(a))
+        assert x.lowest(5) == sorted(a)[:5]
+        assert [x.place_of(i) for i in range(41)] == [sum(j < i for j in a) for i in range(41)]
+        assert [i in x for i in range(41)] == [i in a for i in range(41)]
+        assert (Indices.parse(str(x)) if a else Indices()) == x
+
+
+def test_a_task_is_named_by_its_array() -> None:
+    """An id of a task is never taken for another job's: what is before its dot holds none."""
+    assert task_id("a-0123456789", 17) == "a-0123456789.17"
+    assert tasks_of_id("a-0123456789.17") == ("a-0123456789", Indices.of([17]))
+    assert tasks_of_id("a-0123456789.0-4,9") == ("a-0123456789", Indices.parse("0-4,9"))
+    assert tasks_of_id("v1.5-0123456789") is None
+    assert tasks_of_id("v1.5") is None
+    assert tasks_named("v1.5") == ("v1", Indices.of([5]))
+    assert tasks_named("v1.9-5") is None
