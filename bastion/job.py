@@ -246,6 +246,8 @@ class JobRecord:
     launch: str
     index: int = 0
     """Which job of its launch."""
+    task: int | None = None
+    """Its index, where it is a task of the array that is its launch."""
     ulid: str
     """The request that asked for it."""
     submitted_at: float
@@ -288,6 +290,11 @@ class JobRecord:
     drain_deadline: float = 0.0
     outcome: Outcome | None = None
     ended_at: float | None = None
+
+    @property
+    def sort_name(self) -> str:
+        """Its id such that tasks of an array sort by number: the last word on who goes first."""
+        return self.id if self.task is None else f"{self.launch}.{self.task:06d}"
 
     @property
     def is_admitted(self) -> bool:

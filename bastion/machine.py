@@ -131,6 +131,8 @@ class Start:
     """How many replicas of this attempt stand on this machine before this one."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Where the secrets lie that its job may have, by name."""
+    task: int | None = None
+    """Which task of the array that `launch` is."""
 
 
 @value

@@ -256,6 +256,7 @@ def _start(
         ulid=job.ulid,
         replicas_here=here,
         secrets=options.secrets.granted(job.project, job.secrets),
+        task=job.task,
     )
 
 

@@ -57,8 +57,14 @@ class Place:
     """Paths of those that are files too, by name."""
 
 
-def environments(start: Start, job: Job, place: Place) -> tuple[dict[str, str], ...]:
-    """The environment of every process of the host that `start` names, in their order."""
+def environments(
+    start: Start, job: Job, place: Place, told: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], ...]:
+    """
+    The environment of every process of the host that `start` names, in their order.
+
+    `told` is what a task knows of its array.
+    """
     shares = device_shares(start.devices, job.processes, hosts=start.hosts)
     ours = _of_host(start, job, place)
     every = dict.fromkeys(device for share in shares for device in _cuda(share))
@@ -70,6 +76,7 @@ def environments(start: Start, job: Job, place: Place) -> tuple[dict[str, str], 
         env.update(process.env)
         env.update(_secrets((*job.secrets, *process.secrets), place))
         env.update(ours)
+        env.update(told or {})
         env.update(_of_process(start, index=index, processes=len(job.processes)))
         env.update(_devices(start, shares[index], place))
         env.update(aliased(job.aliases, env, devices=every))
@@ -132,7 +139,8 @@ def _rendezvous(start: Start, place: Place, *, index: int, processes: int) -> di
 
 
 def _of_host(start: Start, job: Job, place: Place) -> dict[str, str]:
-    return {
+    array = {} if start.task is None else {"BASTION_ARRAY_ID": start.launch}
+    return array | {
         "BASTION_PROJECT": start.project,
         "BASTION_LAUNCH_ID": start.launch,
         "BASTION_JOB_NAME": job.name,

@@ -55,7 +55,7 @@ from bastion.agent.saving import Saving
 from bastion.agent.ship import Shipping
 from bastion.agent.starting import attempt_start
 from bastion.agent.surroundings import Surroundings
-from bastion.errors import BastionError, ConflictError, NotFoundError
+from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
 from bastion.job import End
 from bastion.machine import Start, StopHost
 from bastion.records import facts, layout
@@ -63,6 +63,7 @@ from bastion.records.facts import HostFact
 from bastion.records.register import Lost, Won, look, win
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.spec.launch import Job, Launch
+from bastion.spec.task import job_of_task, task_environment
 
 _REPORT_S = 10.0
 """Between two reports of one host that are told: each is a commit of the bastion's."""
@@ -267,7 +268,11 @@ class Host:
         elif self._start.index >= len(launch.jobs):
             self._fail(f"launch {self._start.launch} has no job {self._start.index}")
         else:
-            self._launch, self._job = launch, launch.jobs[self._start.index]
+            try:
+                self._launch, self._job = launch, _job_of(launch, self._start)
+            except SpecError as error:
+                self._fail("; ".join(error.problems))
+                return
             self.stage = Stage.SETTING_UP
 
     def _set_up(self, now: float) -> None:
@@ -328,6 +333,7 @@ class Host:
         assert self._job is not None
         assert self._prepared is not None
         go = self._go
+        assert self._launch is not None
         attempt = attempt_start(
             self.key,
             self._start,
@@ -336,6 +342,7 @@ class Host:
             self._around.settings,
             addresses=go.addresses if go else (self._claim.address,),
             port=go.port if go else self._claim.port,
+            told=task_environment(self._launch, self._start.task),
         )
         try:
             self._around.keeper.start(attempt)
@@ -489,3 +496,7 @@ class Host:
     def _be_gone(self) -> None:
         self._around.instructions.settle(self.key)
         self.stage = Stage.GONE
+
+
+def _job_of(launch: Launch, start: Start) -> Job:
+    return launch.jobs[start.index] if start.task is None else job_of_task(launch, start.task)

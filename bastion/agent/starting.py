@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bastion.agent.environment import Place, environments
 from bastion.agent.keeper_port import AttemptStart, ProcessStart
@@ -21,8 +21,9 @@ def attempt_start(
     *,
     addresses: tuple[str, ...],
     port: int,
+    told: Mapping[str, str],
 ) -> AttemptStart:
-    """The processes of the host that `start` names."""
+    """The processes of the host that `start` names; `told` is what a task knows of its array."""
     folders = prepared.folders
     place = Place(
         home=settings.user_home,
@@ -36,7 +37,7 @@ def attempt_start(
         secret_files=prepared.secret_files,
         python=prepared.python,
     )
-    envs = environments(start, job, place)
+    envs = environments(start, job, place, told)
     return AttemptStart(
         key=key,
         processes=tuple(

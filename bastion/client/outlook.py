@@ -14,9 +14,10 @@ from bastion.errors import NotFoundError
 from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.outlook import snapshot_of
-from bastion.records.queued import queued_jobs
-from bastion.records.root import Root, decode_root
+from bastion.records.queued import queued_array, queued_jobs
+from bastion.records.root import MAX_ACTIVE_JOBS, Root, decode_root
 from bastion.records.targets import look_up, outside, without_ended
+from bastion.records.tasks import extent_of, with_tasks
 from bastion.records.ulid import make
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.whatif import Outlook, QuotaOutlook, if_launched, if_quota_were
@@ -30,6 +31,8 @@ def of_launch(
     """
     What would happen if `launch`, checked, were submitted by `user` now.
 
+    Of an array as many tasks are asked about as could start.
+
     Raises:
         NotFoundError: No bastion has ever served this bucket.
         SpecError: The quota in force cannot be read, or what it waits for can never come true.
@@ -41,8 +44,20 @@ def of_launch(
     if any(job.after for job in jobs):
         known = {name: job for name, job in root.jobs.items() if job.project == launch.project}
         targets = look_up(store, launch.project, outside(launch))
-        jobs = without_ended(jobs, known, targets, root.now)
-    return if_launched(_snapshot(root, pools), jobs, root.now)
+        arrays = [a for a in root.arrays.values() if a.project == launch.project]
+        jobs = without_ended(jobs, known, targets, root.now, arrays=arrays)
+    snapshot = _snapshot(root, pools)
+    array = queued_array(launch, jobs[0])
+    if array is None:
+        return if_launched(snapshot, jobs, root.now)
+    new = with_tasks(
+        {},
+        {array.id: array},
+        lambda: extent_of(snapshot.machines.values(), pools.values()),
+        now=root.now,
+        most=MAX_ACTIVE_JOBS,
+    )
+    return if_launched(snapshot, new.values(), root.now)
 
 
 def of_quota(store: ObjectStore, pools: Mapping[str, Pool], text: str) -> QuotaOutlook:
@@ -68,4 +83,4 @@ def _root(store: ObjectStore) -> Root:
 
 
 def _snapshot(root: Root, pools: Mapping[str, Pool]) -> Snapshot:
-    return snapshot_of(root, parsed_quota(root.quota_text), pools=pools)
+    return snapshot_of(root, parsed_quota(root.quota_text), now=root.now, pools=pools)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from bastion.array import ArrayRecord
 from bastion.job import JobRecord
 from bastion.machine import Machine, Pool
-from bastion.records.root import Root
+from bastion.records.root import MAX_ACTIVE_JOBS, Root
+from bastion.records.tasks import extent_of, states_of, with_tasks
+from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.snapshot import Snapshot
 from quota import Quota
 
@@ -15,8 +18,10 @@ def snapshot_of(
     root: Root,
     quota: Quota,
     *,
+    now: float,
     pools: Mapping[str, Pool],
     jobs: Mapping[str, JobRecord] | None = None,
+    arrays: Mapping[str, ArrayRecord] | None = None,
     machines: Mapping[str, Machine] | None = None,
     quota_problem: str = "",
     stockouts: Mapping[str, float] | None = None,
@@ -24,18 +29,30 @@ def snapshot_of(
     """
     What the scheduler may know for the commit after `root`.
 
-    `jobs` and `machines` are what a turn has made of those of `root`, where it has.
+    `jobs`, `arrays` and `machines` are what a turn has made of those of `root`, where it has. Of
+    arrays the scheduler sees the tasks for which a cycle could do anything.
     """
     by_user = {
         (key.partition("/")[0], key.partition("/")[2]): used
         for key, used in root.decayed_by_user.items()
     }
-    known = root.jobs if jobs is None else jobs
+    standing = root.machines if machines is None else machines
+    own = root.jobs if jobs is None else jobs
+    active = root.arrays if arrays is None else arrays
+    known = with_tasks(
+        own,
+        active,
+        lambda: extent_of(standing.values(), pools.values()),
+        now=now,
+        promised=[*_gangs(root.promises), *_gangs(root.planned)],
+        most=MAX_ACTIVE_JOBS,
+    )
     return Snapshot(
         quota=quota,
         quota_problem=quota_problem,
         jobs=known,
-        machines=root.machines if machines is None else machines,
+        arrays=states_of(own, active) if active else {},
+        machines=standing,
         pools=pools,
         promises=root.promises,
         planned=root.planned,
@@ -45,3 +62,7 @@ def snapshot_of(
         stockouts=stockouts or {},
         reports={job.id: job.report for job in known.values() if job.report},
     )
+
+
+def _gangs(kept: Iterable[Promise | PlannedStart]) -> Iterator[str]:
+    return (job for each in kept for job in each.gang)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
+from bastion.array import ArrayRecord, new_array
 from bastion.catalog import lookup
 from bastion.errors import SpecError
 from bastion.job import Dependency, JobRecord
@@ -82,6 +83,13 @@ def _after(launch: Launch, job: Job, ids: tuple[str, ...]) -> tuple[Dependency, 
     waiting = launch.jobs if launch.together else (job,)
     asked = dict.fromkeys([*launch.waits_for, *(a for each in waiting for a in each.waits_for)])
     return tuple(Dependency(on=named.get(each.job, each.job), when=each.when) for each in asked)
+
+
+def queued_array(launch: Launch, each: JobRecord) -> ArrayRecord | None:
+    """The array that `launch` is, whose one job `queued_jobs` made `each` of; None: it is none."""
+    if launch.tasks is None:
+        return None
+    return new_array(each, launch.tasks, at_once=launch.at_once)
 
 
 def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.job import PastAttempt
 from bastion.scheduler.census import MachineReport
+from bastion.spec.indices import Indices
 from bastion.spec.launch import Launch
 from bastion.value import value
 
@@ -64,7 +67,10 @@ class JobsRequest:
 
     schema: Literal[1] = 1
     targets: tuple[str, ...]
-    """Ids of jobs, or of launches for all of their jobs."""
+    """
+    Ids of jobs, or of launches for all of their jobs; `train-0123456789.0-4,9` for tasks of an
+    array.
+    """
 
     def __post_init__(self) -> None:
         _check(_target_problems(self.targets))
@@ -164,3 +170,7 @@ class Result:
     """Every attempt, oldest first."""
     ulid: str = ""
     """The request that asked for it."""
+    task: int | None = None
+    """Its index, where it is a task of the array that is its launch."""
+    tasks: Mapping[str, Indices] = field(default_factory=dict)
+    """Of an array: its tasks by the kind of their outcome, those that never started included."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
+from bastion.array import ArrayRecord
 from bastion.clock import Clock
 from bastion.errors import (
     BastionError,
@@ -34,6 +35,8 @@ from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.store import ObjectStore, Version
 from bastion.value import value
 
+MAX_ACTIVE_JOBS = 30_000
+"""In root, which is one object: more would make every commit slow for everybody."""
 BACKOFF_S = 1.1
 """Google Cloud Storage allows one write a second to one object; contenders see 429."""
 _GZIP = b"\x1f\x8b"
@@ -94,6 +97,8 @@ class Root:
     config_text: str = ""
     """The last good `config/bastion.toml`, for the same reason."""
     jobs: Mapping[str, JobRecord] = field(default_factory=dict)
+    """Those of arrays too, from their admission until their final record stands."""
+    arrays: Mapping[str, ArrayRecord] = field(default_factory=dict)
     machines: Mapping[str, Machine] = field(default_factory=dict)
     promises: tuple[Promise, ...] = ()
     planned: tuple[PlannedStart, ...] = ()
@@ -212,12 +217,17 @@ class RootWriter:
         fields = plain(_without_maps(root))
         jobs = self._map("j", root.jobs)
         machines = self._map("m", root.machines)
+        arrays = f',"arrays":{self._map("a", root.arrays)}' if root.arrays else ""
         head = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-        text = f'{head[:-1]},"machines":{machines},"jobs":{jobs}}}\n'
+        text = f'{head[:-1]},"machines":{machines}{arrays},"jobs":{jobs}}}\n'
         data = text.encode()
         return gzip.compress(data, 1, mtime=0) if self._compress else data
 
-    def _map(self, kind: str, records: Mapping[str, JobRecord] | Mapping[str, Machine]) -> str:
+    def _map(
+        self,
+        kind: str,
+        records: Mapping[str, JobRecord] | Mapping[str, ArrayRecord] | Mapping[str, Machine],
+    ) -> str:
         parts = []
         for name, record in records.items():
             known = self._encoded.get(f"{kind}/{name}")
@@ -272,4 +282,4 @@ def _pause_s(failure: BastionError) -> float:
 
 
 def _without_maps(root: Root) -> Root:
-    return replace(root, jobs={}, machines={})
+    return replace(root, jobs={}, arrays={}, machines={})

@@ -6,9 +6,10 @@ For those who want to wait for it: what jobs it has, and how those of them ended
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from bastion.array import ArrayRecord
 from bastion.errors import NotFoundError, RecordError, SpecError
 from bastion.job import JobRecord, Outcome, OutcomeKind, Phase
 from bastion.lifecycle import DependencyEnded, step
@@ -16,6 +17,7 @@ from bastion.lifecycle.awaited import Ended, tidings, waits_for
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result, SpecRecord
+from bastion.records.tasks import ended_of_arrays, going_on, told
 from bastion.spec import Launch, job_ids
 from bastion.store import ObjectStore
 
@@ -63,7 +65,12 @@ def ended_of(jobs: Iterable[JobRecord]) -> Iterator[Ended]:
 
 
 def without_ended(
-    jobs: Sequence[JobRecord], known: Mapping[str, JobRecord], targets: Targets, now: float
+    jobs: Sequence[JobRecord],
+    known: Mapping[str, JobRecord],
+    targets: Targets,
+    now: float,
+    *,
+    arrays: Collection[ArrayRecord] = (),
 ) -> tuple[JobRecord, ...]:
     """
     New `jobs` without what they need not wait for any more.
@@ -73,13 +80,14 @@ def without_ended(
         known: Every job of their project that root knows.
         targets: What the bucket keeps of the others.
         now: The store's time.
+        arrays: Every array of their project that root knows.
 
     Raises:
         SpecError: A condition can never be met: every one.
     """
     stored = (each for found in targets.values() for each in found if each.job not in known)
-    going_on = {job.launch for job in known.values() if job.phase is not Phase.DONE}
-    events = list(tidings([*stored, *ended_of(known.values())], going_on=going_on))
+    ended = [*stored, *ended_of(known.values()), *ended_of_arrays(arrays)]
+    events = list(tidings(ended, going_on=going_on(known.values(), arrays)))
     made = [_told(job, events, now) for job in jobs]
     never = [
         f"after: {job.outcome.text}; so {job.id} could never start" for job in made if job.outcome
@@ -90,18 +98,29 @@ def without_ended(
 
 
 def settled(
-    jobs: Mapping[str, JobRecord], ended: Iterable[Ended], now: float
-) -> dict[str, JobRecord]:
-    """`jobs` once all of them know how others ended: `ended`, and those that end by knowing."""
-    made = dict(jobs)
-    told = list(ended)
+    jobs: Mapping[str, JobRecord],
+    arrays: Mapping[str, ArrayRecord],
+    ended: Iterable[Ended],
+    now: float,
+) -> tuple[dict[str, JobRecord], dict[str, ArrayRecord]]:
+    """Both once all of them know how others ended: `ended`, and those that end by knowing."""
+    made, many = dict(jobs), dict(arrays)
+    first = list(ended)
     while True:
-        going_on = {job.launch for job in made.values() if job.phase is not Phase.DONE}
-        events = list(tidings([*told, *ended_of(made.values())], going_on=going_on))
+        over = [*first, *ended_of(made.values()), *ended_of_arrays(many.values())]
+        events = list(tidings(over, going_on=going_on(made.values(), many.values())))
         known = {name: _told(job, events, now) for name, job in made.items()}
-        if known == made:
-            return known
-        made = known
+        arrays_known = {name: _array_told(array, events, now) for name, array in many.items()}
+        if (known, arrays_known) == (made, many):
+            return known, arrays_known
+        made, many = known, arrays_known
+
+
+def _array_told(array: ArrayRecord, events: Iterable[DependencyEnded], now: float) -> ArrayRecord:
+    for event in events:
+        if waits_for(array.each.after, event):
+            array = told(array, event, now)
+    return array
 
 
 def _told(job: JobRecord, events: Iterable[DependencyEnded], now: float) -> JobRecord:

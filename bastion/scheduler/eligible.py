@@ -40,7 +40,7 @@ def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
     gangs: dict[tuple[str, ...], list[JobRecord]] = {}
     alone: list[Gang] = []
     membership: dict[tuple[str, str], WaitingReason | None] = {}
-    states = _States(snapshot.jobs)
+    states = _States(snapshot.jobs, snapshot.arrays)
     for job in snapshot.jobs.values():
         if job.phase is not Phase.QUEUED:
             continue
@@ -66,14 +66,17 @@ def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
 class _States:
     """In which states jobs and launches are; launches are counted once a cycle, and if need be."""
 
-    def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
+    def __init__(self, jobs: Mapping[str, JobRecord], arrays: Mapping[str, str]) -> None:
         self._jobs = jobs
+        self._arrays = arrays
         self._launches: dict[str, Counter[str]] | None = None
 
     def of(self, name: str) -> str:
         """The state of a job, or those of the jobs of a launch with their numbers."""
         if name in self._jobs:
             return state_of(self._jobs[name])
+        if name in self._arrays:
+            return self._arrays[name]
         if self._launches is None:
             self._launches = {}
             for job in self._jobs.values():

@@ -129,7 +129,7 @@ def line_up(gangs: Iterable[Gang], shapes: Shapes, rank: Rank) -> dict[str, list
         line = lines.get(key)
         if line is None:
             line = lines[key] = Line(first.project, first.user, shape)
-        line.gangs.append((rank(gang), first.submitted_at, first.id, gang))
+        line.gangs.append((rank(gang), first.submitted_at, first.sort_name, gang))
     by_project: dict[str, list[Line]] = {}
     for line in lines.values():
         if len(line.gangs) > 1:

@@ -360,6 +360,22 @@ class Held:
 
 
 @value
+class AtOnce:
+    """As many tasks of its array hold devices as may at once."""
+
+    kind: Literal["AtOnce"] = "AtOnce"
+    limit: int
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        verb = "holds" if self.limit == 1 else "hold"
+        return (
+            f"{_count(self.limit, 'task')} of its array {verb} devices, and no more may at once;"
+            " the next starts when one has ended"
+        )
+
+
+@value
 class Cancelled:
     """Its user has ended it, and that is being carried out."""
 
@@ -406,6 +422,7 @@ WaitingReason = (
     | Dependency
     | WaitsFor
     | Held
+    | AtOnce
     | Cancelled
     | OverLoad
 )

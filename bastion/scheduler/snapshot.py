@@ -26,6 +26,8 @@ class Snapshot:
     quota_problem: str = ""
     """Why the newest quota file is not in force, or empty."""
     jobs: Mapping[str, JobRecord]
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    """Array -> in which states all its tasks are, for those who wait for it."""
     machines: Mapping[str, Machine]
     pools: Mapping[str, Pool]
     promises: tuple[Promise, ...] = ()

@@ -97,7 +97,7 @@ def _break(draft: Draft, reserved: Reserved, lines: Lines) -> None:
     first = reserved.gang[0]
     line = Line(first.project, first.user, reserved.shape)
     rank = draft.rank(reserved.gang)
-    line.gangs.append((rank, first.submitted_at, first.id, reserved.gang))
+    line.gangs.append((rank, first.submitted_at, first.sort_name, reserved.gang))
     lines.setdefault(first.project, []).append(line)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from bastion.array import ArrayRecord
 from bastion.catalog import resource_types
 from bastion.errors import SpecError
 from bastion.job import JobRecord
@@ -18,7 +19,7 @@ from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
 from bastion.machine import Follow, Pool
 from bastion.monitor import Options, grace_s
 from bastion.records.inbox import Waiting
-from bastion.records.queued import queued_jobs
+from bastion.records.queued import queued_array, queued_jobs
 from bastion.records.request import (
     Answer,
     Body,
@@ -28,11 +29,13 @@ from bastion.records.request import (
     SpecRecord,
     UpdateRequest,
 )
+from bastion.records.root import MAX_ACTIVE_JOBS
 from bastion.records.targets import NO_TARGETS, Targets
 from bastion.records.ulid import is_ulid, seconds_of
 from bastion.scheduler.census import MachineReport
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
+from bastion.service.targets import change, obstacle, targets_of
 from bastion.service.webhooks import Notifications
 from bastion.spec import CodeRef, Launch, job_id, python_problems
 from bastion.value import value
@@ -42,10 +45,6 @@ MAX_CLOCK_SKEW_S = 7 * 86400.0
 """A request whose ULID and store time differ by more is refused; registers are kept far longer."""
 UNKNOWN_JOB_WAIT_S = 600.0
 """A verb for an unknown job waits this long: its launch may arrive later."""
-
-
-MAX_ACTIVE_JOBS = 30_000
-"""In root, which is one object: more would make every commit slow for everybody."""
 
 
 @value
@@ -170,6 +169,7 @@ def _launch(
     launch, name = body.launch, waiting.name
     problems = _launch_problems(draft, waiting, launch, rules)
     jobs: tuple[JobRecord, ...] = ()
+    array: ArrayRecord | None = None
     try:
         jobs = queued_jobs(
             launch,
@@ -179,9 +179,11 @@ def _launch(
             at=waiting.entry.modified_at,
             known_types=_known_types(rules),
         )
+        array = queued_array(launch, jobs[0])
     except SpecError as error:
         problems += error.problems
-    there = [job.id for job in jobs if job.id in draft.jobs or job.id in ended]
+    active = {**draft.jobs, **draft.arrays}
+    there = [job.id for job in jobs if job.id in active or job.id in ended]
     is_known = bool(body.idempotency_key) and len(there) == len(launch.jobs)
     problems += [f"there is a job {one} already" for one in there if not is_known]
     if any(job.after for job in jobs) and not is_known:
@@ -197,7 +199,9 @@ def _launch(
     if problems:
         refuse(draft, waiting, problems)
         return True
-    for job in jobs if not is_known else ():
+    if array is not None and not is_known:
+        draft.add_array(array)
+    for job in jobs if array is None and not is_known else ():
         draft.add(job)
     accept(
         draft, waiting, launch=job_id(launch.name, name.ulid), jobs=tuple(job.id for job in jobs)
@@ -218,9 +222,10 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
     problems += python_problems(launch.python, launch.code)
     if problems:
         return problems
-    if len(draft.jobs) + len(launch.jobs) > MAX_ACTIVE_JOBS:
+    active = len(draft.jobs) + len(draft.arrays)
+    if active + len(launch.jobs) > MAX_ACTIVE_JOBS:
         return [
-            f"there are {len(draft.jobs)} active jobs; with these {len(launch.jobs)} it would be"
+            f"there are {active} active jobs; with these {len(launch.jobs)} it would be"
             f" more than the {MAX_ACTIVE_JOBS} that one bastion looks after"
         ]
     assert rules.quota is not None
@@ -241,22 +246,13 @@ def _known_types(rules: Rules) -> set[str]:
 
 
 def _follow(draft: Draft, waiting: Waiting, targets: tuple[str, ...]) -> None:
-    for job in _targets(draft, waiting.name.project, targets):
+    for job in targets_of(draft, waiting.name.project, targets).jobs:
         if job.attempt is None:
             continue
         machines = {place.machine for _, _, place, s in job.attempt.each_host() if not s.drained}
         for machine in sorted(machines & draft.machines.keys()):
             if draft.machines[machine].life:
                 draft.instruct(machine, Follow(project=job.project, job=job.id))
-
-
-def _targets(draft: Draft, project: str, targets: Sequence[str]) -> list[JobRecord]:
-    wanted = set(targets)
-    return [
-        job
-        for job in draft.jobs.values()
-        if job.project == project and (job.id in wanted or job.launch in wanted)
-    ]
 
 
 def _change(
@@ -267,25 +263,42 @@ def _change(
     rules: Rules,
 ) -> bool:
     name = waiting.name
-    jobs = _targets(draft, name.project, targets)
-    known = {job.id for job in jobs} | {job.launch for job in jobs}
-    unknown = [target for target in targets if target not in known]
-    if unknown and draft.now - waiting.entry.modified_at < UNKNOWN_JOB_WAIT_S:
+    aim = targets_of(draft, name.project, targets)
+    if aim.unknown and draft.now - waiting.entry.modified_at < UNKNOWN_JOB_WAIT_S:
         return False
-    problems = [f"{target}: no such active job in project {name.project}" for target in unknown]
-    events: list[tuple[str, Event]] = []
-    for job in jobs:
+    problems = [f"{target}: no such active job in project {name.project}" for target in aim.unknown]
+    problems += aim.problems
+    events: list[tuple[JobRecord, Event]] = []
+    passed: dict[str, str] = {}
+    for job in aim.jobs:
         event = _event(waiting, body, job, rules)
         problem = _obstacle(draft, body, job, event, waiting, rules)
+        if problem and job.task is not None:
+            passed[job.launch] = problem
+        elif problem:
+            problems.append(problem)
+        else:
+            events.append((job, event))
+    moved = {job.launch for job, _ in events}
+    for aimed in aim.arrays:
+        each = aimed.array.each
+        problem = _not_yours(body, each, waiting, rules) or obstacle(
+            aimed, name.verb, moves=each.id in moved, passed=passed.get(each.id, "")
+        )
         problems += [problem] if problem else []
-        events.append((job.id, event))
     if problems:
         refuse(draft, waiting, problems)
         return True
-    for changed, event in events:
-        draft.apply(changed, event)
-        draft.is_scheduling = True
-    accept(draft, waiting, jobs=[job.id for job in jobs])
+    for job, event in events:
+        draft.apply(job.id, event)
+    for aimed in aim.arrays:
+        change(draft, aimed, name.verb, body, name.user)
+    draft.is_scheduling = draft.is_scheduling or bool(events or aim.arrays)
+    accept(
+        draft,
+        waiting,
+        jobs=[*(job.id for job in aim.jobs if job.task is None), *(a.target for a in aim.arrays)],
+    )
     return True
 
 
@@ -313,13 +326,19 @@ def _obstacle(
     rules: Rules,
 ) -> str:
     """Why `event` cannot happen to `job`, or nothing."""
-    assert rules.quota is not None
     if not draft.can(job.id, event):
         return f"{job.id}: is {job.phase}; {waiting.name.verb} is not possible any more"
     if isinstance(event, Released) and not job.held:
         return f"{job.id}: is not held"
-    if isinstance(body, UpdateRequest):
-        user, project = waiting.name.user, rules.quota.project(job.project)
-        if job.user != user and not project.has_admin(user):
-            return f"{job.id}: is {job.user}'s; he or an admin of {job.project} may change it"
-    return ""
+    return _not_yours(body, job, waiting, rules)
+
+
+def _not_yours(
+    body: JobsRequest | UpdateRequest, job: JobRecord, waiting: Waiting, rules: Rules
+) -> str:
+    """That its user may not change `job`, or nothing."""
+    assert rules.quota is not None
+    user, project = waiting.name.user, rules.quota.project(job.project)
+    if not isinstance(body, UpdateRequest) or job.user == user or project.has_admin(user):
+        return ""
+    return f"{job.id}: is {job.user}'s; he or an admin of {job.project} may change it"

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable
 from typing import TypeAlias
 
+from bastion.array import ArrayRecord
 from bastion.errors import ConflictError, NotFoundError, RecordError
 from bastion.job import End, JobRecord
 from bastion.lifecycle import GoGiven, GoRevoked, HostClaimed, HostEnded
@@ -55,6 +56,20 @@ def action_key(job: JobRecord, action: Action) -> str:
     if isinstance(action, (RevokeClaim, WriteEnd)):
         place = f"/{action.replica}/{action.host}"
     return f"job/{job.id}/{type(action).__name__}{place}"
+
+
+def array_work(store: ObjectStore, array: ArrayRecord) -> Work:
+    """Write the final record of an array all of whose tasks have ended."""
+
+    def work() -> Lesson:
+        create_same(store, layout.result(array.project, array.id), encode(array_result(array)))
+
+        def lesson(draft: Draft) -> None:
+            draft.array_written(array.id)
+
+        return lesson
+
+    return work
 
 
 def batch_work(store: ObjectStore, machine: Machine, batch: Batch) -> Work:
@@ -198,6 +213,27 @@ def result_of(job: JobRecord) -> Result:
         failures=job.failures,
         past=job.past,
         ulid=job.ulid,
+        task=job.task,
+    )
+
+
+def array_result(array: ArrayRecord) -> Result:
+    """The final record of `array`: how the worst of its tasks ended, and which ended how."""
+    assert array.ended_at is not None, f"{array.id} has not ended"
+    outcome, each = array.outcome, array.each
+    return Result(
+        id=array.id,
+        project=array.project,
+        user=each.user,
+        launch=each.launch,
+        name=each.name,
+        outcome=outcome.kind.value,
+        text=outcome.text,
+        code=outcome.code,
+        submitted_at=each.submitted_at,
+        ended_at=array.ended_at,
+        ulid=each.ulid,
+        tasks=array.ended,
     )
 
 

@@ -10,32 +10,50 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from bastion.array import ArrayRecord
 from bastion.errors import SpecError
-from bastion.job import JobRecord, Phase
+from bastion.job import JobRecord
+from bastion.lifecycle import DependencyEnded
 from bastion.lifecycle.awaited import tidings, waits_for
 from bastion.records.targets import Targets, ended_of, without_ended
+from bastion.records.tasks import ended_of_arrays, going_on, told
 from bastion.service.draft import Draft
+from bastion.spec import tasks_of_id
 
 
 def settle(draft: Draft) -> None:
     """Tell every waiting job of the jobs that have ended, and go on until nobody ends by it."""
-    told = 0
+    known = 0
     while draft.dependents:
-        ended = list(ended_of(draft.working_jobs()))
-        if len(ended) == told:
+        arrays = draft.arrays.values()
+        ended = [*ended_of(draft.working_jobs()), *ended_of_arrays(arrays)]
+        if len(ended) == known:
             return
-        told = len(ended)
-        going_on = {job.launch for job in draft.jobs.values() if job.phase is not Phase.DONE}
-        for event in tidings(ended, going_on=going_on):
-            for job_id in tuple(draft.dependents):
-                if waits_for(draft.jobs[job_id].after, event):
-                    draft.apply(job_id, event)
+        known = len(ended)
+        for event in tidings(ended, going_on=going_on(draft.jobs.values(), arrays)):
+            for name in tuple(draft.dependents):
+                array = draft.arrays.get(name)
+                if array is None and waits_for(draft.jobs[name].after, event):
+                    draft.apply(name, event)
+                elif array is not None and waits_for(array.each.after, event):
+                    _tell_array(draft, array, event)
+
+
+def _tell_array(draft: Draft, array: ArrayRecord, event: DependencyEnded) -> None:
+    after = told(array, event, draft.now)
+    if after == array:
+        return
+    draft.put_array(after)
+    draft.is_scheduling = True
+    if not after.each.after and after.ended_at is None:
+        draft.tell(what="ready", text="all that it waited for has ended", job=after.each)
 
 
 def is_on_its_way(draft: Draft, jobs: Iterable[JobRecord]) -> bool:
     """Whether a target of `jobs` came in this very turn, and may yet be refused."""
     new = [job for job in draft.jobs.values() if job.id not in draft.root.jobs]
     names = {name for job in new for name in (job.id, job.launch)}
+    names |= draft.arrays.keys() - draft.root.arrays.keys()
     own = {job.id for job in jobs}
     return any(each.on in names and each.on not in own for job in jobs for each in job.after)
 
@@ -50,13 +68,20 @@ def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[
     project = jobs[0].project
     every = {**draft.root.jobs, **draft.jobs}
     known = {name: job for name, job in every.items() if job.project == project}
+    arrays = [array for array in draft.arrays.values() if array.project == project]
     names = {name for job in known.values() for name in (job.id, job.launch)} | targets.keys()
+    names |= {array.id for array in arrays}
     own = {job.id for job in jobs}
     wanted = dict.fromkeys(each.on for job in jobs for each in job.after if each.on not in own)
+    tasks = [(each, named[0]) for each in wanted if (named := tasks_of_id(each)) is not None]
+    if tasks:
+        raise SpecError(
+            *(f"after: {each} is a task; wait for its array, {array}" for each, array in tasks)
+        )
     unknown = [each for each in wanted if each not in names]
     if unknown:
         raise SpecError(*(_unknown(each, project, names) for each in unknown))
-    return without_ended(jobs, known, targets, draft.now)
+    return without_ended(jobs, known, targets, draft.now, arrays=arrays)
 
 
 def _unknown(target: str, project: str, names: Iterable[str]) -> str:

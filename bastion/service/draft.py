@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from bastion.array import ArrayRecord, taken, task_over
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
 from bastion.lifecycle import step
@@ -20,6 +21,7 @@ from bastion.records.notification import Notification, notifications_of
 from bastion.records.request import Answer
 from bastion.records.root import Event, Root, Segment
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.spec import tasks_of_id
 
 MAX_OUTBOX = 1000
 """Notifications that wait in root: with half a kilobyte each they stay a small part of it."""
@@ -53,11 +55,13 @@ class Draft:
         self.now = now
         self.seq = root.seq + 1
         self.jobs: dict[str, JobRecord] = dict(root.jobs)
+        self.arrays: dict[str, ArrayRecord] = dict(root.arrays)
         if working is None:
             working = (job.id for job in root.jobs.values() if job.phase is not Phase.QUEUED)
         self.working: dict[str, None] = dict.fromkeys(working)
         if dependents is None:
-            dependents = (job.id for job in root.jobs.values() if job.after)
+            arrays = (array.each for array in root.arrays.values())
+            dependents = (job.id for job in (*root.jobs.values(), *arrays) if job.after)
         self.dependents: dict[str, None] = dict.fromkeys(dependents)
         self.machines: dict[str, Machine] = dict(root.machines)
         self.answers: dict[str, Answer] = dict(root.answers)
@@ -128,6 +132,43 @@ class Draft:
             self._queued[job.user] += 1
         self.tell(what="submitted", job=job, text=f"by {job.user}")
 
+    def add_array(self, array: ArrayRecord) -> None:
+        """Take a new array in: one record and one line of history for all its tasks."""
+        self.put_array(array)
+        self.is_scheduling = True
+        if self._queued is not None:
+            self._queued[array.each.user] += 1
+        text = f"by {array.each.user}: {len(array.tasks)} tasks"
+        self.tell(what="submitted", job=array.each, text=text)
+
+    def put_array(self, array: ArrayRecord) -> None:
+        """Take `array` in, or replace it."""
+        before = self.arrays.get(array.id)
+        self.arrays[array.id] = array
+        if array.each.after and array.ended_at is None:
+            self.dependents[array.id] = None
+        else:
+            self.dependents.pop(array.id, None)
+        self.is_changed = True
+        if array.ended_at is not None and (before is None or before.ended_at is None):
+            self._tell_ended(array)
+
+    def _tell_ended(self, array: ArrayRecord) -> None:
+        outcome, each = array.outcome, array.each
+        self.tell(what=outcome.kind.value, job=each, text=outcome.text)
+        ended = replace(each, phase=Phase.DONE, outcome=outcome, ended_at=array.ended_at)
+        for told in notifications_of(each, ended, self.now) if each.notify else ():
+            self._notify(told)
+
+    def take_task(self, task: str) -> JobRecord:
+        """The record that a waiting task has from now on."""
+        named = tasks_of_id(task)
+        assert named is not None, f"{task} is no task"
+        array, index = self.arrays[named[0]], named[1].first
+        self.put_array(taken(array, index))
+        self.put(array.task(index))
+        return self.jobs[task]
+
     def working_jobs(self) -> Iterator[JobRecord]:
         """The jobs that do more than wait, as they are now; it may change meanwhile."""
         for job_id in tuple(self.working):
@@ -135,28 +176,46 @@ class Draft:
                 yield self.jobs[job_id]
 
     def queued_of(self, user: str) -> int:
-        """How many jobs of `user` wait; counted once a turn, however many requests it has."""
+        """
+        How many jobs of `user` wait; counted once a turn, however many requests it has.
+
+        An array counts as one job, however many of its tasks wait.
+        """
         if self._queued is None:
-            waiting = (job.user for job in self.jobs.values() if job.phase is Phase.QUEUED)
+            alone = (job for job in self.jobs.values() if job.task is None)
+            waiting = [job.user for job in alone if job.phase is Phase.QUEUED]
+            waiting += [array.each.user for array in self.arrays.values() if array.waiting]
             self._queued = Counter(waiting)
         return self._queued[user]
 
     def withdraw(self, job_id: str) -> None:
-        """Undo `add`: the job is refused in the very turn that brought it."""
+        """Undo `add` or `add_array`: it is refused in the very turn that brought it."""
         assert job_id not in self.root.jobs, f"{job_id} is committed"
-        del self.jobs[job_id]
+        assert job_id not in self.root.arrays, f"{job_id} is committed"
+        self.jobs.pop(job_id, None)
         self.dependents.pop(job_id, None)
         self.outbox = tuple(each for each in self.outbox if each.job != job_id)
+        self.arrays.pop(job_id, None)
         self._events = [event for event in self._events if event.job != job_id]
         self._events = [
             replace(event, n=self.root.next_event + i) for i, event in enumerate(self._events)
         ]
 
     def result_written(self, job_id: str) -> None:
-        """Let a finished job go: its final record stands."""
+        """Let a finished job go: its final record stands. An array counts its task as ended."""
         job = self.jobs.get(job_id)
         if job is not None and job.phase is Phase.DONE:
             del self.jobs[job_id], self.working[job_id]
+            self.is_changed = True
+            if job.task is not None and job.outcome is not None:
+                array = self.arrays[job.launch]
+                self.put_array(task_over(array, job.task, job.outcome, self.now))
+
+    def array_written(self, array_id: str) -> None:
+        """Let an array go all of whose tasks have ended: its final record stands."""
+        array = self.arrays.get(array_id)
+        if array is not None and array.ended_at is not None:
+            del self.arrays[array_id]
             self.is_changed = True
 
     def batch_written(self, name: str, batch: Batch) -> None:
@@ -221,8 +280,11 @@ class Draft:
         answer = None if key in self.root.answers else self.answers.get(key)
         if answer is None or not answer.launch:
             return None
-        is_new = all(job in self.jobs and job not in self.root.jobs for job in answer.jobs)
-        return answer if is_new else None
+        return answer if all(map(self._is_new, answer.jobs)) else None
+
+    def _is_new(self, job: str) -> bool:
+        is_here = job in self.jobs or job in self.arrays
+        return is_here and job not in self.root.jobs and job not in self.root.arrays
 
     def instruct(self, machine: str, instruction: Instruction) -> None:
         """Allocate an instruction; all of one machine's go into one batch."""
@@ -265,6 +327,7 @@ class Draft:
             write_id=write_id,
             prev_write_id=self.root.write_id,
             jobs=self.jobs if self.is_changed else self.root.jobs,
+            arrays=self.arrays if self.is_changed else self.root.arrays,
             machines=self.machines if self.is_changed else self.root.machines,
             answers=self.answers,
             outbox=self.outbox,

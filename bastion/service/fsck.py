@@ -21,6 +21,7 @@ from bastion.records.root import Root
 from bastion.service.config import parse_config
 from bastion.service.settings import LOCAL, Pace
 from bastion.service.survey import Survey, survey
+from bastion.spec import Indices, tasks_of_id
 from bastion.store import ObjectStore
 from bastion.value import value
 from quota import Amounts
@@ -122,7 +123,8 @@ def _answers(seen: Survey) -> Broken:
         if name is None or not (answer.accepted and answer.verb == "launch"):
             continue
         for job in answer.jobs:
-            if job not in seen.root.jobs and (name[0], job) not in seen.results:
+            is_active = job in seen.root.jobs or job in seen.root.arrays
+            if not is_active and (name[0], job) not in seen.results:
                 yield key, f"{job} was accepted, but is neither active nor has a final record"
 
 
@@ -131,6 +133,9 @@ def _specs(seen: Survey) -> Broken:
         if (job.project, job.launch) not in seen.specs:
             key = layout.spec(job.project, job.launch)
             yield key, f"{job.id} is active, but its launch has no spec"
+    for array in seen.root.arrays.values():
+        if (array.project, array.id) not in seen.specs:
+            yield layout.spec(array.project, array.id), f"{array.id} is active, but has no spec"
 
 
 def _results(seen: Survey) -> Broken:
@@ -138,12 +143,37 @@ def _results(seen: Survey) -> Broken:
         if job.phase is not Phase.DONE and (job.project, job.id) in seen.results:
             key = layout.result(job.project, job.id)
             yield key, f"the final record stands, but the job is {job.phase} in root"
+    for array in seen.root.arrays.values():
+        if array.ended_at is None and (array.project, array.id) in seen.results:
+            key = layout.result(array.project, array.id)
+            yield key, "the final record stands, but tasks of the array are active in root"
+
+
+def _tasks(seen: Survey) -> Broken:
+    own: dict[str, list[int]] = defaultdict(list)
+    for job in seen.root.jobs.values():
+        if job.task is not None:
+            own[job.launch].append(job.task)
+            if job.launch not in seen.root.arrays:
+                yield job.id, f"it is a task of {job.launch}, which root does not know"
+    for array in seen.root.arrays.values():
+        places = [array.waiting, Indices.of(own[array.id]), *array.ended.values()]
+        together = Indices(pair for place in places for pair in place.pairs)
+        if together != array.tasks or sum(map(len, places)) != len(array.tasks):
+            yield array.id, "a task of it is in two places, or in none"
+    for project, name in seen.results:
+        named = tasks_of_id(name)
+        waits = seen.root.arrays.get(named[0]) if named is not None else None
+        if named is not None and waits is not None and named[1] & waits.waiting:
+            yield layout.result(project, name), "the final record stands, but it waits in root"
 
 
 def _dependencies(seen: Survey) -> Broken:
     jobs = seen.root.jobs.values()
     names = {name for job in jobs for name in (job.id, job.launch) if job.phase is not Phase.DONE}
-    for job in jobs:
+    names |= {array.id for array in seen.root.arrays.values() if array.ended_at is None}
+    arrays = [array.each for array in seen.root.arrays.values() if array.ended_at is None]
+    for job in (*jobs, *arrays):
         for each in job.after if job.phase is Phase.QUEUED else ():
             if each.on not in names:
                 yield job.id, f"waits for {each.on}, which is not active: nobody will tell it"
@@ -331,6 +361,7 @@ RULES: Mapping[str, tuple[str, Callable[[Survey], Broken]]] = {
     "specs": ("every active job has its spec", _specs),
     "results": ("a job with a final record is not active", _results),
     "dependencies": ("what a job waits for is active", _dependencies),
+    "tasks": ("every task of an array is in one place", _tasks),
     "alone": ("no two jobs share a device", _alone),
     "capacity": ("no machine holds more than it has", _capacity),
     "registers": ("claims, ends and barriers are what root says", _registers),

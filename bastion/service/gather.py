@@ -26,7 +26,7 @@ from bastion.records.request import (
     UpdateRequest,
 )
 from bastion.records.targets import Targets, look_up, outside
-from bastion.spec import job_ids
+from bastion.spec import job_ids, tasks_of_id
 from bastion.store import ObjectStore
 from bastion.value import value
 
@@ -194,8 +194,15 @@ class Gatherer:
         return frozenset(each for each in unknown if self._has_result(project, each))
 
     def _has_result(self, project: str, target: str) -> bool:
-        """Whether the job, or every job of the launch, called `target` has a final record."""
+        """
+        Whether the job, or every job of the launch, called `target` has a final record.
+
+        Tasks of an array have ended when it has: not each of them has a record of its own.
+        """
+        tasks = tasks_of_id(target)
         try:
+            if tasks is not None and self._exists(layout.result(project, tasks[0])):
+                return True
             if self._exists(layout.result(project, target)):
                 return True
             key = layout.spec(project, target)

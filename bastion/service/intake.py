@@ -26,6 +26,7 @@ from bastion.service.draft import Draft
 from bastion.service.facts import apply_bell
 from bastion.service.gather import Arrived, Rung
 from bastion.service.journal import Journal
+from bastion.spec import task_id
 from bastion.store import ObjectStore
 
 SPECS_S = 30.0
@@ -95,7 +96,9 @@ class Intake:
             problems = []
             machines: list[MachineReport] = []
             for job_id in answer.jobs:
-                verdict = plan.verdicts.get(job_id)
+                array = draft.arrays.get(job_id)
+                judged = job_id if array is None else task_id(job_id, array.tasks.first)
+                verdict = plan.verdicts.get(judged)
                 machines += verdict.machines if isinstance(verdict, Refuse) else ()
                 match verdict:
                     case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bastion.array import cancelled
 from bastion.job import JobRecord, Phase
 from bastion.lifecycle import CancelWanted
 from bastion.monitor import Options, grace_s
@@ -32,6 +33,11 @@ def end_failed_launches(draft: Draft, options: Options) -> None:
         if cause is not None and _is_left(job):
             wanted = CancelWanted(by=f"the failure of {cause.id}", grace_s=grace_s(job, options))
             draft.apply(job.id, wanted)
+    for array in list(draft.arrays.values()) if failed else ():
+        cause = failed.get(array.id)
+        if cause is not None and array.waiting:
+            by = f"the failure of {cause.id}"
+            draft.put_array(cancelled(array, array.tasks, by, draft.now))
 
 
 def _is_left(job: JobRecord) -> bool:

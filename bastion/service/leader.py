@@ -38,6 +38,7 @@ from bastion.service.publish import Publisher
 from bastion.service.schedule import apply_plan
 from bastion.service.settings import Pace
 from bastion.service.sweep import Sweep
+from bastion.spec import tasks_of_id
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
 
@@ -198,8 +199,11 @@ class Leader:
         return max(0.0 if moved else poll_s, self._pace.commit_s - since_commit_s)
 
     def _is_active(self, target: str) -> bool:
-        jobs = self.held.root.jobs
-        return target in jobs or any(job.launch == target for job in jobs.values())
+        jobs, arrays = self.held.root.jobs, self.held.root.arrays
+        tasks = tasks_of_id(target)
+        if target in jobs or target in arrays or (tasks is not None and tasks[0] in arrays):
+            return True
+        return any(job.launch == target for job in jobs.values())
 
     def _learn(self, draft: Draft) -> None:
         for done in self._lane.collect():
@@ -262,8 +266,10 @@ class Leader:
         snapshot = snapshot_of(
             draft.root,
             quota,
+            now=draft.now,
             pools=self._files.config.pools,
             jobs=draft.jobs,
+            arrays=draft.arrays,
             machines=draft.machines,
             quota_problem=self._files.quota_problem,
             stockouts=self._fleet.stockouts(draft.now),
@@ -296,6 +302,9 @@ class Leader:
         root = self.held.root
         for job_id in self._working:
             self._guarded(f"monitor of {job_id}", self._act_for, root.jobs[job_id])
+        for array in root.arrays.values():
+            if array.ended_at is not None:
+                self._lane.submit(f"array {array.id}", act.array_work(self._store, array))
         for machine in root.machines.values():
             for batch in machine.outgoing:
                 key = f"batch {machine.name}/{batch.life}/{batch.number}"

@@ -21,6 +21,7 @@ from bastion.records.codec import plain
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Wait
 from bastion.scheduler.reason import text
+from bastion.service.array_rows import array_rows
 from bastion.service.files import AdminFiles
 from bastion.store import ObjectStore, Version
 from bastion.version import VERSION
@@ -56,8 +57,8 @@ class Publisher:
         says of which commit the other views are, for what they show is still true.
         """
         now = self._clock.monotonic()
-        shown = (root.jobs, root.machines, plan)
-        is_same = len(self._shown) == 3 and all(a is b for a, b in zip(shown, self._shown))
+        shown = (root.jobs, root.arrays, root.machines, plan)
+        is_same = len(self._shown) == len(shown) and all(a is b for a, b in zip(shown, self._shown))
         if self._is_writing or now < self._next_at or (root.seq == self._published and is_same):
             return None
         self._published = root.seq
@@ -113,13 +114,19 @@ class Publisher:
 
 
 def queue_view(root: Root, plan: Plan | None) -> dict[str, Any]:
-    """Every active job, those that run first, then in the order of the queue."""
+    """
+    Every active job, those that run first, then in the order of the queue; then arrays.
+
+    An array is one row, with the ranges of its tasks that have no row of their own.
+    """
     jobs = sorted(root.jobs.values(), key=_queue_order)
+    rows = [_row(job, plan, root.now) for job in jobs]
     return {
         "schema": 1,
         "now": root.now,
         "seq": root.seq,
-        "jobs": [_row(job, plan, root.now) for job in jobs],
+        "jobs": rows,
+        "arrays": array_rows(root, plan, rows),
     }
 
 
@@ -144,6 +151,7 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
         "replicas": job.request.replicas,
         "submitted_at": job.submitted_at,
         "started_at": attempt.started_at if attempt else None,
+        "task": job.task,
         "attempt": job.attempts,
         "preemptions": job.preemptions,
         "machines": _machines_of(job),
@@ -238,10 +246,18 @@ def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dic
         "ttl_s": leader.ttl_s if leader else None,
         "quota": {"in_force": files.quota is not None, "problem": files.quota_problem},
         "config": {"pools": sorted(files.config.pools), "problem": files.config_problem},
-        "counts": dict(Counter(state_of(job) for job in root.jobs.values())),
+        "counts": _counts(root),
         "projects": _projects(root, files.quota) if files.quota else {},
         "problems": list(problems),
     }
+
+
+def _counts(root: Root) -> dict[str, int]:
+    """How many jobs are in each state; a task counts as a job, also without a record of its own."""
+    counts = Counter(state_of(job) for job in root.jobs.values())
+    for array in root.arrays.values():
+        counts += Counter(queued=len(array.ready), held=len(array.held))
+    return dict(counts)
 
 
 def _projects(root: Root, quota: Quota) -> dict[str, Any]:
@@ -252,6 +268,8 @@ def _projects(root: Root, quota: Quota) -> dict[str, Any]:
             usage[job.project] = usage.get(job.project, Amounts({})) + job.usage
         elif job.phase.value == "queued":
             queued[job.project] += 1
+    for array in root.arrays.values():
+        queued[array.project] += len(array.waiting)
     return {
         name: {
             "nominal": dict(project.nominal.items()),

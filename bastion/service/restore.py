@@ -21,18 +21,19 @@ from bastion.errors import (
     NotFoundError,
     RecordError,
 )
+from bastion.job import Outcome, OutcomeKind
 from bastion.lifecycle.awaited import Ended
 from bastion.machine import Batch, Start
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.register import create_same
-from bastion.records.request import Answer, SpecRecord
+from bastion.records.request import Answer, Result, SpecRecord
 from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.records.targets import look_up
 from bastion.service.lead import PATIENCE
 from bastion.service.restored import Comeback, Since, comeback
 from bastion.service.settings import CLOUD
-from bastion.spec import job_ids
+from bastion.spec import job_ids, tasks_of_id
 from bastion.store import Entry, ObjectStore
 from bastion.store.port import Object
 from bastion.value import value
@@ -219,17 +220,35 @@ def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
         ),
         submitted=frozenset(_submitted(store, copy, answers, results)),
         ended=tuple(_ended(store, copy, results)),
+        outcomes=dict(_outcomes(store, copy, results)),
     )
 
 
 def _ended(store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]) -> Iterator[Ended]:
     """How the jobs of `copy` ended that others of it may wait for."""
-    if not any(job.after for job in copy.jobs.values()):
+    every = [*copy.jobs.values(), *(array.each for array in copy.arrays.values())]
+    if not any(job.after for job in every):
         return
-    for job in copy.jobs.values():
+    for job in every:
         if (job.project, job.id) in results:
             for found in look_up(store, job.project, [job.id]).values():
                 yield from found
+
+
+def _outcomes(
+    store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]
+) -> Iterator[tuple[str, Outcome]]:
+    """How the tasks ended that have a final record, and have not ended in `copy`."""
+    for project, job in sorted(results):
+        named = tasks_of_id(job)
+        array = copy.arrays.get(named[0]) if named is not None else None
+        if named is None or array is None or array.project != project:
+            continue
+        if not named[1] & array.all_ended:
+            key = layout.result(project, job)
+            found = decode(Result, _bytes(store, key) or b"", key=key)
+            kind = OutcomeKind(found.outcome)
+            yield job, Outcome(kind=kind, text=found.text, code=found.code)
 
 
 def _view_seqs(store: ObjectStore) -> Iterator[int]:

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
-from bastion.job import StopReason
+from bastion.job import Outcome, StopReason
 from bastion.lifecycle.awaited import Ended
 from bastion.machine import Batch, Machine, MachinePhase, Start, StopHost
 from bastion.records.root import Event, Root
 from bastion.records.targets import settled
+from bastion.service.restored_arrays import array_named, arrays_back, is_known, names
 from bastion.value import value
 
 HELD_BY = "restore"
@@ -56,6 +57,8 @@ class Since:
     """Jobs accepted since that have no final record."""
     ended: tuple[Ended, ...] = ()
     """How those jobs of the copy ended that have a final record, where others wait for them."""
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    """How tasks of arrays ended that have a final record."""
 
 
 @value
@@ -81,16 +84,24 @@ def comeback(copy: Root, since: Since, *, standing: Root | None, write_id: str) 
 
     Nobody leads it: the next bastion takes it over as after a graceful stop.
     """
-    jobs = {job.id: job for job in copy.jobs.values() if (job.project, job.id) not in since.results}
-    jobs = settled(jobs, since.ended, copy.now)
     unknown = [told for told in since.starts if not _knows(copy, told[2])]
     risky = {start.job for _, _, start in unknown} | since.cancelled
-    held = sorted(risky & jobs.keys())
-    for job_id in held:
-        jobs[job_id] = replace(jobs[job_id], held=HELD_BY)
+    arrays = arrays_back(copy, since.results, since.outcomes, risky, by=HELD_BY)
+    jobs = {
+        job.id: job
+        for job in copy.jobs.values()
+        if (job.project, job.id) not in since.results and (job.task is None or job.launch in arrays)
+    }
+    jobs, arrays = settled(jobs, arrays, since.ended, copy.now)
+    for job in list(jobs.values()):
+        if any(names(one, job) for one in risky):
+            jobs[job.id] = replace(job, held=HELD_BY)
+    active = jobs.keys() | arrays.keys()
+    held = sorted(one for one in risky if array_named(one) in active)
     machines = {m.name: _forwarded(m, since) for m in copy.machines.values()}
     stopped = _stop(machines, unknown)
-    active = set(standing.jobs) if standing is not None else set()
+    now = {*standing.jobs, *standing.arrays} if standing is not None else set()
+    before = copy.jobs.keys() | copy.arrays.keys()
     root = _continued(copy, since, standing)
     root = replace(
         root,
@@ -98,15 +109,16 @@ def comeback(copy: Root, since: Since, *, standing: Root | None, write_id: str) 
         prev_write_id=standing.write_id if standing is not None else "",
         leader=None,
         jobs=jobs,
+        arrays=arrays,
         machines=machines,
         promises=(),
         planned=(),
     )
     return Comeback(
         root=_told(root, copy),
-        ended=tuple(sorted(copy.jobs.keys() - jobs.keys())),
-        returned=tuple(sorted(jobs.keys() - active)) if standing is not None else (),
-        lost=tuple(sorted((active | since.submitted) - copy.jobs.keys())),
+        ended=tuple(sorted(before - active)),
+        returned=tuple(sorted(active - now)) if standing is not None else (),
+        lost=tuple(sorted(one for one in now | since.submitted if not is_known(one, before))),
         held=tuple(held),
         stopped=stopped,
     )

@@ -22,8 +22,13 @@ def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
     for machine in plan.new_machines:
         draft.put_machine(machine)
     for job_id in sorted(plan.verdicts):
-        job = draft.jobs[job_id]
-        match plan.verdicts[job_id]:
+        verdict = plan.verdicts[job_id]
+        job = draft.jobs.get(job_id)
+        if job is None:  # a task that waits has no record before it is admitted
+            if not isinstance(verdict, Admit):
+                continue
+            job = draft.take_task(job_id)
+        match verdict:
             case Admit(job_class=job_class, placement=placement):
                 event = Admitted(nonce=nonce(), placement=placement, job_class=job_class)
                 draft.apply(job_id, event)

@@ -26,6 +26,7 @@ _CORE_NAMES = (
     "catalog",
     "secret_rules",
     "job",
+    "array",
     "machine",
     "lifecycle",
     "pool",

@@ -51,7 +51,7 @@ from bastion.service.leader import Leader
 from bastion.service.publish import Publisher
 from bastion.service.settings import Pace
 from bastion.service.webhook import Webhook
-from bastion.spec import After, Job, Launch, Notify, Process, Resources
+from bastion.spec import After, Array, Job, Launch, Notify, Process, Resources
 from bastion.store import ObjectStore
 from bastion.store.memory import MemoryStore
 
@@ -428,6 +428,7 @@ class Rig:
         when_busy: str = "queue",
         after: Sequence[After | str] = (),
         notify: Sequence[Notify | str] = (),
+        array: Array | None = None,
         **job: object,
     ) -> str:
         """Ask for a launch; its ULID. `job` goes into its one job, unless `jobs` are given."""
@@ -440,6 +441,7 @@ class Rig:
             when_busy=when_busy,  # type: ignore[arg-type]
             after=after,
             notify=notify,
+            array=array,
         )
         return self.ask(user, project, "launch", LaunchRequest(launch=launch))
 

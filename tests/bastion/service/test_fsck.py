@@ -15,7 +15,7 @@ from bastion.records.codec import encode
 from bastion.records.registers import ClaimRegister, EndRegister, LifeRegister
 from bastion.records.root import Event, RootWriter
 from bastion.service.fsck import LONG_S, RULES, audit
-from bastion.spec import Job, Process, Resources
+from bastion.spec import Array, Indices, Job, Process, Resources
 from tests.bastion.service.rig import Rig
 
 
@@ -41,6 +41,7 @@ class Worked:
         self.gang = rig.start("gang", jobs=(gang,))
         rig.turn(70)
         self.waits = rig.submit("waits", hold=True)
+        self.array = rig.submit("array", array=Array("0-9%1"))
         rig.turn(3)
 
     def root(self, **changes: object) -> None:
@@ -58,6 +59,12 @@ class Worked:
         jobs = dict(self.rig.root.jobs)
         jobs[job] = replace(jobs[job], **changes)  # type: ignore[arg-type]
         self.root(jobs=jobs)
+
+    def tasks(self, **changes: object) -> None:
+        """Somebody changes the array in root."""
+        arrays = dict(self.rig.root.arrays)
+        arrays[self.array] = replace(arrays[self.array], **changes)  # type: ignore[arg-type]
+        self.root(arrays=arrays)
 
     def host(self, job: str, **changes: object) -> None:
         """Somebody changes the first host of a job in root."""
@@ -186,6 +193,20 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a result too early": (
         lambda w: w.rig.bucket.create(layout.result("blue", w.runs), b"{}"),
         "results", "the final record stands, but the job is running in root"),
+    "an array's result too early": (
+        lambda w: w.rig.bucket.create(layout.result("blue", w.array), b"{}"),
+        "results", "the final record stands, but tasks of the array are active in root"),
+    "an array's spec that is gone": (
+        lambda w: w.rig.bucket.delete(layout.spec("blue", w.array)), "specs", "has no spec"),
+    "a task in two places": (
+        lambda w: w.tasks(waiting=Indices.parse("0-9")), "tasks", "in two places, or in none"),
+    "a task that is nowhere": (
+        lambda w: w.tasks(waiting=Indices.parse("1-8")), "tasks", "in two places, or in none"),
+    "a task without an array": (
+        lambda w: w.root(arrays={}), "tasks", "which root does not know"),
+    "a task that waits and has a result": (
+        lambda w: w.rig.bucket.create(layout.result("blue", f"{w.array}.5"), b"{}"),
+        "tasks", "the final record stands, but it waits in root"),
     "a shared device": (_two_jobs_on_a_device, "alone", "both hold h100"),
     "an over-full machine": (_shrunk_machine, "capacity", "h100 are in use; it has 1"),
     "a machine that is forgotten": (_forgotten_machine, "capacity", "root does not know it"),

@@ -290,7 +290,7 @@ def test_reported_numbers_reach_the_scheduler() -> None:
     rig.turn()
     root = rig.root
     assert root.jobs[job].report == {"loss": 0.25, "remaining_s": 60}
-    seen = snapshot_of(root, parse(QUOTA), pools={})
+    seen = snapshot_of(root, parse(QUOTA), now=root.now, pools={})
     assert seen.reports == {job: {"loss": 0.25, "remaining_s": 60}}
 
 

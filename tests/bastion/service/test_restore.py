@@ -13,6 +13,7 @@ from bastion.records.root import Root, decode_root
 from bastion.service.fsck import audit
 from bastion.service.restore import Restoring
 from bastion.service.restored import EPOCHS_UNSEEN, SEQS_UNSEEN
+from bastion.spec import Array
 from tests.bastion.service.rig import Rig
 
 
@@ -339,3 +340,52 @@ def test_what_ended_since_is_told_to_those_who_wait() -> None:
     assert root.jobs[waits].after == ()
     assert rig.ended_later(fails).text == f"its dependency {bad} failed (exited with code 4)"
     assert rig.ended_later(chain).outcome == "cancelled"
+
+
+def test_tasks_of_an_array_come_back_as_they_are_by_now() -> None:
+    """Ended since: counted; running unknown or cancelled since: held; the rest waits."""
+    rig = Rig()
+    rig.turn(3)
+    array = rig.submit("sweep", array=Array("0-9%2"))
+    rig.until(lambda: rig.phase(f"{array}.1") == "running")
+    key = copied(rig)
+    rig.agent_of(f"{array}.0").end(f"{array}.0", 3)
+    rig.ended(f"{array}.0")
+    rig.until(lambda: rig.phase(f"{array}.2") == "running")
+    agent = rig.agent_of(f"{array}.2")
+    rig.verb("cancel", f"{array}.7-8")
+    rig.turn(2)
+    comeback = restoring(rig, key).comeback
+    assert comeback.held == (f"{array}.2", f"{array}.7-8")
+    assert comeback.stopped == (f"{array}.2/a1 on {agent.name}",)
+    assert comeback.ended == (f"{array}.0",)
+    assert comeback.lost == ()
+    back = comeback.root.arrays[array]
+    assert {kind: str(over) for kind, over in back.ended.items()} == {"failed": "0"}
+    assert (str(back.waiting), str(back.held)) == ("2-9", "2,7-8")
+    assert list(comeback.root.jobs) == [f"{array}.1"]
+    brought_back(rig, key)
+    rules = ("answers", "specs", "results", "tasks")
+    assert not [each for each in audit(rig.bucket, rig.clock) if each.rule in rules]
+    rig.turn(5)
+    assert [stop.job for stop in agent.stops] == [f"{array}.2"]
+
+
+def test_an_array_that_ended_or_was_cancelled_since_does_not_run_again() -> None:
+    """With a final record it stays away; cancelled as a whole it comes back held as a whole."""
+    rig = Rig()
+    ended = rig.submit("ended", array=Array("0-1"))
+    cancelled = rig.submit("cancelled", array=Array("0-9%1"))
+    rig.until(lambda: rig.phase(f"{ended}.1") == "running")
+    key = copied(rig)
+    rig.verb("cancel", cancelled)
+    for task in (0, 1):
+        rig.agent_of(f"{ended}.{task}").end(f"{ended}.{task}")
+    rig.ended_later(ended)
+    comeback = restoring(rig, key).comeback
+    assert ended not in comeback.root.arrays
+    assert ended in comeback.ended
+    assert not [job for job in comeback.root.jobs if job.startswith(ended)]
+    rig.until(lambda: cancelled not in rig.root.arrays)
+    again = restoring(rig, key).comeback
+    assert cancelled in again.ended

@@ -1,0 +1,170 @@
+"""
+Which tasks of arrays the scheduler is shown.
+
+It must not meet ten thousand equal jobs when only some can start. So it sees, of every array, the
+tasks that were admitted, and of those that wait as many as one cycle could do anything for: never
+more than may run at once, and never more than would fit on every machine that is there or could be
+made, were all of it free but for what the array's own tasks hold. No cycle can start, promise or
+plan for more; so with all of them shown it would decide the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from bastion.array import ArrayRecord, given_up
+from bastion.job import JobRecord, Phase, state_of
+from bastion.lifecycle import DependencyEnded, step
+from bastion.lifecycle.awaited import Ended
+from bastion.machine import Machine, Pool
+from bastion.scheduler.room import GUESTS
+from bastion.spec.request import Request
+from bastion.spec.task import tasks_of_id
+from bastion.value import value
+from quota.amounts import Amounts
+
+
+@value
+class Extent:
+    """All machines that are there or could be made."""
+
+    units: Amounts
+    machines: int
+
+    def copies(self, request: Request) -> int:
+        """How many gangs of `request` fit at most, never fewer than do."""
+        bounds = [self.units[kind] // n for kind, n in request.units.items()]
+        if request.where.exclusive or not bounds:
+            places = self.machines if request.where.exclusive else self.machines * GUESTS
+            bounds.append(places // (request.replicas * request.hosts))
+        return min(bounds)
+
+
+def extent_of(machines: Iterable[Machine], pools: Iterable[Pool]) -> Extent:
+    """The extent of what stands and of what `pools` may add to it."""
+    amounts: list[Amounts] = []
+    standing: dict[str, int] = defaultdict(int)
+    count = 0
+    for machine in machines:
+        amounts.append(machine.resources)
+        standing[machine.pool] += 1
+        count += 1
+    for pool in pools:
+        more = max(0, pool.max_machines - standing[pool.name])
+        amounts.append(more * pool.resources)
+        count += more
+    return Extent(units=Amounts.sum(amounts), machines=count)
+
+
+def with_tasks(
+    jobs: Mapping[str, JobRecord],
+    arrays: Mapping[str, ArrayRecord],
+    extent_of_all: Callable[[], Extent],
+    *,
+    now: float,
+    promised: Collection[str] = (),
+    most: int,
+) -> Mapping[str, JobRecord]:
+    """
+    `jobs` with the waiting tasks of `arrays` that the scheduler has to see, and without those that
+    must wait for one of their siblings.
+
+    Args:
+        jobs: All that have a record.
+        arrays: All that are active.
+        extent_of_all: What the machines could hold; asked only where there is an array.
+        now: Store's seconds.
+        promised: Jobs that something is promised to or planned for: they are shown first.
+        most: How many records there may be.
+    """
+    if not arrays:
+        return jobs
+    extent = extent_of_all()
+    admitted: dict[str, int] = defaultdict(int)
+    again: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in jobs.values():
+        if job.task is not None:
+            admitted[job.launch] += job.is_admitted
+            if job.phase is Phase.QUEUED:
+                again[job.launch].append(job)
+    named = _by_array(promised)
+    shown = dict(jobs)
+    left = most - len(jobs)
+    for array in arrays.values():
+        at_most = max(1, extent.copies(array.each.request) - admitted[array.id])
+        if array.at_once is not None:
+            at_most = min(at_most, array.at_once - admitted[array.id])
+        if array.each.after:
+            at_most = min(at_most, 1)
+        first = named.get(array.id, set())
+        back = [job for job in again[array.id] if not job.held and job.not_before <= now]
+        for job in sorted(back, key=lambda job: (job.task not in first, job.task)):
+            if array.at_once is not None and at_most <= 0:
+                del shown[job.id]
+            at_most -= 1
+        for index in _next(array, min(at_most, left), first):
+            task = array.task(index)
+            shown[task.id] = task
+            left -= 1
+    return shown
+
+
+def told(array: ArrayRecord, event: DependencyEnded, now: float) -> ArrayRecord:
+    """`array` once it knows of the end of something that it waits for."""
+    each = step(array.each, event, now)
+    if each.outcome is not None:
+        array = replace(array, each=replace(array.each, after=()))
+        return given_up(array, each.outcome, now)
+    return replace(array, each=each)
+
+
+def ended_of_arrays(arrays: Iterable[ArrayRecord]) -> Iterator[Ended]:
+    """Those of `arrays` all of whose tasks have ended."""
+    for array in arrays:
+        if array.ended_at is not None:
+            yield Ended(job=array.id, launch=array.id, outcome=array.outcome)
+
+
+def going_on(jobs: Iterable[JobRecord], arrays: Iterable[ArrayRecord]) -> set[str]:
+    """Launches of which some job, or some task, has not ended."""
+    names = {job.launch for job in jobs if job.phase is not Phase.DONE and job.task is None}
+    return names | {array.id for array in arrays if array.ended_at is None}
+
+
+def states_of(jobs: Mapping[str, JobRecord], arrays: Mapping[str, ArrayRecord]) -> dict[str, str]:
+    """The states of the tasks of each array with their numbers, in words."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in arrays}
+    for job in jobs.values():
+        if job.task is not None and job.launch in counts:
+            counts[job.launch][state_of(job)] += 1
+    for name, array in arrays.items():
+        counts[name] += Counter(queued=len(array.ready), held=len(array.held))
+        counts[name] += Counter({kind: len(over) for kind, over in array.ended.items()})
+    return {
+        name: ", ".join(f"{n} {state}" for state, n in sorted(found.items()))
+        for name, found in counts.items()
+    }
+
+
+def _next(array: ArrayRecord, count: int, first: Collection[int]) -> Iterator[int]:
+    """The `count` waiting tasks that are next: those in `first`, then by number."""
+    if count <= 0:
+        return
+    ready = array.ready
+    chosen = sorted(index for index in first if index in ready)[:count]
+    yield from chosen
+    taken = set(chosen)
+    rest = (index for index in ready.lowest(count + len(taken)) if index not in taken)
+    for index, _ in zip(rest, range(count - len(taken))):
+        yield index
+
+
+def _by_array(names: Iterable[str]) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = defaultdict(set)
+    for name in names:
+        task = tasks_of_id(name)
+        if task is not None:
+            found[task[0]].add(task[1].first)
+    return found

@@ -1,0 +1,103 @@
+"""
+Arrays as they are published: one row for all tasks, however many.
+
+The reason of an array is that of its task which is next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bastion.array import ArrayRecord
+from bastion.records.codec import plain
+from bastion.records.root import Root
+from bastion.scheduler.plan import Plan, Verdict, Wait
+from bastion.scheduler.reason import AtOnce, Backoff, Held, Reason, text
+from bastion.spec import task_id
+
+_STATES = ("running", "starting", "stopping", "draining", "preempted", "queued", "held")
+"""The state of an array is the first of these that one of its tasks is in."""
+_HOLD_DEVICES = ("running", "starting", "stopping")
+
+Row = dict[str, Any]
+
+
+def array_rows(root: Root, plan: Plan | None, rows: Iterable[Row]) -> list[Row]:
+    """
+    The rows of all active arrays, oldest first.
+
+    `rows` are those of jobs: a task among them that the scheduler was not shown gets its reason
+    here.
+    """
+    tasks: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["task"] is not None:
+            tasks[row["launch"]].append(row)
+    arrays = sorted(root.arrays.values(), key=lambda array: (array.each.submitted_at, array.id))
+    verdicts = plan.verdicts if plan is not None else {}
+    return [_row(array, tasks[array.id], verdicts, root.now) for array in arrays]
+
+
+def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], now: float) -> Row:
+    each = array.each
+    counts = Counter(row["state"] for row in tasks)
+    counts += Counter(queued=len(array.ready), held=len(array.held))
+    counts += Counter({kind: len(over) for kind, over in array.ended.items()})
+    reason, estimated_at = _reason(array, tasks, verdicts, counts)
+    if isinstance(reason, AtOnce):
+        for row in tasks:
+            if row["phase"] == "queued" and row["reason"] is None:
+                row |= {"reason": plain(reason), "text": text(reason, now)}
+    state = next((state for state in _STATES if counts[state]), "done")
+    if array.ended_at is not None:
+        state = array.outcome.kind.value
+    return {
+        "id": array.id,
+        "name": each.name,
+        "project": array.project,
+        "user": each.user,
+        "launch": array.id,
+        "state": state,
+        "phase": "done" if array.ended_at is not None else state,
+        "priority": each.request.priority,
+        "units": dict(each.request.units.items()),
+        "replicas": each.request.replicas,
+        "submitted_at": each.submitted_at,
+        "counts": dict(counts),
+        "at_once": array.at_once,
+        "tasks": str(array.tasks),
+        "waiting": str(array.waiting),
+        "held": str(array.held),
+        "ended": {kind: str(over) for kind, over in array.ended.items()},
+        "reason": plain(reason) if reason is not None else None,
+        "text": text(reason, now) if reason is not None else _done_text(array),
+        "estimated_at": estimated_at,
+    }
+
+
+def _reason(
+    array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], counts: Counter[str]
+) -> tuple[Reason | None, float | None]:
+    """Why its next task waits, and when that will probably start; None when none does."""
+    again = sorted(row["task"] for row in tasks if row["phase"] == "queued")
+    ready = array.ready
+    waits = [
+        verdict
+        for index in (*again, *ready.lowest(1))
+        if isinstance(verdict := verdicts.get(task_id(array.id, index)), Wait)
+    ]
+    for verdict in waits:
+        if not isinstance(verdict.reason, (Backoff, Held)):
+            return verdict.reason, verdict.estimated_at
+    holding = sum(counts[state] for state in _HOLD_DEVICES)
+    if (again or ready) and array.at_once is not None and holding >= array.at_once:
+        return AtOnce(limit=array.at_once), None
+    if waits:
+        return waits[0].reason, waits[0].estimated_at
+    return (Held(by=array.held_by), None) if array.held and not ready else (None, None)
+
+
+def _done_text(array: ArrayRecord) -> str:
+    return array.outcome.text if array.ended_at is not None else ""
