@@ -153,6 +153,7 @@ class Client(Reader):
             jobs=answer.jobs,
             names=tuple(job.name for job in body.launch.jobs),
             warnings=warnings,
+            is_array=body.launch.tasks is not None,
         )
 
     def checked(self, launch: Launch | str | Path) -> Launch:

@@ -8,6 +8,7 @@ from bastion.client.log import JobLog
 from bastion.client.views import JobView, LaunchStatus, name_of
 from bastion.client.wanted import Wanted
 from bastion.errors import NotFoundError
+from bastion.spec.task import task_id
 
 if TYPE_CHECKING:
     from bastion.client.client import Client
@@ -24,6 +25,7 @@ class LaunchHandle:
         jobs: The ids of its jobs, in the order of the launch.
         names: What the launch calls them, in the same order.
         warnings: What the user should look at in the code that was sent.
+        is_array: Whether its one job is run for every task of an array.
     """
 
     def __init__(
@@ -35,12 +37,14 @@ class LaunchHandle:
         jobs: tuple[str, ...],
         names: tuple[str, ...] = (),
         warnings: tuple[str, ...] = (),
+        is_array: bool = False,
     ) -> None:
         self._client = client
         self.id = launch
         self.project = project
         self.jobs = jobs
         self.warnings = warnings
+        self.is_array = is_array
         self._by_name = dict(zip(names, jobs, strict=False))
 
     def __repr__(self) -> str:
@@ -67,6 +71,26 @@ class LaunchHandle:
         found = self._client.watch.look(dict.fromkeys(self.jobs, self.project))
         return LaunchStatus(jobs=tuple(found[job] or self._unpublished(job) for job in self.jobs))
 
+    @property
+    def tasks(self) -> tuple[JobView, ...]:
+        """
+        Every task of the array that the launch is, in order; none where it is none.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        return self._client.tasks(self.id, project=self.project) if self.is_array else ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """
+        How many of its jobs, or tasks, are in each state now.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        return self.status().counts
+
     def cancel(self) -> tuple[str, ...]:
         """
         Ask that all jobs end; their ids.
@@ -78,12 +102,12 @@ class LaunchHandle:
         """
         return self._client.cancel(*self.jobs, project=self.project)
 
-    def logs(self, job: str, *, replica: int = 0, process: int | None = None) -> str:
+    def logs(self, job: str | int, *, replica: int = 0, process: int | None = None) -> str:
         """
         What one replica of a job printed so far, in its newest attempt, as text.
 
         Args:
-            job: Its name in the launch, or its id.
+            job: Its name in the launch, or its id; a number for that task of an array.
             replica: Which.
             process: Only this process; None: all, one after the other.
 
@@ -95,7 +119,9 @@ class LaunchHandle:
         log = JobLog(self._client.store, self.project, self._id_of(job))
         return b"".join(chunk.data for chunk in log.read(wanted)).decode(errors="replace")
 
-    def _id_of(self, job: str) -> str:
+    def _id_of(self, job: str | int) -> str:
+        if isinstance(job, int):
+            return task_id(self.id, job)
         if job in self.jobs:
             return job
         if job in self._by_name:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
 from typing import Any
 
+from bastion.array import ArrayRecord
+from bastion.client.arrays import array_of_record, array_of_row, task_of
 from bastion.client.views import (
     EventView,
     JobView,
@@ -31,10 +33,12 @@ from bastion.job import JobRecord, state_of
 from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.codec import decode
-from bastion.records.request import Result
+from bastion.records.request import Result, SpecRecord
+from bastion.spec.task import task_id, tasks_of_id
 from bastion.store.port import Entry, ObjectStore, Version
 
 _PAGE = 1000
+_ADMITTED = ("stopping", "running", "starting", "draining")
 _GZIP = b"\x1f\x8b"
 """What compressed bytes begin with (RFC 1952); JSON never does."""
 _MARGIN_S = 60.0
@@ -64,14 +68,19 @@ class Published:
         """
         All active jobs as last published: running first, then in the order of the queue.
 
+        Tasks of arrays are among them as far as they have a row; each array is one more.
+
         Raises:
             NotFoundError: Nothing was ever published here.
             StoreError: Out of reach.
         """
         view = self._view("queue")
         if self._rows[0] is not view:
-            rows = tuple(job_of_row(row, as_of=view["now"]) for row in view["jobs"])
-            self._rows = (view, rows)
+            rows = [job_of_row(row, as_of=view["now"]) for row in view["jobs"]]
+            arrays = [array_of_row(row, as_of=view["now"]) for row in view.get("arrays") or ()]
+            if arrays:
+                rows = sorted([*rows, *arrays], key=lambda row: row.phase not in _ADMITTED)
+            self._rows = (view, tuple(rows))
         return self._rows[1]
 
     def queue_as_of(self) -> float:
@@ -129,6 +138,12 @@ class Published:
         """Whether there ever was a launch of this id."""
         return self._bytes(layout.spec(project, launch)) is not None
 
+    def spec(self, project: str, launch: str) -> SpecRecord | None:
+        """What was submitted, or None when there is no such launch."""
+        key = layout.spec(project, launch)
+        data = self._bytes(key)
+        return None if data is None else decode(SpecRecord, data, key=key)
+
     def record(self, job: str) -> JobRecord | None:
         """An active job as root has it: the truth, and younger than any view."""
         root = self._json(layout.ROOT)
@@ -136,21 +151,49 @@ class Published:
         return None if row is None else decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
 
     def active(self, job: str) -> JobView | None:
-        """An active job from root, for the moment until a view shows it."""
+        """An active job or array from root, for the moment until a view shows it."""
         found = self.record(job)
-        return None if found is None else _job_of_record(found)
+        if found is not None:
+            return _job_of_record(found)
+        tasks = tasks_of_id(job)
+        root = self._json(layout.ROOT) or {}
+        row = root.get("arrays", {}).get(job if tasks is None else tasks[0])
+        if row is None:
+            return None
+        record = decode(ArrayRecord, json.dumps(row).encode(), key=layout.ROOT)
+        own = (each for each in root.get("jobs", {}) if name_is_of(each, record.id))
+        states = (view.state for each in own if (view := self.active(each)) is not None)
+        array = array_of_record(record, states)
+        return array if tasks is None else task_of(array, tasks[1].first)
+
+    def task(self, array: JobView, index: int) -> JobView | None:
+        """A task of `array`: its row, its final record, or what the array says of it."""
+        wanted = task_id(array.id, index)
+        rows = () if array.has_ended else self.queue()
+        row = next((row for row in rows if row.id == wanted), None)
+        return row or self.result(array.project, wanted) or task_of(array, index)
 
     def finished(self, projects: Iterable[str], *, limit: int) -> tuple[JobView, ...]:
-        """The newest `limit` finished jobs of some projects, newest first; no others are read."""
-        every = (entry for place in projects for entry in self._every(layout.results_of(place)))
+        """
+        The newest `limit` finished jobs of some projects, newest first; no others are read.
+
+        An array counts as one job; its tasks are not among them.
+        """
+        every = (
+            entry
+            for place in projects
+            for entry in self._every(layout.results_of(place))
+            if tasks_of_id(entry.key.split("/")[2]) is None
+        )
         newest = nlargest(limit, every, key=lambda entry: entry.modified_at)
         found = (self.result(*entry.key.split("/")[1:3]) for entry in newest)
         return tuple(job for job in found if job is not None)
 
     def finished_like(self, project: str, text: str) -> tuple[tuple[str, float], ...]:
-        """(id, ended) of the finished jobs of a project whose id begins with `text`."""
+        """(id, ended) of the finished jobs of a project whose id begins with `text`; no tasks."""
         entries = self._every(layout.results_of(project) + text)
-        return tuple((entry.key.split("/")[2], entry.modified_at) for entry in entries)
+        found = ((entry.key.split("/")[2], entry.modified_at) for entry in entries)
+        return tuple((job, at) for job, at in found if tasks_of_id(job) is None)
 
     def projects(self) -> tuple[str, ...]:
         """Every project that ever finished a job, one cheap list each."""
@@ -167,7 +210,7 @@ class Published:
         What happened, in order: sealed segments, then what root has not sealed yet.
 
         Args:
-            job: Only of this job; empty: of all.
+            job: Only of this job, or this array and its tasks; empty: of all.
             since: Not before, in the store's seconds.
         """
         last = -1
@@ -180,15 +223,15 @@ class Published:
         root = self._json(layout.ROOT) or {}
         unsealed = [line for part in root.get("sealed", ()) for line in part["events"]]
         for event in map(event_of, (*unsealed, *root.get("events", ()))):
-            if event.number > last and (not job or event.job == job) and event.at >= since:
+            if event.number > last and _is_about(event, job) and event.at >= since:
                 yield event
 
     def _segment(self, key: str, *, job: str, since: float) -> Iterator[EventView]:
-        needle = f'"{job}"'.encode() if job else b""
+        needle = f'"{job}'.encode() if job else b""
         for line in (self._bytes(key) or b"").splitlines():
             if needle in line:
                 event = event_of(json.loads(line))
-                if (not job or event.job == job) and event.at >= since:
+                if _is_about(event, job) and event.at >= since:
                     yield event
 
     def _every(self, prefix: str) -> Iterator[Entry]:
@@ -242,6 +285,15 @@ class Published:
         return None if found is None else _plain(found.data)
 
 
+def _is_about(event: EventView, job: str) -> bool:
+    return not job or event.job == job or name_is_of(event.job, job)
+
+
+def name_is_of(job: str, array: str) -> bool:
+    """Whether `job` is a task of `array`."""
+    return job.startswith(f"{array}.") and tasks_of_id(job) is not None
+
+
 def _plain(data: bytes) -> bytes:
     return gzip.decompress(data) if data.startswith(_GZIP) else data
 
@@ -261,6 +313,7 @@ def _job_of_record(job: JobRecord) -> JobView:
         priority=job.request.priority,
         units=job.request.units,
         replicas=job.request.replicas,
+        task=job.task,
         submitted_at=job.submitted_at,
         started_at=attempt.started_at if attempt else None,
         ended_at=job.ended_at,

@@ -6,10 +6,11 @@ Reading needs the bucket and no bastion; every view says as of when it is true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bastion.client.arrays import each_of, states_of
 from bastion.client.following import Logs
 from bastion.client.inbox import Inbox
 from bastion.client.log import Chunk
@@ -23,7 +24,7 @@ from bastion.client.watch import Waiting, Watch, unheard
 from bastion.client.who import login_name
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
-from bastion.spec import check_name
+from bastion.spec import Setting, Sweep, check_name, task_id, tasks_named
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
@@ -96,15 +97,17 @@ class Reader:
         user: str = "",
         states: Sequence[str] = (),
         finished: int = 0,
+        tasks: bool = False,
     ) -> tuple[JobView, ...]:
         """
-        Active jobs, running first, then in the order of the queue.
+        Active jobs, running first, then in the order of the queue; an array is one of them.
 
         Args:
             project: Only of this project.
             user: Only of this user.
             states: Only in one of these states.
             finished: How many finished jobs to add, the newest.
+            tasks: With the tasks of arrays that were admitted, each as a job.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
@@ -122,6 +125,7 @@ class Reader:
             if project in ("", row.project)
             and user in ("", row.user)
             and (not states or row.state in states)
+            and (tasks or row.task is None)
         )
 
     def queue_as_of(self) -> float:
@@ -137,6 +141,8 @@ class Reader:
     def job(self, name: str, *, project: str = "") -> JobView:
         """
         One job, by id, by the unique beginning of its id, or by name (then the newest).
+
+        An array is one job; with `.17` behind its name it is that task of it.
 
         Raises:
             NotFoundError: There is none.
@@ -188,6 +194,61 @@ class Reader:
         check_out(self.store, self.spec(name, project=project), to)
         return to
 
+    def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
+        """
+        Every task of an array, in order: those that wait or have ended by their state alone.
+
+        Args:
+            name: The array, or some of its tasks as in `sweep.0-4,9`.
+            project: Only look in this project.
+            needed: That `name` is no array is an error; else it has no tasks.
+
+        Raises:
+            NotFoundError: There is no such array.
+            SpecError: It names several, or a job that is no array.
+            StoreError: Out of reach.
+        """
+        named = tasks_named(name)
+        if named is None or len(named[1]) == 1:
+            array = self.job(name, project=project)
+            some = None
+        else:
+            (part,) = self.all_named(name, project=project)
+            array = self.job(part.launch, project=part.project)
+            some = named[1]
+        spec = self._published.spec(array.project, array.launch) if array.is_array else None
+        if spec is None or spec.launch.tasks is None:
+            if needed:
+                raise SpecError(f"{array.id} is no array and has no tasks")
+            return ()
+        rows = {} if array.has_ended else {row.id: row for row in self._published.queue()}
+        indices = spec.launch.tasks if some is None else some
+        tasks = (task_id(array.id, index) for index in indices)
+        made = states_of(array)
+        return tuple(rows.get(task) or made(task) for task in tasks)
+
+    def sweep_of(self, job: JobView) -> Sweep | None:
+        """
+        The sweep whose array or task `job` is; None where it is none.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        if not job.is_array and job.task is None:
+            return None
+        spec = self._published.spec(job.project, job.launch)
+        return None if spec is None else spec.launch.sweep
+
+    def parameters(self, task: JobView) -> Mapping[str, Setting]:
+        """
+        The parameters that a sweep gives to one of its tasks; none for any other job.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        sweep = self.sweep_of(task)
+        return {} if sweep is None or task.task is None else sweep.point(task.task)
+
     def why(self, name: str, *, project: str = "") -> Why:
         """
         Why a job is in its state, in words and numbers, and what would change it.
@@ -211,6 +272,8 @@ class Reader:
     def events(self, name: str = "", *, project: str = "") -> tuple[EventView, ...]:
         """
         What happened to a job, oldest first; to all jobs when `name` is empty.
+
+        What happened to an array happened to its tasks too.
 
         Raises:
             NotFoundError: There is no such job.
@@ -314,7 +377,7 @@ class Reader:
         The jobs named, once every one of them has ended.
 
         Args:
-            names: Jobs, or launches for all of their jobs.
+            names: Jobs, or launches for all of their jobs; an array ends with its last task.
             timeout_s: How long to wait; None: as long as it takes.
             project: Only look in this project.
             report: Told at every look how many have ended, and of how many.
@@ -326,7 +389,7 @@ class Reader:
             StoreRefusedError: The store said no for good.
         """
         jobs = [each for name in names for each in self.all_named(name, project=project)]
-        places = {job.id: job.project for job in jobs}
+        places = {one: job.project for job in jobs for one in each_of(job)}
         return self.watch.wait(places, timeout_s=timeout_s, report=report)
 
     # Quota

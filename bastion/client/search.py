@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bastion.client.arrays import part_of
 from bastion.client.published import Published
 from bastion.client.views import JobView, name_of
 from bastion.errors import NotFoundError, SpecError
+from bastion.spec.indices import Indices
+from bastion.spec.task import tasks_named, tasks_of_id
 
 _SHOWN = 8
 """Candidates that an error lists."""
@@ -22,7 +25,8 @@ def find(published: Published, text: str, *, project: str = "") -> JobView:
 
     Args:
         published: Where to look.
-        text: An id, the unique beginning of one, or a name: then the newest job that has it.
+        text: An id, the unique beginning of one, or a name: then the newest job that has it. With
+            `.17` behind it: that task of the array.
         project: Only in this project; empty: in all.
 
     Raises:
@@ -31,9 +35,13 @@ def find(published: Published, text: str, *, project: str = "") -> JobView:
         StoreError: Out of reach.
     """
     rows = _rows(published, project)
-    chosen = _choose(text, [(row.id, _name(row, text), row.submitted_at) for row in rows])
+    task = _task(published, rows, text, project)
+    if task is not None:
+        return task
+    alone = [row for row in rows if row.task is None]
+    chosen = _choose(text, [(row.id, _name(row, text), row.submitted_at) for row in alone])
     if chosen is not None:
-        return next(row for row in rows if row.id == chosen)
+        return next(row for row in alone if row.id == chosen)
     found = _root_or_result(published, text, project)
     if found is None:
         raise NotFoundError(
@@ -47,13 +55,18 @@ def find_all(published: Published, text: str, *, project: str = "") -> tuple[Job
     """
     The jobs that `text` names: those of a launch when it is a launch's id, else the one job.
 
+    An array is one, and so are some of its tasks together, as in `sweep.0-4,9`.
+
     Raises:
         NotFoundError: There is none.
         SpecError: It is ambiguous: the beginning of several ids, or the name of several active
             jobs; the message lists them.
         StoreError: Out of reach.
     """
-    rows = _rows(published, project)
+    rows = [row for row in _rows(published, project) if row.task is None]
+    array, tasks = _tasks(published, rows, text, project)
+    if array is not None and len(tasks) > 1:
+        return (part_of(array, tasks),)
     of_launch = tuple(row for row in rows if row.launch == text)
     if of_launch:
         return of_launch
@@ -86,7 +99,48 @@ def find_target(published: Published, text: str, *, project: str) -> str:
         if published.has_launch(project, text):
             return text
         raise
+    if jobs[0].task is not None or tasks_of_id(jobs[0].id) is not None:
+        array = jobs[0].launch
+        raise SpecError(f"{text!r} names tasks; wait for their array, {array}")
     return text if text in launches else jobs[0].id
+
+
+def _task(published: Published, rows: Sequence[JobView], text: str, project: str) -> JobView | None:
+    """The task that `text` names, where it names one."""
+    row = next((row for row in rows if row.id == text and row.task is not None), None)
+    array, tasks = (None, Indices()) if row is not None else _tasks(published, rows, text, project)
+    if array is None:
+        return row
+    if len(tasks) > 1:
+        raise SpecError(f"{text!r} names {len(tasks)} tasks", hint=f"name one: {array.id}.17")
+    return published.task(array, tasks.first)
+
+
+def _tasks(
+    published: Published, rows: Sequence[JobView], text: str, project: str
+) -> tuple[JobView | None, Indices]:
+    """The array that `text` names tasks of, and which; a job that is called so goes before it."""
+    named = tasks_named(text)
+    if named is None or any(text in (row.id, _name(row, text)) for row in rows):
+        return None, Indices()
+    try:
+        array = find(published, named[0], project=project)
+    except (NotFoundError, SpecError):
+        return None, Indices()
+    if not array.is_array:
+        return None, Indices()
+    strange = named[1] - _all_of(published, array)
+    if strange:
+        raise NotFoundError(
+            f"{array.id} has no task {strange.first}", hint=f"bastion show {array.id} tells which"
+        )
+    return array, named[1]
+
+
+def _all_of(published: Published, array: JobView) -> Indices:
+    """The indices of all its tasks."""
+    found = published.spec(array.project, array.id)
+    return Indices() if found is None or found.launch.tasks is None else found.launch.tasks
 
 
 def _name(row: JobView, text: str) -> str:
@@ -107,6 +161,9 @@ def _root_or_result(published: Published, text: str, project: str) -> JobView | 
     if active is not None and project in ("", active.project):
         return active
     for place in (project,) if project else published.projects():
+        exact = published.result(place, text)
+        if exact is not None:
+            return exact
         ended = published.finished_like(place, text)
         chosen = _choose(text, [(job, name_of(job), at) for job, at in ended])
         if chosen is not None:

@@ -8,11 +8,13 @@ that `-o json` prints.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
 from bastion.records.request import Result
+from bastion.spec.task import tasks_of_id
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -67,12 +69,25 @@ class JobView:
     """When it will probably start."""
     code: int | None = None
     """The exit code that decided its outcome; negative for a signal."""
+    task: int | None = None
+    """Its index, where it is a task of the array that is its launch."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Of an array: how many of its tasks are in each state; empty for any other job."""
+    ranges: Mapping[str, str] = field(default_factory=dict)
+    """Of an array: which tasks wait, are held or have ended how, by state; the others are jobs."""
+    at_once: int | None = None
+    """Of an array: how many of its tasks may hold devices at once."""
     as_of: float = 0.0
 
     @property
     def has_ended(self) -> bool:
         """Whether its state is final."""
         return self.state in ENDED
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it stands for all tasks of an array."""
+        return bool(self.counts)
 
 
 @value
@@ -170,11 +185,11 @@ class LaunchStatus:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many jobs are in each state."""
-        made: dict[str, int] = {}
+        """How many jobs are in each state; of an array, how many of its tasks."""
+        made: Counter[str] = Counter()
         for job in self.jobs:
-            made[job.state] = made.get(job.state, 0) + 1
-        return made
+            made.update(job.counts or {job.state: 1})
+        return dict(made)
 
     @property
     def has_ended(self) -> bool:
@@ -183,7 +198,9 @@ class LaunchStatus:
 
 
 def name_of(job_id: str) -> str:
-    """The name in a job's id."""
+    """The name in a job's id; in a task's that of its array."""
+    tasks = tasks_of_id(job_id)
+    job_id = job_id if tasks is None else tasks[0]
     return job_id[:-_SUFFIX] if len(job_id) > _SUFFIX else job_id
 
 
@@ -210,6 +227,7 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         text=row.get("text", ""),
         reason=row.get("reason") or {},
         estimated_at=row.get("estimated_at"),
+        task=row.get("task"),
         as_of=as_of,
     )
 
@@ -238,6 +256,9 @@ def job_of_result(result: Result) -> JobView:
         machines=tuple(machines),
         text=result.text,
         code=result.code,
+        task=result.task,
+        counts={kind: len(over) for kind, over in result.tasks.items()},
+        ranges={kind: str(over) for kind, over in result.tasks.items()},
         as_of=result.ended_at,
     )
 

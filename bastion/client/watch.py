@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from bastion.client.arrays import task_of
 from bastion.client.published import Published
 from bastion.client.views import JobView
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, StoreError, StoreRefusedError, TimedOutError
+from bastion.spec.task import tasks_of_id
 
 _SHOWN = 5
 """Jobs that an error names."""
@@ -43,10 +45,16 @@ class Watch:
         Raises:
             StoreError: Out of reach.
         """
+        tasks = {job: named for job in jobs if (named := tasks_of_id(job)) is not None}
+        wanted = jobs.keys() | {array for array, _ in tasks.values()}
         try:
-            rows = {row.id: row for row in self._published.queue() if row.id in jobs}
+            rows = {row.id: row for row in self._published.queue() if row.id in wanted}
         except NotFoundError:
             rows = {}
+        for job, (array, indices) in tasks.items():
+            if job not in rows and array in rows:
+                waiting = task_of(rows[array], indices.first)
+                rows |= {} if waiting is None else {job: waiting}
         return {job: self._latest(job, place, rows.get(job)) for job, place in jobs.items()}
 
     def wait(
@@ -98,4 +106,9 @@ class Watch:
         """A row of the queue, unless the job may have left it."""
         if row is not None and row.phase not in ("draining", "done"):
             return row
-        return self._published.result(project, job) or row
+        found = self._published.result(project, job) or row
+        tasks = tasks_of_id(job)
+        if found is not None or tasks is None:
+            return found
+        array = self._published.result(project, tasks[0])
+        return None if array is None else task_of(array, tasks[1].first)
