@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from bastion.errors import SpecError
 from bastion.spec import (
+    Array,
     Job,
     Launch,
     Notify,
@@ -16,6 +17,8 @@ from bastion.spec import (
     PythonEnv,
     Resources,
     Secret,
+    Setting,
+    Sweep,
     Where,
     secret_of,
 )
@@ -71,6 +74,8 @@ def launch_of(args: argparse.Namespace) -> Launch:
         after=tuple(args.after),
         notify=_notify(args),
         python=_python(args),
+        array=_array(args),
+        sweep=_sweep(args),
     )
     # What users write about code becomes a stored reference when the client sends it.
     return dataclasses.replace(launch, code=code_of(args))
@@ -94,6 +99,34 @@ def name_from(command: list[str]) -> str:
 def quoted_twice(command: list[str]) -> list[str]:
     """Words with quotes inside their quotes, as other launchers want them for their shell."""
     return [word for word in command if len(word) > 2 and word[0] == word[-1] and word[0] in "'\""]
+
+
+def _array(args: argparse.Namespace) -> Array | None:
+    if args.array:
+        return Array(args.array, at_once=args.at_once)
+    if args.at_once is not None and not args.sweep:
+        raise UsageError("--at_once: without --array or --sweep there are no tasks to limit")
+    return None
+
+
+def _sweep(args: argparse.Namespace) -> Sweep | None:
+    """What `--sweep` says: the grid of every combination."""
+    grid = {}
+    for name, written in pairs("--sweep", args.sweep).items():
+        grid[name] = [_setting(part) for part in written.split(",")]
+    if len(grid) < len(args.sweep):
+        raise UsageError("--sweep: a parameter is given twice; each once, as lr=0.1,0.01")
+    return Sweep(grid=grid, at_once=None if args.array else args.at_once) if grid else None
+
+
+def _setting(text: str) -> Setting:
+    """Numbers, true and false as such, everything else as text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text, text)
 
 
 def _resources(text: str) -> dict[str, int | str]:

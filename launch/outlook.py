@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,14 +22,30 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     from bastion.scheduler.reason import text
 
     why = {job: text(verdict.reason, now) for job, verdict in outlook.verdicts}
-    lines = [f"{job} would start now{_because(why.get(job))}" for job in outlook.starts]
-    lines += [f"{job} would wait{_because(why.get(job))}" for job in outlook.waits]
-    lines += [f"{job} would be refused{_because(why.get(job))}" for job in outlook.refused]
+    lines = _told("would start now", outlook.starts, why)
+    lines += _told("would wait", outlook.waits, why)
+    lines += _told("would be refused", outlook.refused, why)
     for _, verdict in outlook.verdicts:
         lines += table(verdict.machines) if isinstance(verdict, Refuse) and verdict.machines else []
     lines += [f"{job} would be stopped for {by}" for job, by in outlook.stops]
     lines += [f"{job} would no longer stand on its project's share" for job in outlook.demoted]
     lines += [f"{job} would stand on its project's share" for job in outlook.promoted]
+    return lines
+
+
+def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:
+    """A line for each job; tasks of one array are told together, with the reason of the first."""
+    from bastion.spec import tasks_of_id
+
+    groups: dict[str, list[str]] = {}
+    for job in jobs:
+        tasks = tasks_of_id(job)
+        groups.setdefault(job if tasks is None else tasks[0], []).append(job)
+    lines = []
+    for name, members in groups.items():
+        first = min(members, key=lambda job: (len(job), job))
+        whom = name if members == [name] else f"{len(members)} tasks of {name}"
+        lines.append(f"{whom} {what}{_because(why.get(first))}")
     return lines
 
 

@@ -15,6 +15,7 @@ from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client import EventView, JobView
+    from bastion.spec import Sweep
 
 
 def register(verbs: Verbs) -> None:
@@ -31,10 +32,12 @@ def register(verbs: Verbs) -> None:
     many(jobs, "--state", "only in this state", metavar="STATE")
     switch(jobs, "--mine", "only my own")
     switch(jobs, "-a --all", "finished jobs too")
+    switch(jobs, "--tasks", "tasks of arrays too that were admitted, each on a line of its own")
     number(jobs, "--limit", "at most so many finished jobs", default=50)
     show = _add(verbs, "show", show_one, "show everything known of a job")
     switch(show, "--code", "what code it runs, and what it was submitted from")
     text(show, "--checkout", "write its exact code into a new folder", metavar="FOLDER")
+    switch(show, "--tasks", "of an array: every task on a line of its own")
     _add(verbs, "why", show_why, "say why a job is in its state, and what would change it")
     _add(verbs, "events", show_events, "show what happened to a job, oldest first", count="?")
     wait = _add(verbs, "wait", wait_for, "wait until jobs have ended; exit as they did", count="+")
@@ -87,6 +90,7 @@ def show_list(args: argparse.Namespace) -> int:
         user=client.user if args.mine else args.user_id,
         states=args.state,
         finished=finished,
+        tasks=args.tasks,
     )
     as_of = client.queue_as_of()
     session.out.show(
@@ -103,7 +107,7 @@ def _columns(out: Output, as_of: float) -> list[Column[JobView]]:
         Column(title="STATE", text=lambda job: job.state, is_state=True),
         Column(title="PROJECT", text=lambda job: job.project),
         Column(title="USER", text=lambda job: job.user),
-        Column(title="ASKS", text=lambda job: amounts(job.units)),
+        Column(title="ASKS", text=_asks),
         Column(title="AGE", text=lambda job: span((job.ended_at or as_of) - job.submitted_at)),
         Column(title="PRIORITY", text=lambda job: str(job.priority), wide=True),
         Column(title="CLASS", text=lambda job: job.job_class, wide=True),
@@ -117,11 +121,18 @@ def _id(job: JobView) -> str:
     return job.id
 
 
+def _asks(job: JobView) -> str:
+    asked = amounts(job.units)
+    return f"{asked} a task" if job.is_array and asked else asked
+
+
 def show_one(args: argparse.Namespace) -> int:
     """`bastion show JOB`."""
     session = Session(args)
     if args.code or args.checkout:
         return show_code(session)
+    if args.tasks:
+        return show_tasks(session)
     job = session.client.job(args.job, project=args.project_id)
     if session.out.format in ("json", "name"):
         session.out.show("jobs", [job], [], name=_id)
@@ -135,7 +146,10 @@ def show_one(args: argparse.Namespace) -> int:
             ("project", job.project),
             ("user", job.user),
             ("launch", job.launch),
-            ("asks", amounts(job.units)),
+            ("asks", _asks(job)),
+            *((state, f"tasks {indices}") for state, indices in job.ranges.items()),
+            ("at once", str(job.at_once or "")),
+            *_parameters(session, job),
             ("replicas", str(job.replicas)),
             ("priority", str(job.priority)),
             ("class", job.job_class),
@@ -152,6 +166,32 @@ def show_one(args: argparse.Namespace) -> int:
         ]
     )
     return exits.OK
+
+
+def _parameters(session: Session, job: JobView) -> list[tuple[str, str]]:
+    found = session.client.parameters(job)
+    return [(name, str(setting)) for name, setting in found.items()]
+
+
+def show_tasks(session: Session) -> int:
+    """`bastion show ARRAY --tasks`."""
+    out, client = session.out, session.client
+    tasks = client.tasks(session.args.job, project=session.args.project_id)
+    columns: list[Column[JobView]] = [
+        Column(title="TASK", text=_id),
+        Column(title="STATE", text=lambda task: task.state, is_state=True),
+        Column(title="ATTEMPT", text=lambda task: str(task.attempt or "")),
+        Column(title="MACHINES", text=lambda task: ",".join(task.machines)),
+    ]
+    sweep = client.sweep_of(tasks[0])
+    if sweep is not None:
+        columns += [_parameter(sweep, name) for name in sweep.names]
+    out.show("jobs", tasks, columns, name=_id)
+    return exits.OK
+
+
+def _parameter(sweep: Sweep, name: str) -> Column[JobView]:
+    return Column(title=name, text=lambda task: str(sweep.point(task.task or 0)[name]))
 
 
 def show_why(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from launch.parser import Verbs, choice, number, switch, text
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from bastion.client import Chunk, Wanted
+    from bastion.client import Chunk, JobView, Wanted
 
 
 def register(verbs: Verbs) -> None:
@@ -23,8 +23,12 @@ def register(verbs: Verbs) -> None:
         "logs",
         show,
         "print what a job's processes printed",
-        text="Bytes come exactly as they were printed.",
-        example="bastion logs trainer -f\nbastion logs trainer --replica=2 --tail=100",
+        text="Bytes come exactly as they were printed; of several tasks line by line.",
+        example="""\
+bastion logs trainer -f
+bastion logs trainer --replica=2 --tail=100
+bastion logs sweep.17 -f
+bastion logs sweep --grep=Error""",
     )
     logs.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
     switch(logs, "-f --follow", "go on until the job has ended")
@@ -43,6 +47,9 @@ def show(args: argparse.Namespace) -> int:
     """`bastion logs JOB`."""
     session = Session(args)
     client = session.client
+    tasks = client.tasks(args.job, project=args.project_id, needed=False)
+    if tasks:
+        return _show_tasks(session, tasks)
     job = client.job(args.job, project=args.project_id)
     chunks = client.logs(
         job.id, wanted_of(args, now=session.out.now), follow=args.follow, project=job.project
@@ -59,6 +66,23 @@ def show(args: argparse.Namespace) -> int:
     if not args.exit:
         return exits.OK
     return exits.of_jobs(client.watch.wait({job.id: job.project}))
+
+
+def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
+    """The logs of several tasks, one after the other, each line with its task."""
+    args = session.args
+    if args.follow or args.download or args.exit:
+        one = tasks[0].id
+        raise UsageError(
+            f"{args.job} names {len(tasks)} tasks, and --follow, --download and --exit are for one",
+            hint=f"bastion logs {one} -f",
+        )
+    wanted = wanted_of(args, now=session.out.now)
+    for task in tasks:
+        if task.state not in ("queued", "held"):
+            chunks = session.client.following.of(task, wanted, follow=False)
+            write(chunks, prefix=args.prefix != "never", of=f"{task.task}/")
+    return exits.OK
 
 
 def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
@@ -85,9 +109,11 @@ def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
     )
 
 
-def write(chunks: Iterator[Chunk], *, prefix: bool) -> None:
+def write(chunks: Iterator[Chunk], *, prefix: bool, of: str = "") -> None:
     """
     Write what was printed to stdout, exactly; with `prefix` line by line, each with its origin.
+
+    `of` stands before the origin.
 
     Raises:
         BrokenPipeError: Nobody reads it any more.
@@ -98,7 +124,7 @@ def write(chunks: Iterator[Chunk], *, prefix: bool) -> None:
         if not prefix:
             out.write(chunk.data)
         else:
-            name = f"r{chunk.stream.replica}/p{chunk.stream.process}"
+            name = f"{of}r{chunk.stream.replica}/p{chunk.stream.process}"
             *lines, rest[name] = (rest.get(name, b"") + chunk.data).split(b"\n")
             out.writelines(f"{name} | ".encode() + line + b"\n" for line in lines)
         out.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -43,6 +44,8 @@ def register(verbs: Verbs) -> None:
         example="""\
 bastion launch --instance_type=tpu-v4-32 -- python3 train.py
 bastion launch --resources=h100=2 --code=. -- python3 train.py --lr=0.1
+bastion launch --array=0-99%10 -- sh -c 'echo task $BASTION_TASK_INDEX'
+bastion launch --sweep=lr=0.1,0.01 --sweep=seed=1,2,3 -- python3 train.py --lr={lr} --seed={seed}
 bastion launch spec.toml
 bastion launch script.py --size=large
 bastion launch job.sbatch -- arguments of the script""",
@@ -90,6 +93,9 @@ def _flags(parser: Parser) -> None:
         "started, preempted, retried, ended or failed; by default all but the first and last"
     )
     many(group, "--notify_on", occasions, metavar="WHEN")
+    text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
+    many(group, "--sweep", "run it once for every combination, as lr=0.1,0.01", metavar="NAME=V,V")
+    number(group, "--at_once", "of the tasks of an array or a sweep, so many at a time")
     _where_flags(parser)
     _code_flags(parser)
     own = [each for title in _SHAPING for each in _group(parser, title)]
@@ -204,16 +210,51 @@ def tell_next(session: Session, handle: LaunchHandle) -> None:
         client.clock.sleep(client.poll_s)
         first = handle.status().jobs[0]
     note(f"{first.id} is {first.state}: {first.text or 'taken; bastion why will say more soon'}")
+    printed = f"{first.id}.{_some_task(handle)}" if handle.is_array else first.id
     for verb, meaning in (
         (f"why {first.id}", "why it waits, or where it runs"),
-        (f"logs {first.id} -f", "what it prints"),
+        (f"logs {printed} -f", "what it prints"),
         (f"cancel {first.id}", "end it"),
     ):
         note(f"  bastion {verb:<40} # {meaning}")
 
 
+def _some_task(handle: LaunchHandle) -> int:
+    """The index of its first task."""
+    return next((task.task for task in handle.tasks if task.task is not None), 0)
+
+
+def _wait_for_tasks(session: Session, handle: LaunchHandle) -> int:
+    """Tell how far the tasks of an array are until all have ended; Ctrl-C detaches."""
+    from bastion.client.views import ENDED
+    from bastion.errors import StoreError
+
+    note(f"waiting for the tasks of {handle.id}; Ctrl-C detaches and does not stop them")
+    tell = Teller(quiet=session.out.format == "name", states_only=True)
+    try:
+        with bar(shown=not session.is_quiet) as draw:
+
+            def look(_: int, __: int) -> None:
+                with suppress(StoreError):
+                    array = handle.status().jobs[0]
+                    tell(array)
+                    ended = sum(n for state, n in array.counts.items() if state in ENDED)
+                    draw("tasks", ended, sum(array.counts.values()))
+
+            places = {handle.id: handle.project}
+            (array,) = session.client.watch.wait(places, report=look)
+    except KeyboardInterrupt:
+        note(f"detached; {handle.id} goes on, bastion wait {handle.id} comes back to it")
+        return exits.DETACHED
+    took = span((array.ended_at or 0.0) - array.submitted_at)
+    note(f"{array.id} {session.out.state(array.state)} after {took}: {array.text}")
+    return exits.of_job(array)
+
+
 def _follow(session: Session, handle: LaunchHandle) -> int:
     """Follow the first job's log, then wait for all; Ctrl-C detaches."""
+    if handle.is_array:
+        return _wait_for_tasks(session, handle)
     client, args = session.client, session.args
     first = handle.jobs[0]
     note(f"following {first}; Ctrl-C detaches and does not stop it")
@@ -234,15 +275,17 @@ def _follow(session: Session, handle: LaunchHandle) -> int:
 class Teller:
     """Says on stderr whenever the state of a followed job, or its reason, is another."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, states_only: bool = False) -> None:
         self._quiet = quiet
+        self._states_only = states_only
         self._said = ""
 
     def __call__(self, job: JobView) -> None:
         """Say it, unless it was the last thing said."""
         said = f"{job.id} is {job.state}: {job.text}"
-        if said != self._said and not self._quiet and not job.has_ended:
-            self._said = said
+        news = job.state if self._states_only else said
+        if news != self._said and not self._quiet and not job.has_ended:
+            self._said = news
             note(said)
 
 
