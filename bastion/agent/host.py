@@ -53,7 +53,7 @@ from bastion.agent.python_env import BuildError
 from bastion.agent.redaction import Redaction
 from bastion.agent.saving import Saving
 from bastion.agent.ship import Shipping
-from bastion.agent.starting import attempt_start
+from bastion.agent.starting import attempt_start, job_named
 from bastion.agent.surroundings import Surroundings
 from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
 from bastion.job import End
@@ -63,7 +63,7 @@ from bastion.records.facts import HostFact
 from bastion.records.register import Lost, Won, look, win
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.spec.launch import Job, Launch
-from bastion.spec.task import job_of_task, task_environment
+from bastion.spec.task import task_environment
 
 _REPORT_S = 10.0
 """Between two reports of one host that are told: each is a commit of the bastion's."""
@@ -265,15 +265,12 @@ class Host:
         assert self._start is not None
         if isinstance(launch, str):
             self._fail(launch)
-        elif self._start.index >= len(launch.jobs):
-            self._fail(f"launch {self._start.launch} has no job {self._start.index}")
-        else:
-            try:
-                self._launch, self._job = launch, _job_of(launch, self._start)
-            except SpecError as error:
-                self._fail("; ".join(error.problems))
-                return
+            return
+        try:
+            self._launch, self._job = launch, job_named(launch, self._start)
             self.stage = Stage.SETTING_UP
+        except SpecError as error:
+            self._fail("; ".join(error.problems))
 
     def _set_up(self, now: float) -> None:
         if self._is_stopped():
@@ -332,8 +329,8 @@ class Host:
         assert self._start is not None
         assert self._job is not None
         assert self._prepared is not None
-        go = self._go
         assert self._launch is not None
+        go = self._go
         attempt = attempt_start(
             self.key,
             self._start,
@@ -496,7 +493,3 @@ class Host:
     def _be_gone(self) -> None:
         self._around.instructions.settle(self.key)
         self.stage = Stage.GONE
-
-
-def _job_of(launch: Launch, start: Start) -> Job:
-    return launch.jobs[start.index] if start.task is None else job_of_task(launch, start.task)

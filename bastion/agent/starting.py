@@ -8,8 +8,22 @@ from bastion.agent.environment import Place, environments
 from bastion.agent.keeper_port import AttemptStart, ProcessStart
 from bastion.agent.preparing import Prepared
 from bastion.agent.settings import AgentSettings
+from bastion.errors import SpecError
 from bastion.machine import Start
-from bastion.spec.launch import Job, Process
+from bastion.spec.launch import Job, Launch, Process
+from bastion.spec.task import job_of_task
+
+
+def job_named(launch: Launch, start: Start) -> Job:
+    """
+    The job that `start` is about, with the parameters of its task where it is one.
+
+    Raises:
+        SpecError: There is no such job, or the parameters make none of it.
+    """
+    if start.index >= len(launch.jobs):
+        raise SpecError(f"launch {start.launch} has no job {start.index}")
+    return launch.jobs[start.index] if start.task is None else job_of_task(launch, start.task)
 
 
 def attempt_start(
