@@ -138,7 +138,7 @@ class Leader:
         )
         draft = Draft(self.held.root, self.now, working=self._working, dependents=self._dependents)
         self._learn(draft)
-        self._courier.collect(draft)
+        self._guarded("notifications", self._courier.collect, draft)
         listings = self._fleet.collect(draft.now)
 
         # 2. Let it in: facts, requests, listings, and what follows from them for every job.
@@ -148,13 +148,13 @@ class Leader:
         rules = self._files.rules
         absorbed = [each for each in gathered.requests if self._intake.absorb(draft, each, rules)]
         self._intake.write_specs(draft, absorbed)
-        settle(draft)
+        self._guarded("dependencies", settle, draft)
         self._guarded("machines", self._reconcile, draft, listings)
 
         # 3. Decide who runs next; the instructions that follow belong to the same commit.
         plan, moves = self._schedule(draft, absorbed)
         self._watch(draft)
-        settle(draft)
+        self._guarded("dependencies", settle, draft)
 
         # 4. Commit, if there is anything to commit or the lease is due.
         draft.seal(at_most=SEAL_AT, older_than=draft.now - SEAL_AFTER_S)
@@ -310,7 +310,8 @@ class Leader:
                 key = f"batch {machine.name}/{batch.life}/{batch.number}"
                 self._lane.submit(key, act.batch_work(self._store, machine, batch))
         self._fleet.act(root, self.now)
-        self._courier.act(root, self._files.config.notifications)
+        rules = self._files.config.notifications
+        self._guarded("notifications", self._courier.act, root, rules)
         for key, answer in root.answers.items():
             self._lane.submit(f"answer {key}", act.answer_work(self._store, key, answer))
         for segment in root.sealed:
