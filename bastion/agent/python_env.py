@@ -273,10 +273,11 @@ def _run(command: Sequence[str], recipe: Recipe, place: Path, mark: str) -> None
         return
     said = _PASSWORD.sub(b"****", log.read_bytes())[-SEGMENT_BYTES:]
     what = " ".join(Path(word).name if word.startswith("/") else word for word in command[:3])
-    last = said[-_SHOWN_BYTES:].decode("utf-8", "replace")
+    last = said[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()
+    # The last line is what an outcome is told by.
     raise BuildError(
-        f"the Python environment of {recipe.lock.name} cannot be built: {what} ended with {code}\n"
-        f"{last}",
+        f"{last}\nthe Python environment of {recipe.lock.name} cannot be built, {what} ended with"
+        f" {code}: {last.rpartition(chr(10))[2]}",
         printed=said,
     )
 
