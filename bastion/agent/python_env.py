@@ -271,7 +271,7 @@ def _run(command: Sequence[str], recipe: Recipe, place: Path, mark: str) -> None
             output.write(f"[bastion: stopped after {BUILD_S:g} s]\n".encode())
     if code == 0:
         return
-    said = _PASSWORD.sub(b"****", log.read_bytes())[-SEGMENT_BYTES:]
+    said = _PASSWORD.sub(b"****", log.read_bytes())[-SEGMENT_BYTES:] or b"(no output)\n"
     what = " ".join(Path(word).name if word.startswith("/") else word for word in command[:3])
     last = said[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()
     # The last line is what an outcome is told by.
