@@ -2,8 +2,8 @@
 `python -m bastion agent end`: take everything of ours off a machine that is given back.
 
 The agent first, so that nothing new begins; then the keeper, which stops all it holds with grace;
-then whatever is left, by its mark. It is done when nothing of this home lives, and says so in
-`<home>/ended`.
+then whatever is left, by its mark, and what its journal says must be undone. It is done when
+nothing of this home lives, and says so in `<home>/ended`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bastion.agent import strays
 from bastion.agent.keeper_client import KeeperClient
 from bastion.agent.keeper_journal import Journal
 from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.keeper_undo import Undo
 
 LOCK = "agent.lock"
 """In a home: held by the agent that serves it; "<pid> <start>" of that one."""
@@ -51,7 +52,11 @@ def end_home(home: Path, *, patience_s: float) -> None:
         while not _is_ours(lock):
             _end_agent(home)
         _end_keepers(home, patience_s)
-        strays.kill_all(f"{os.path.realpath(home)}:")
+        prefix = f"{os.path.realpath(home)}:"
+        strays.kill_all(prefix)
+        for key, entry in Journal(f"{home}/keeper/journal").entries.items():
+            if not entry.end:
+                Undo(entry.undo(), prefix + key).finish()
         (home / "ended").touch()
 
 

@@ -33,6 +33,7 @@ from bastion.agent.keeper_journal import Journal, sync_folder
 from bastion.agent.keeper_loop import Loop
 from bastion.agent.keeper_request import file_name
 from bastion.agent.keeper_spool import remove_spool
+from bastion.agent.keeper_undo import Undo
 
 READY = b"ready\n"
 """What it writes to its standard output once it serves."""
@@ -90,7 +91,7 @@ def keep(home: str, *, life: int, permit_s: float, use_cgroups: bool) -> None:
 
 def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups: Cgroups) -> None:
     """
-    Kill whatever older lives of this home left, and record as lost what had not ended.
+    Kill and undo whatever older lives of this home left, and record as lost what had not ended.
 
     Spools of attempts that were forgotten as their keeper died go, too.
     """
@@ -106,6 +107,8 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
     boot = strays.boot_id()
     leaders = [pair for entry in open_entries.values() for pair in entry.sessions(boot)]
     strays.kill_all(mark_prefix, leaders=leaders)
+    for key, entry in open_entries.items():
+        Undo(entry.undo(), mark_prefix + key).finish()
     for name in set(os.listdir(f"{folder}/spool")) - set(map(file_name, journal.entries)):
         remove_spool(f"{folder}/spool/{name}")
     for key, entry in open_entries.items():

@@ -17,6 +17,7 @@ import time
 from bastion.agent import strays
 from bastion.agent.keeper_reasons import TIME_LIMIT
 from bastion.agent.keeper_spool import Spool
+from bastion.agent.keeper_undo import Undo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,12 +105,14 @@ class Attempt:
         "processes",
         "start",
         "started_at",
+        "undo",
     )
 
-    def __init__(self, start: Start, *, life: int, now: float) -> None:
+    def __init__(self, start: Start, *, life: int, now: float, mark: str) -> None:
         self.start = start
         self.life = life
         self.started_at = now
+        self.undo = Undo(start.undo, mark)
         self.cgroup: Cgroup | None = None
         self.processes: list[Process] = []
         self.notices: list[dict[str, object]] = []

@@ -83,16 +83,22 @@ class KeeperClient:
         self.life = int(said["life"])
         self.can_limit_memory = bool(said["can_limit_memory"])
         self._keeps_secrets = bool(said.get("keeps_secrets"))
+        self._can_undo = bool(said.get("can_undo"))
         try:
             self._events.sendall(b'{"do":"watch"}\n')
         except OSError as error:
             raise KeeperGoneError(f"the keeper of {self._folder} went away: {error}") from None
 
     def start(self, attempt: AttemptStart) -> None:
-        """See `Keeper.start`."""
+        """See `Keeper.start`; a keeper of an older Bastion may know neither secrets nor undoing."""
         if attempt.secrets and not self._keeps_secrets:
             raise KeeperError(
                 f"the keeper of {self._folder} is older than secrets: it would write them down",
+                hint="it is replaced when the machine is drained and its keeper ends",
+            )
+        if attempt.undo and not self._can_undo:
+            raise KeeperError(
+                f"the keeper of {self._folder} is older than containers: it would leave them behind",
                 hint="it is replaced when the machine is drained and its keeper ends",
             )
         processes = [

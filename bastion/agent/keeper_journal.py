@@ -16,7 +16,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _COMPACT_BYTES = 1 << 18
 """Below this the file is not worth rewriting."""
@@ -35,6 +35,12 @@ class Entry:
     def started(self) -> dict[str, object]:
         """The `exec` line."""
         found: dict[str, object] = json.loads(self.exec)
+        return found
+
+    def undo(self) -> list[str]:
+        """The command that takes away what killing does not reach; empty: there is none."""
+        found = self.started().get("undo", [])
+        assert isinstance(found, list)
         return found
 
     def sessions(self, boot: str) -> list[tuple[int, int]]:
@@ -79,11 +85,21 @@ class Journal:
         os.fsync(self._file)
         self.life = life
 
-    def exec(self, key: str, *, at: float, processes: int, has_secrets: bool = False) -> None:
+    def exec(
+        self,
+        key: str,
+        *,
+        at: float,
+        processes: int,
+        has_secrets: bool = False,
+        undo: Sequence[str] = (),
+    ) -> None:
         """Add, for the next `commit`, that `key` is about to be forked."""
         said = {"exec": key, "life": self.life, "at": at, "processes": processes}
-        # That there are some, never which: whoever ships its logs later must know to mask them.
-        line = _line({**said, "has_secrets": True} if has_secrets else said)
+        if has_secrets:
+            # That there are some, never which: whoever ships its logs later must know to mask them.
+            said["has_secrets"] = True
+        line = _line({**said, "undo": list(undo)} if undo else said)
         self.entries[key] = Entry(line)
         self._live += len(line)
         self._waiting.append((key, line))

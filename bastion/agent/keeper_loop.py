@@ -64,7 +64,8 @@ class Loop:
         self._permit_until = boot_time() + permit_s if permit_s > 0 else _NEVER
         self._running: dict[str, Attempt] = {}
         self._mains: dict[int, Attempt] = {}
-        self._tree = Tree(mark_prefix, self._mains, self._running)
+        self._undoing: dict[int, Attempt] = {}
+        self._tree = Tree(mark_prefix, self._mains, self._running, spared=self._undoing)
         self._closing: dict[str, Attempt] = {}
         self._secrets: dict[str, list[str]] = {}
         self._to_fork: list[tuple[Attempt, Connection, object]] = []
@@ -151,10 +152,15 @@ class Loop:
         if boot_time() >= self._permit_until:
             raise AnswerError("refused", "the permit has run out: renew it first")
         at = boot_time()
-        attempt = Attempt(start, life=self._journal.life, now=at)
-        has_secrets = bool(start.secrets)
+        attempt = Attempt(
+            start, life=self._journal.life, now=at, mark=self._mark_prefix + start.key
+        )
         self._journal.exec(
-            start.key, at=at, processes=len(start.processes), has_secrets=has_secrets
+            start.key,
+            at=at,
+            processes=len(start.processes),
+            has_secrets=bool(start.secrets),
+            undo=start.undo,
         )
         self._to_fork.append((attempt, connection, said.get("id")))
 
@@ -207,6 +213,7 @@ class Loop:
             "pid": os.getpid(),
             "can_limit_memory": self._cgroups.can_limit_memory,
             "keeps_secrets": True,
+            "can_undo": True,
         }
 
     def _watch_events(self, connection: Connection, _said: dict[str, object]) -> dict[str, object]:
@@ -227,6 +234,8 @@ class Loop:
             attempt = self._mains.pop(pid, None)
             if attempt is not None:
                 self._exited(attempt, pid, status)
+            elif (undone := self._undoing.pop(pid, None)) is not None:
+                undone.undo.exited(status, boot_time())
 
     def _exited(self, attempt: Attempt, pid: int, status: int) -> None:
         for index, process in enumerate(attempt.processes):
@@ -289,9 +298,14 @@ class Loop:
     # How attempts end.
 
     def _settle(self, attempt: Attempt) -> None:
-        """Kill what is left of `attempt`; when nothing is, write how it ended."""
+        """Kill what is left of `attempt`, then undo it; when nothing is left, write its end."""
         if attempt.living() or self._tree.left_of(attempt) or not attempt.is_cgroup_empty():
             self._kill(attempt)
+            return
+        if not attempt.undo.is_done:
+            self._wake(attempt.undo.turn(boot_time()))
+            if attempt.undo.pid:
+                self._undoing[attempt.undo.pid] = attempt
             return
         for process in attempt.processes:
             if process.pipe >= 0:

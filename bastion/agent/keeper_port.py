@@ -98,6 +98,9 @@ class AttemptStart:
     spool_limit_bytes: int = SPOOL_LIMIT_BYTES
     """For each process: beyond it only the head and the last 64 KiB are kept."""
     umask: int = 0o022
+    undo: tuple[str, ...] = ()
+    """A command (its program a path) for what no signal reaches: run once everything is dead, again
+    until it exits 0, by this life or a later one; `Exited` is told only then. Empty: none."""
 
 
 @value

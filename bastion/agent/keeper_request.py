@@ -51,6 +51,7 @@ class Start:
         "secrets",
         "spool_limit_bytes",
         "umask",
+        "undo",
     )
 
     def __init__(self, said: dict[str, object]) -> None:
@@ -68,6 +69,9 @@ class Start:
         self.secrets = _secrets(said.get("secrets", []))
         self.spool_limit_bytes = _whole(said.get("spool_limit_bytes"), "spool_limit_bytes")
         self.umask = _whole(said.get("umask"), "umask") & 0o777
+        self.undo = _texts(said.get("undo", []), "undo")
+        if self.undo and not self.undo[0].startswith("/"):
+            raise BadRequestError(f"undo must begin with the path of a program: {self.undo[0]!r}")
 
 
 def key(said: dict[str, object]) -> str:

@@ -17,7 +17,7 @@ from bastion.agent import strays
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from bastion.agent.keeper_attempt import Attempt
 
@@ -30,14 +30,21 @@ class Tree:
         mark_prefix: What every mark of this home begins with.
         mains: Pid to attempt, of every process that was started and is not reaped; the loop's own.
         running: Key to attempt, of everything not over; the loop's own.
+        spared: Pids of children that are the keeper's own and no attempt's; the loop's own.
     """
 
     def __init__(
-        self, mark_prefix: str, mains: Mapping[int, Attempt], running: Mapping[str, Attempt]
+        self,
+        mark_prefix: str,
+        mains: Mapping[int, Attempt],
+        running: Mapping[str, Attempt],
+        *,
+        spared: Container[int],
     ) -> None:
         self._mark_prefix = mark_prefix
         self._mains = mains
         self._running = running
+        self._spared = spared
         self._owner: dict[int, str] = {}
 
     def reaped(self, pid: int) -> None:
@@ -49,7 +56,7 @@ class Tree:
         return {
             pid
             for pid in strays.children(os.getpid())
-            if pid not in self._mains and self._belongs(pid, attempt)
+            if pid not in self._mains and pid not in self._spared and self._belongs(pid, attempt)
         }
 
     def signal(self, attempt: Attempt, *numbers: int) -> int:
