@@ -1,0 +1,129 @@
+"""A docker daemon and a registry of the tests' own, and a small image that needs no download."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import socket
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_ENDS_S = 60.0
+
+IMAGE = "bench/shell:1"
+"""An image of a shell and its tools; its working directory is /work."""
+
+APPLETS = "sh cat echo env head id kill ls mkdir mv ps pwd rm setsid sleep stat test touch yes"
+
+needs_dockerd = [
+    pytest.mark.prove,
+    pytest.mark.skipif(
+        not (shutil.which("dockerd") and shutil.which("docker-registry") and os.geteuid() == 0),
+        reason="needs root, dockerd and docker-registry (Debian: docker.io, docker-registry)",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dockerd:
+    """Where they answer."""
+
+    daemon: str
+    registry: str
+
+    @property
+    def socket(self) -> Path:
+        """The daemon's socket."""
+        return Path(self.daemon.removeprefix("unix://"))
+
+    def docker(self, *arguments: str, data: bytes | None = None) -> str:
+        """What docker's own client says."""
+        command = ["docker", "-H", self.daemon, *arguments]
+        done = subprocess.run(command, input=data, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    def load_image(self) -> None:
+        """Make `IMAGE`."""
+        changes = ("--change", "WORKDIR /work", "--change", "ENV OF_IMAGE=yes")
+        self.docker("import", *changes, "-", IMAGE, data=shell_files())
+
+
+def has_shell() -> bool:
+    """Whether there is a shell that needs no library (Debian: busybox-static)."""
+    found = shutil.which("busybox")
+    if not found:
+        return False
+    said = subprocess.run(["ldd", found], capture_output=True, text=True)
+    return "not a dynamic executable" in said.stderr
+
+
+def shell_files() -> bytes:
+    """The files of `IMAGE`, as a tar archive."""
+    found = io.BytesIO()
+    with tarfile.open(fileobj=found, mode="w") as tar:
+        for name in ("bin", "tmp", "work", "etc"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
+            tar.addfile(folder)
+        busybox = Path(shutil.which("busybox") or "").read_bytes()
+        program = tarfile.TarInfo("bin/busybox")
+        program.size, program.mode = len(busybox), 0o755
+        tar.addfile(program, io.BytesIO(busybox))
+        for name in APPLETS.split():
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+    return found.getvalue()
+
+
+@contextmanager
+def dockerd(top: Path) -> Iterator[Dockerd]:
+    """A daemon without any network of its own, and a registry on loopback, below `top`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    (top / "registry.yml").write_text(
+        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {top}/images}}}}\n"
+        f"http: {{addr: 127.0.0.1:{port}}}\n"
+    )
+    daemon = [
+        "dockerd", "--data-root", f"{top}/data", "--exec-root", f"{top}/exec",
+        "-H", f"unix://{top}/docker.sock", "-p", f"{top}/pid", "--iptables=false",
+        "--ip6tables=false", "--bridge=none", "--ip-forward=false", "--ip-masq=false",
+    ]  # fmt: skip
+    registry = ["docker-registry", "serve", f"{top}/registry.yml"]
+    servers = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        for command in (daemon, registry)
+    ]
+    try:
+        _await_line(servers[0], "API listen on")
+        _await_line(servers[1], "listening on")
+        yield Dockerd(daemon=f"unix://{top}/docker.sock", registry=f"127.0.0.1:{port}")
+    finally:
+        for server in servers:
+            server.terminate()
+        for server in servers:
+            server.wait(timeout=_ENDS_S)
+        # Containers in the host's network leave this mounted, and the folder could not be deleted.
+        subprocess.run(["umount", "-q", f"{top}/exec/netns/default"], capture_output=True)
+
+
+def _await_line(server: subprocess.Popen[str], text: str) -> None:
+    """Return when the server has written `text`, and go on reading, lest its pipe fill up."""
+    assert server.stderr
+    said = []
+    for line in server.stderr:
+        said.append(line)
+        if text in line:
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            return
+    raise AssertionError(f"it ended: {''.join(said)[-2000:]}")

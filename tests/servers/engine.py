@@ -1,0 +1,329 @@
+"""
+A container engine without containers: docker's HTTP API over a socket, and plain processes.
+
+What a container is to its users holds of these too: they run once, write to whoever is attached,
+and when their first process has ended, or they are removed, nothing that they started lives. There
+is no other root directory and no limit. `tests/contracts/test_engine.py` holds this one and the
+real one to the same suite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+MARK = "FAKE_CONTAINER"
+"""Carried by whatever runs in one: its id."""
+
+
+class Made:
+    """One container."""
+
+    def __init__(self, name: str, body: dict[str, Any]) -> None:
+        self.id = os.urandom(16).hex()
+        self.name = name
+        self.body = body
+        self.code: int | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self.watchers: list[Any] = []
+        self.is_over = threading.Event()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it runs."""
+        return self.process is not None and not self.is_over.is_set()
+
+    def start(self) -> None:
+        """Run its program; a thread looks after it."""
+        argv = [*self.body["Entrypoint"], *self.body["Cmd"]]
+        env = dict(pair.split("=", 1) for pair in self.body["Env"])
+        env = {"PATH": "/usr/bin:/bin", "HOME": "/", **env, MARK: self.id}
+        self.process = subprocess.Popen(
+            argv,
+            env=env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._live, args=(self.process,), daemon=True).start()
+
+    def _live(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout
+        assert process.stderr
+        streams = {process.stdout.fileno(): 1, process.stderr.fileno(): 2}
+        ended = os.pidfd_open(process.pid)
+        waiter = select.poll()
+        for file in (*streams, ended):
+            waiter.register(file, select.POLLIN)
+        open_files = {*streams}
+        while open_files:
+            for file, _ in waiter.poll():
+                if file == ended:
+                    self.end_all(but=process.pid)
+                    waiter.unregister(ended)
+                    continue
+                data = os.read(file, 1 << 16)
+                if data:
+                    self._write(streams[file], data)
+                else:
+                    waiter.unregister(file)
+                    open_files.discard(file)
+        code = process.wait()
+        self.end_all()
+        os.close(ended)
+        self.code = code if code >= 0 else 128 - code
+        for watcher in self.watchers:
+            with contextlib.suppress(OSError):
+                watcher.shutdown(2)
+        self.is_over.set()
+
+    def _write(self, stream: int, data: bytes) -> None:
+        frame = bytes((stream, 0, 0, 0)) + len(data).to_bytes(4) + data
+        for watcher in self.watchers:
+            with contextlib.suppress(OSError):
+                watcher.sendall(frame)
+
+    def end_all(self, *, but: int = 0) -> None:
+        """Kill everything that runs in it."""
+        while pids := inside(self.id) - {but}:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
+
+
+def inside(container: str) -> set[int]:
+    """Every process that lives in a container."""
+    found = set()
+    wanted = f"{MARK}={container}".encode()
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            said = (process / "environ").read_bytes().split(b"\0")
+            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+            if wanted in said and state != "Z":
+                found.add(int(process.name))
+    return found
+
+
+class RefusedError(Exception):
+    """An answer that is no."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class FakeEngine:
+    """
+    An engine at the socket `path`, from `open` to `close`; containers outlive the time between.
+
+    Args:
+        path: Of its socket.
+        images: References of the images it has.
+        registry: References of those that can be pulled.
+    """
+
+    def __init__(self, path: Path, *, images: set[str], registry: frozenset[str] = frozenset()):
+        self.path = path
+        self.images = images
+        self.registry = registry
+        self.made: dict[str, Made] = {}
+        self.logins: list[str] = []
+        """What pulls were sent along with."""
+        self.lock = threading.Lock()
+        self._server: Any = None
+
+    def open(self) -> None:
+        """Answer from now on."""
+        engine = self
+
+        class Answering(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                Exchange(engine, self).answer()
+
+            do_POST = do_DELETE = do_GET  # noqa: N815 - as the base class calls them
+
+            def address_string(self) -> str:
+                return ""
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        class Server(ThreadingMixIn, UnixStreamServer):
+            daemon_threads = True
+            request_queue_size = 64
+
+        self._server = Server(str(self.path), Answering)
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more; connections break, and what runs goes on."""
+        self._server.shutdown()
+        self._server.server_close()
+        self.path.unlink()
+        for made in self.made.values():
+            for watcher in made.watchers:
+                with contextlib.suppress(OSError):
+                    watcher.shutdown(2)
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        self.close()
+        for made in self.made.values():
+            made.end_all()
+
+    def find(self, name: str) -> Made:
+        """The container of this id or name."""
+        for made in self.made.values():
+            if name in (made.id, made.name):
+                return made
+        raise RefusedError(404, f"No such container: {name}")
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, engine: FakeEngine, request: BaseHTTPRequestHandler) -> None:
+        self._engine = engine
+        self._request = request
+        split = urlsplit(request.path)
+        self._parts = [unquote(part) for part in split.path.strip("/").split("/")]
+        self._query = {name: values[0] for name, values in parse_qs(split.query).items()}
+        size = int(request.headers.get("Content-Length") or 0)
+        self._body = json.loads(request.rfile.read(size)) if size else {}
+
+    def answer(self) -> None:
+        """Answer it."""
+        try:
+            self._answer()
+        except RefusedError as error:
+            self._send(error.status, {"message": str(error)})
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def _answer(self) -> None:
+        match (self._request.command, *self._parts):
+            case ("GET", "_ping"):
+                self._send(200, None)
+            case ("GET", "images", *ref, "json"):
+                if "/".join(ref) not in self._engine.images:
+                    raise RefusedError(404, f"No such image: {'/'.join(ref)}")
+                self._send(200, {})
+            case ("POST", "images", "create"):
+                self._pull(self._query["fromImage"])
+            case ("POST", "containers", "create"):
+                self._create(self._query["name"])
+            case ("GET", "containers", "json"):
+                self._list()
+            case ("DELETE", "containers", name):
+                self._remove(name)
+            case (_, "containers", name, verb):
+                getattr(self, f"_{verb}")(self._engine.find(name))
+            case other:
+                raise RefusedError(404, f"page not found: {other}")
+
+    def _pull(self, ref: str) -> None:
+        self._engine.logins.append(self._request.headers.get("X-Registry-Auth", ""))
+        lines: list[dict[str, object]] = [{"status": f"Pulling from {ref}"}]
+        if ref in self._engine.registry:
+            progress = {"current": 5, "total": 10}
+            lines.append({"status": "Downloading", "id": "1f2e", "progressDetail": progress})
+            self._engine.images.add(ref)
+        else:
+            lines.append({"error": f"manifest for {ref} not found: manifest unknown"})
+        self._head(200)
+        self._request.wfile.write(b"".join(json.dumps(line).encode() + b"\r\n" for line in lines))
+
+    def _create(self, name: str) -> None:
+        with self._engine.lock:
+            if any(made.name == name for made in self._engine.made.values()):
+                raise RefusedError(409, f'Conflict. The container name "/{name}" is already in use')
+            if self._body["Image"] not in self._engine.images:
+                raise RefusedError(404, f"No such image: {self._body['Image']}")
+            for mount in self._body["HostConfig"].get("Mounts", ()):
+                if not Path(mount["Source"]).exists():
+                    what = f"bind source path does not exist: {mount['Source']}"
+                    raise RefusedError(400, f'invalid mount config for type "bind": {what}')
+            made = Made(name, self._body)
+            self._engine.made[made.id] = made
+        self._send(201, {"Id": made.id})
+
+    def _list(self) -> None:
+        wanted = json.loads(self._query["filters"])["label"][0].split("=", 1)
+        found = [
+            {"Id": made.id, "Labels": made.body["Labels"]}
+            for made in tuple(self._engine.made.values())
+            if made.body["Labels"].get(wanted[0]) == wanted[1]
+        ]
+        self._send(200, found)
+
+    def _remove(self, name: str) -> None:
+        made = self._engine.find(name)
+        made.end_all()
+        if made.process is not None:
+            made.is_over.wait()
+        self._engine.made.pop(made.id, None)
+        self._send(204, None)
+
+    def _start(self, made: Made) -> None:
+        with self._engine.lock:
+            try:
+                made.start()
+            except OSError as error:
+                raise RefusedError(400, f"OCI runtime create failed: exec: {error}") from None
+        self._send(204, None)
+
+    def _attach(self, made: Made) -> None:
+        connection = self._request.connection
+        connection.sendall(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\n\r\n")
+        made.watchers.append(connection)
+        self._until_over(made)
+
+    def _wait(self, made: Made) -> None:
+        self._head(200)
+        self._request.wfile.flush()
+        self._until_over(made)
+        self._request.wfile.write(json.dumps({"StatusCode": made.code}).encode())
+
+    def _until_over(self, made: Made) -> None:
+        """Return when it is over, or its engine is."""
+        if made.process is None and self._parts[-1] == "wait":
+            return
+        while not made.is_over.wait(0.05) and self._engine.path.exists():
+            pass
+
+    def _kill(self, made: Made) -> None:
+        if not made.is_running:
+            raise RefusedError(409, f"Container {made.id} is not running")
+        assert made.process is not None
+        number = signal.Signals[self._query["signal"]]
+        if "TINI_KILL_PROCESS_GROUP=1" in made.body["Env"]:
+            os.killpg(made.process.pid, number)
+        else:
+            made.process.send_signal(number)
+        self._send(204, None)
+
+    def _json(self, made: Made) -> None:
+        state = {"Running": made.is_running, "ExitCode": made.code or 0, "OOMKilled": False}
+        self._send(200, {"Id": made.id, "State": state})
+
+    def _head(self, status: int) -> None:
+        self._request.wfile.write(f"HTTP/1.0 {status} so\r\nServer: fake\r\n\r\n".encode())
+
+    def _send(self, status: int, body: object) -> None:
+        self._head(status)
+        if body is not None:
+            self._request.wfile.write(json.dumps(body).encode())
