@@ -16,6 +16,8 @@ from typing import assert_never
 from bastion.agent.attempt_key import host_named, key_of
 from bastion.agent.bells import Bells
 from bastion.agent.claim import Launches
+from bastion.agent.engine import Engine
+from bastion.agent.engine_watch import EngineWatch
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.host import Host, Stage
@@ -30,6 +32,7 @@ from bastion.lane import InlineLane, Lane
 from bastion.machine import Follow, Instruction, Leave, Start, StopHost
 from bastion.records import layout
 from bastion.records.facts import Heartbeat, Hello
+from bastion.spec.where import CONTAINERS
 from bastion.store.port import ObjectStore
 
 _LIVES_S = 30.0
@@ -66,6 +69,7 @@ class Agent:
         ports: Gives a port that nobody listens on.
         say: Takes one line for the agent's log.
         long_lane: Where work is done that may take minutes; at once when there is none.
+        engine: Runs containers here; None: nobody does.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class Agent:
         ports: Callable[[], int],
         say: Callable[[str], None],
         long_lane: Lane | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self._store = store
         self._keeper = keeper
@@ -114,6 +119,11 @@ class Agent:
         self._hosts: dict[str, Host] = {}
         self._events: list[KeeperEvent] = []
         self._is_leaving = False
+        self._engine = (
+            EngineWatch(engine, keeper, self._errands, home=settings.home, say=say)
+            if engine is not None
+            else None
+        )
         self._began_at = clock.monotonic()
         self._permit_sent_at = 0.0
         self._lives_at = 0.0
@@ -155,6 +165,8 @@ class Agent:
         self._beat(now)
         self._look_for_lives(now)
         self._clean(now)
+        if self._engine is not None and self._engine.turn(now):
+            self._greet()
         return moved or self._errands.sent != sent
 
     def run(self) -> None:
@@ -174,13 +186,16 @@ class Agent:
 
     def _greet(self) -> None:
         settings = self._settings
+        labels = settings.labels
+        if self._engine is not None and not self._engine.is_well:
+            labels = {**labels, CONTAINERS: "no"}
         self._bells.ring(
             Hello(
                 resources=settings.resources,
                 address=settings.address,
                 hostname=settings.hostname,
                 version=settings.version,
-                labels=settings.labels,
+                labels=labels,
             )
         )
 

@@ -189,7 +189,7 @@ def remove(socket_path: str, label: str, shm: str) -> int:
             engine.remove(container)
         left = engine.containers(label)
     except (EngineError, EngineGoneError) as error:
-        _say(f"containers with {label} are not known to be gone: {error}")
+        sys.stderr.write(f"containers with {label} are not known to be gone: {error}\n")
         return 1
     if not left and shm:
         shutil.rmtree(shm, ignore_errors=True)

@@ -26,11 +26,22 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TPUS = frozenset({"v2", "v3", "v4", "v5e", "v5p", "v6e"})
 """Resource types that are TPUs: libtpu finds them by other variables than CUDA's."""
 
-_COUNTED = frozenset({"cpu", "memory"})
+NEURONS = frozenset({"trainium", "inferentia2"})
+"""Resource types that are driven by the files /dev/neuron<index>."""
+
+COUNTED = frozenset({"cpu", "memory"})
 """Resource types that are amounts, not devices that a process could be given by index."""
 
 _MEGASCALE_PORT = 8080
 """Source: AXLearn and MaxText, `MEGASCALE_COORDINATOR_ADDRESS`; libtpu's default port."""
+
+_IN_IMAGE = {"TINI_KILL_PROCESS_GROUP": "1"}
+"""Docker's first process hands signals to all that its program runs, not to that alone. Source:
+github.com/krallin/tini, "Process group killing"."""
+
+_NO_DEVICES = {"NVIDIA_VISIBLE_DEVICES": "void"}
+"""Images for GPUs ask for all of them, and are given them where NVIDIA's runtime is the default.
+Source: docs.nvidia.com/datacenter/cloud-native/container-toolkit, "GPU Enumeration"."""
 
 
 @value
@@ -55,6 +66,8 @@ class Place:
     """Values of the job's secrets, by name."""
     secret_files: Mapping[str, str] = field(default_factory=dict)
     """Paths of those that are files too, by name."""
+    in_image: bool = False
+    """They live in containers: what the image says of its own file system stands."""
 
 
 def environments(
@@ -66,6 +79,8 @@ def environments(
     `told` is what a task knows of its array.
     """
     shares = device_shares(start.devices, job.processes, hosts=start.hosts)
+    if place.in_image:
+        shares = tuple(_counted_anew(share, gpus_of(start.devices)) for share in shares)
     ours = _of_host(start, job, place)
     every = dict.fromkeys(device for share in shares for device in _cuda(share))
     made = []
@@ -96,7 +111,7 @@ def device_shares(
     """
     shares: tuple[dict[str, tuple[int, ...]], ...] = tuple({} for _ in processes)
     for kind, indices in devices.items():
-        if kind in _COUNTED:
+        if kind in COUNTED:
             continue
         asked = [process.resources.amounts[kind] // hosts for process in processes]
         first = 0
@@ -106,7 +121,29 @@ def device_shares(
     return shares
 
 
+def gpus_of(devices: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The indices of those devices that NVIDIA's driver counts, in its order."""
+    others = TPUS | NEURONS | COUNTED
+    return tuple(
+        sorted(i for kind, indices in devices.items() if kind not in others for i in indices)
+    )
+
+
+def _counted_anew(
+    share: Mapping[str, tuple[int, ...]], gpus: tuple[int, ...]
+) -> dict[str, tuple[int, ...]]:
+    """`share` as a container counts it, which sees only the `gpus` of its host, from 0 on."""
+    return {
+        kind: indices if kind in TPUS | NEURONS else tuple(map(gpus.index, indices))
+        for kind, indices in share.items()
+    }
+
+
 def _of_machine(place: Place) -> dict[str, str]:
+    if place.in_image:
+        # Names for programs that ask who they are: images do not know the user they run as.
+        home = {"HOME": place.home} if place.home else {}
+        return {**home, "USER": place.user, "LOGNAME": place.user, "PYTHONUNBUFFERED": "1"}
     python = {"VIRTUAL_ENV": place.python} if place.python else {}
     return python | {
         "PATH": f"{place.python}/bin:{place.path}" if place.python else place.path,
@@ -181,6 +218,8 @@ def _devices(start: Start, share: Mapping[str, tuple[int, ...]], place: Place) -
         # Indices mean what nvidia-smi shows, not what CUDA guesses to be fastest first.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
+    if place.in_image:
+        env |= _IN_IMAGE if start.devices.keys() - COUNTED else {**_IN_IMAGE, **_NO_DEVICES}
     return env | _tpu(start, place) if TPUS & share.keys() else env
 
 

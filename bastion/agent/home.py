@@ -9,6 +9,7 @@ The home of an agent on its machine: the folders of its jobs, and two numbers it
     <home>/work/<key>/secrets/     secrets that are files too, while it has not ended
     <home>/work/<key>/python       link to its Python environment
     <home>/work/<key>/notice.json  BASTION_NOTICE_FILE, once there is one
+    <home>/work/<key>/container.json   what a container's code does not say, if it must be said
     <home>/cache/                  code by digest; Python environments, see `python_env`
 
 Nothing here is synced to disk: after a crash of the whole machine there is a new keeper life, to
@@ -58,6 +59,16 @@ class Marks:
     """The numbers reported last."""
 
 
+@value
+class Word:
+    """What codes do not say of a host that lived in containers."""
+
+    setup_failure: str = ""
+    """Why a container never ran, in its engine's words; empty: all did."""
+    out_of_memory: bool = False
+    """Whether one was killed by its memory limit."""
+
+
 class Home(Protocol):
     """What an agent keeps on its machine."""
 
@@ -80,6 +91,10 @@ class Home(Protocol):
 
     def marks(self, key: str) -> Marks:
         """The marks of a host."""
+        ...
+
+    def word(self, key: str) -> Word:
+        """What its containers' codes did not say."""
         ...
 
     def has_output(self, key: str) -> bool:
@@ -194,6 +209,15 @@ class FolderHome:
             finished=_touched_at(f"{folder}/finished") is not None,
             report=_last_report(f"{folder}/report"),
         )
+
+    def word(self, key: str) -> Word:
+        """See `Home`; a program writes it that may have been killed at it."""
+        try:
+            said = json.loads(Path(f"{self._base(key)}/container.json").read_bytes())
+            why = str(said.get("setup_failure", ""))
+            return Word(setup_failure=why, out_of_memory=bool(said.get("out_of_memory")))
+        except (OSError, ValueError, AttributeError):
+            return Word()
 
     def has_output(self, key: str) -> bool:
         """See `Home`."""

@@ -201,7 +201,12 @@ class Host:
             record = replace(record, last_lines=said)
         marks = self._around.home.marks(self.key)
         self._conclude(
-            end_of(record, finished=marks.finished, checkpointed=marks.checkpointed_at is not None)
+            end_of(
+                record,
+                finished=marks.finished,
+                checkpointed=marks.checkpointed_at is not None,
+                word=self._around.home.word(self.key),
+            )
         )
 
     def surprise(self, error: Exception, now: float) -> None:

@@ -98,7 +98,7 @@ class KeeperClient:
             )
         if attempt.undo and not self._can_undo:
             raise KeeperError(
-                f"the keeper of {self._folder} is older than containers: it would leave them behind",
+                f"the keeper of {self._folder} is older than containers: it would leave them",
                 hint="it is replaced when the machine is drained and its keeper ends",
             )
         processes = [

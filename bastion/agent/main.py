@@ -22,6 +22,7 @@ from pathlib import Path
 
 from bastion.agent.agent import Agent
 from bastion.agent.end import ENDING, LOCK, end_home
+from bastion.agent.engine import DEFAULT_SOCKET, Engine
 from bastion.agent.home import FolderHome
 from bastion.agent.keeper_client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_port import KeeperError, KeeperGoneError
@@ -32,6 +33,7 @@ from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
 from bastion.lane import InlineLane, Lane, ThreadLane
 from bastion.spec.quantity import bytes_of
+from bastion.spec.where import CONTAINERS, YES
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
@@ -94,6 +96,8 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         heartbeat_s=said.heartbeat_s,
         keep_work_s=said.keep_work_s,
         secrets_dir=said.secrets_dir,
+        home=os.path.realpath(said.home),
+        engine_socket=_engine_socket(said.label),
         git_key_file=said.git_key_file,
         git_known_hosts=said.git_known_hosts,
     )
@@ -154,6 +158,7 @@ def _serve(store: ObjectStore, settings: AgentSettings, home: Path) -> int:
             ports=_free_port,
             say=say,
             long_lane=long_lane,
+            engine=Engine(settings.engine_socket) if settings.engine_socket else None,
         )
         try:
             agent.run()
@@ -256,6 +261,24 @@ def _locked(home: Path) -> Iterator[None]:
         file.write(f"{os.getpid()} {mine.start if mine else 0}\n")
         file.flush()
         yield
+
+
+def _engine_socket(labels: Sequence[str]) -> str:
+    """
+    Where the engine answers: `DOCKER_HOST`, if it is a socket of this machine; empty without one.
+
+    Raises:
+        SpecError: `DOCKER_HOST` names another machine, on which no folder of ours could be mounted.
+    """
+    if f"{CONTAINERS}={YES}" not in labels:
+        return ""
+    kind, sign, path = os.environ.get("DOCKER_HOST", f"unix://{DEFAULT_SOCKET}").partition("://")
+    if not sign or kind != "unix":
+        raise SpecError(
+            f"DOCKER_HOST: {kind}{sign}{path} is no socket of this machine",
+            hint="containers share folders with the agent: name one as unix:///path",
+        )
+    return path
 
 
 def _nonce() -> str:

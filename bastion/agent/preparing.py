@@ -24,8 +24,10 @@ from bastion.logs.segments import LogMismatchError, write_segment
 from bastion.machine import Start
 from bastion.records import layout
 from bastion.records.facts import HostFact
+from bastion.spec.code import ImageRef
 from bastion.spec.launch import Job, Launch
 from bastion.value import value
+from bundler.reference import split_reference
 
 
 @value
@@ -37,6 +39,8 @@ class Prepared:
     """Values by name."""
     secret_files: Mapping[str, str] = field(default_factory=dict)
     """Paths of those that are files too, by name."""
+    image: str = ""
+    """What its processes live in, which is here; empty: they live on the machine itself."""
     recipe: Recipe | None = None
     """Of the Python environment that it needs."""
     python: str = ""
@@ -64,13 +68,20 @@ def prepare(
         StoreError: The store is out of reach.
     """
     secrets = values_of(job.every_secret, start.secrets, around.settings)
-    folders = set_up(around.home, around.store, key, of, launch.code, around.settings)
+    code = launch.code
+    folders = set_up(around.home, around.store, key, of, code, around.settings, around.say)
     wanted = {each.name: secrets[each.name] for each in job.every_secret if each.file}
     files = _written(wanted, Path(folders.secrets))
     recipe = None
     if launch.python is not None:
         recipe = recipe_of(launch.python, Path(folders.code), around.home.cache)
-    return Prepared(folders=folders, secrets=secrets, secret_files=files, recipe=recipe)
+    return Prepared(
+        folders=folders,
+        secrets=secrets,
+        secret_files=files,
+        image=split_reference(code.ref).exact if isinstance(code, ImageRef) else "",
+        recipe=recipe,
+    )
 
 
 def with_python(

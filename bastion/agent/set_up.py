@@ -7,6 +7,7 @@ The bundler brings the code, and is imported only where there is code to bring.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from bastion.agent.home import Folders, Home
@@ -30,6 +31,7 @@ def set_up(
     of: HostFact,
     code: CodeRef | Code | None,
     settings: AgentSettings,
+    say: Callable[[str], None],
 ) -> Folders:
     """
     The folders of a host that was never started, filled.
@@ -40,7 +42,9 @@ def set_up(
     """
     try:
         folders = home.folders(key)
-        if code is not None:
+        if isinstance(code, ImageRef):
+            _bring_image(code, settings, say)
+        elif code is not None:
             # An agent that died before the start may have filled it already.
             shutil.rmtree(folders.code)
             bring(code, store, settings, cache=home.cache, directory=Path(folders.code))
@@ -81,7 +85,7 @@ class BundleBlobs:
 
 
 def bring(
-    code: CodeRef | Code,
+    code: BundleRef | GitRef | Code,
     store: ObjectStore,
     settings: AgentSettings,
     *,
@@ -105,14 +109,24 @@ def bring(
                 checkout(fetch(code.digest, BundleBlobs(store), cache), directory)
             case GitRef():
                 checkout(_clone(code, settings, cache), directory)
-            case ImageRef():
-                raise SetUpError(
-                    f"image {code.ref} cannot be run: this machine's agent runs no containers",
-                    hint="submit the code as a bundle or a git repository",
-                )
             case _:
                 raise SetUpError(f"its code was never sent: {code}")
     except BundleError as error:
+        raise SetUpError(str(error), hint=error.hint) from error
+
+
+def _bring_image(code: ImageRef, settings: AgentSettings, say: Callable[[str], None]) -> None:
+    from bastion.agent.engine import Engine
+    from bastion.agent.images import ImageError, bring_image
+
+    if not settings.engine_socket:
+        raise SetUpError(
+            f"image {code.ref} cannot be run: nobody said that this machine runs containers",
+            hint="an admin sets containers = true for a pool whose machines have docker",
+        )
+    try:
+        bring_image(code.ref, Engine(settings.engine_socket), say)
+    except ImageError as error:
         raise SetUpError(str(error), hint=error.hint) from error
 
 

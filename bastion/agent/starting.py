@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bastion.agent.containers import contained
 from bastion.agent.environment import Place, environments
+from bastion.agent.home import Folders
 from bastion.agent.keeper_port import AttemptStart, ProcessStart
 from bastion.agent.preparing import Prepared
 from bastion.agent.settings import AgentSettings
@@ -37,10 +39,15 @@ def attempt_start(
     port: int,
     told: Mapping[str, str],
 ) -> AttemptStart:
-    """The processes of the host that `start` names; `told` is what a task knows of its array."""
-    folders = prepared.folders
+    """
+    The processes of the host that `start` names, in containers where it has an image.
+
+    `told` is what a task knows of its array.
+    """
+    folders, image = prepared.folders, prepared.image
     place = Place(
-        home=settings.user_home,
+        home=_home_in_image(folders, settings) if image else settings.user_home,
+        in_image=bool(image),
         user=settings.user,
         notice_file=folders.notice_file,
         marks=folders.marks,
@@ -52,7 +59,7 @@ def attempt_start(
         python=prepared.python,
     )
     envs = environments(start, job, place, told)
-    return AttemptStart(
+    attempt = AttemptStart(
         key=key,
         processes=tuple(
             ProcessStart(argv=process.argv, env=env, cwd=folders.code)
@@ -64,6 +71,17 @@ def attempt_start(
         notice_path=folders.notice_file,
         secrets=tuple(prepared.secrets.values()),
     )
+    if not image:
+        return attempt
+    return contained(
+        attempt,
+        image,
+        folders,
+        settings,
+        processes=job.processes,
+        devices=start.devices,
+        hosts=start.hosts,
+    )
 
 
 def memory_limit(processes: Sequence[Process], *, hosts: int) -> int | None:
@@ -74,3 +92,8 @@ def memory_limit(processes: Sequence[Process], *, hosts: int) -> int | None:
     """
     asked = [process.resources.amounts["memory"] for process in processes]
     return sum(asked) // hosts if all(asked) else None
+
+
+def _home_in_image(folders: Folders, settings: AgentSettings) -> str:
+    """Images know where root lives; for whom else would they have made a place to write to?"""
+    return "" if settings.user == "root" else folders.code

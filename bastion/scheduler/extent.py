@@ -12,7 +12,7 @@ from bastion.scheduler.capacity import Capacity, can_make, passes, wanted_labels
 from bastion.scheduler.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.room import Shelf
 from bastion.scheduler.shape import Part, Shape
-from bastion.spec.where import Where
+from bastion.spec.where import CONTAINERS, Where
 from quota.amounts import NOTHING, Amounts
 
 
@@ -47,9 +47,12 @@ def filters_of(where: Where) -> list[tuple[str, object, str]]:
             found.append((name, wanted, f"{name}={wanted}"))
     if where.hostnames:
         found.append(("hostnames", where.hostnames, f"hostnames={','.join(where.hostnames)}"))
-    if where.labels:
-        written = ", ".join(f"{label}={text}" for label, text in sorted(where.labels.items()))
-        found.append(("labels", where.labels, f"labels {written}"))
+    labels = {label: text for label, text in where.labels.items() if label != CONTAINERS}
+    if labels:
+        written = ", ".join(f"{label}={text}" for label, text in sorted(labels.items()))
+        found.append(("labels", labels, f"labels {written}"))
+    if labels != where.labels:
+        found.append(("labels", where.labels, CONTAINERS))
     return found
 
 

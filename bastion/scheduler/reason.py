@@ -40,6 +40,7 @@ from bastion.scheduler.holding import (
     when,
 )
 from bastion.spec.after import When
+from bastion.spec.where import CONTAINERS
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -280,7 +281,7 @@ class NoMachineMatches:
 
     kind: Literal["NoMachineMatches"] = "NoMachineMatches"
     filter: str
-    """The first that left none, as it is written: `shard=rl`."""
+    """The first that left none, as it is written: `shard=rl`; `containers` is no user's own."""
     machines: int
     """That were there before it."""
 
@@ -288,7 +289,13 @@ class NoMachineMatches:
         """The sentence."""
         if not self.filter:
             return "there are no machines, and no pool that could make one"
-        return f"none of {_count(self.machines, 'machine')} has {self.filter}; change `where`"
+        machines = _count(self.machines, "machine")
+        if self.filter == CONTAINERS:
+            return (
+                f"none of {machines} runs containers, which an image needs; an admin sets"
+                " `containers = true` for a pool where docker answers"
+            )
+        return f"none of {machines} has {self.filter}; change `where`"
 
 
 @value

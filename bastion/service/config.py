@@ -17,6 +17,7 @@ from bastion.records.codec import problems
 from bastion.secret_rules import SecretRule, SecretRules
 from bastion.service.webhooks import Notifications, WebhookTables
 from bastion.spec import Resources, check_name, seconds_of
+from bastion.spec.where import CONTAINERS, YES
 from bastion.value import value
 
 
@@ -45,6 +46,7 @@ class _PoolTable(BaseModel):
     cluster: str = ""
     shard: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
+    containers: bool = False
     idle_timeout: float | str = 600.0
     boot: float | str = 120.0
     options: dict[str, str] = Field(default_factory=dict)
@@ -155,6 +157,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         )
     resources = instance.host if instance is not None else Resources(**table.resources).amounts
     named = {"cluster": table.cluster, "shard": table.shard}
+    named[CONTAINERS] = YES if table.containers else ""
     return Pool(
         name=name,
         provider=table.provider,

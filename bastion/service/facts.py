@@ -93,7 +93,10 @@ def _apply(draft: Draft, machine_name: str, life: int, fact: Fact) -> None:
 
 
 def _greet(draft: Draft, machine: Machine, life: int, hello: Hello) -> None:
+    labels = {**machine.labels, **hello.labels}
     if life == machine.life and machine.phase is MachinePhase.READY:
+        if labels != machine.labels:
+            draft.put_machine(replace(machine, labels=labels))
         return
     batches = machine.batches if life == machine.life else 0
     phase = machine.phase
@@ -110,7 +113,7 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello) -> None:
             resources=hello.resources,
             address=hello.address,
             hostname=hello.hostname,
-            labels={**machine.labels, **hello.labels},
+            labels=labels,
         )
     )
     draft.tell(what="machine ready", text=f"{machine.name} ({hello.resources}), life {life}")

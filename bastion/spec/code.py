@@ -17,6 +17,12 @@ from bundler.code import (
     LocalDir,
 )
 
+
+def is_image(code: Code | CodeRef | None) -> bool:
+    """Whether processes with this code run in containers."""
+    return isinstance(code, Image | DockerBuild | ImageRef)
+
+
 __all__ = [
     "BundleRef",
     "Code",
@@ -27,4 +33,5 @@ __all__ = [
     "Image",
     "ImageRef",
     "LocalDir",
+    "is_image",
 ]

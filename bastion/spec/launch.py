@@ -11,7 +11,7 @@ from bastion.errors import SpecError
 from bastion.spec import template
 from bastion.spec.after import After, afters, order_problems
 from bastion.spec.array import Array
-from bastion.spec.code import Code, CodeRef
+from bastion.spec.code import Code, CodeRef, is_image
 from bastion.spec.indices import Indices
 from bastion.spec.names import check_name, job_id
 from bastion.spec.notify import Notify, notifies
@@ -215,6 +215,8 @@ class Launch:
         problems += [f"jobs: two are called {name!r}; names differ in a launch" for name in twice]
         if len(self.description.encode()) > 4096:
             problems.append("description: longer than 4096 bytes")
+        if self.python is not None and is_image(self.code):
+            problems.append("python: an image brings its own; install what it needs into the image")
         try:
             object.__setattr__(self, "after", afters("after", self.after))
             problems += self._order_problems()

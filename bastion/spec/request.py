@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bastion.spec.code import is_image
 from bastion.spec.launch import Job, Launch
 from bastion.spec.where import ANYWHERE, Where
 from bastion.value import value
@@ -33,11 +34,12 @@ class Request:
 
 def request_of(launch: Launch, job: Job, *, per_replica: Amounts, hosts: int) -> Request:
     """The request of `job`; what an instance type stands for was looked up by the caller."""
+    where = launch.where.with_containers() if is_image(launch.code) else launch.where
     return Request(
         replicas=job.replicas,
         per_replica=per_replica,
         hosts=hosts,
-        where=launch.where,
+        where=where,
         priority=job.priority,
         max_runtime_s=job.max_runtime_s,
         grace_s=job.grace_s,

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from bastion.spec.typed import check_types
 from bastion.value import value
+
+CONTAINERS = "containers"
+"""The label that says, with `YES`, that images can run there: pools carry it, agents take it
+back where no engine answers."""
+
+YES = "true"
 
 
 @value
@@ -33,6 +39,10 @@ class Where:
     def __hash__(self) -> int:
         labels = tuple(sorted(self.labels.items()))
         return hash((self.cluster, self.shard, self.pool, self.hostnames, labels, self.exclusive))
+
+    def with_containers(self) -> Where:
+        """The same, where images can run."""
+        return replace(self, labels={**self.labels, CONTAINERS: YES})
 
 
 ANYWHERE = Where()

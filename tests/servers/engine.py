@@ -137,10 +137,13 @@ class FakeEngine:
     """
 
     def __init__(self, path: Path, *, images: set[str], registry: frozenset[str] = frozenset()):
+        path.unlink(missing_ok=True)
         self.path = path
         self.images = images
         self.registry = registry
         self.made: dict[str, Made] = {}
+        self.refusal = ""
+        """Why it makes no container, or empty."""
         self.logins: list[str] = []
         """What pulls were sent along with."""
         self.lock = threading.Lock()
@@ -257,6 +260,8 @@ class Exchange:
                 if not Path(mount["Source"]).exists():
                     what = f"bind source path does not exist: {mount['Source']}"
                     raise RefusedError(400, f'invalid mount config for type "bind": {what}')
+            if self._engine.refusal:
+                raise RefusedError(400, self._engine.refusal)
             made = Made(name, self._body)
             self._engine.made[made.id] = made
         self._send(201, {"Id": made.id})

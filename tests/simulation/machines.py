@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from bastion.agent.home import Folders, Marks
+from bastion.agent.home import Folders, Marks, Word
 from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Reaction, Script
 from bastion.agent.keeper_port import (
     AttemptStart,
@@ -75,6 +75,10 @@ class SimHome:
     def marks(self, key: str) -> Marks:
         """See `Home`."""
         return Marks()
+
+    def word(self, key: str) -> Word:
+        """See `Home`."""
+        return Word()
 
     def has_output(self, key: str) -> bool:
         """See `Home`."""

@@ -38,7 +38,9 @@ HOUSE = Path(__file__).parents[3]
 class Machine:
     """One machine: its bucket, its home, and its agent while one runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str, **env: str) -> None:
+        self.options = options
+        self.env = {"SECRET": "x", **env}
         self.root = folder / "root"
         self.home = folder / "home"
         self.bucket = Bucket(LocalStore(self.root))
@@ -48,7 +50,7 @@ class Machine:
         """Start an agent."""
         said = [sys.executable, "-m", "bastion", "agent"]
         said += ["--root", f"file://{self.root}", "--machine", MACHINE, "--home", str(self.home)]
-        said += ["--resources", "h100=8,cpu=16"]
+        said += ["--resources", "h100=8,cpu=16", *self.options]
         self.home.mkdir(exist_ok=True)
         with (self.home / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen(
@@ -56,7 +58,7 @@ class Machine:
                 cwd=HOUSE,
                 stderr=log,
                 start_new_session=True,
-                env=dict(os.environ, SECRET="x"),
+                env={**os.environ, **self.env},
             )
 
     def kill(self) -> None:

@@ -122,6 +122,11 @@ EXAMPLES: list[tuple[Reason, str]] = [
         "none of 3 machines has shard=rl; change `where`",
     ),
     (
+        reasons.NoMachineMatches(filter="containers", machines=1),
+        "none of 1 machine runs containers, which an image needs; an admin sets"
+        " `containers = true` for a pool where docker answers",
+    ),
+    (
         reasons.NoMachineMatches(filter="", machines=0),
         "there are no machines, and no pool that could make one",
     ),

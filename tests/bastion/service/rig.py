@@ -51,7 +51,7 @@ from bastion.service.leader import Leader
 from bastion.service.publish import Publisher
 from bastion.service.settings import Pace
 from bastion.service.webhook import Webhook
-from bastion.spec import After, Array, Job, Launch, Notify, Process, Resources
+from bastion.spec import After, Array, CodeRef, Job, Launch, Notify, Process, Resources
 from bastion.store import ObjectStore
 from bastion.store.memory import MemoryStore
 
@@ -429,6 +429,7 @@ class Rig:
         after: Sequence[After | str] = (),
         notify: Sequence[Notify | str] = (),
         array: Array | None = None,
+        code: CodeRef | None = None,
         **job: object,
     ) -> str:
         """Ask for a launch; its ULID. `job` goes into its one job, unless `jobs` are given."""
@@ -442,6 +443,7 @@ class Rig:
             after=after,
             notify=notify,
             array=array,
+            code=code,
         )
         return self.ask(user, project, "launch", LaunchRequest(launch=launch))
 

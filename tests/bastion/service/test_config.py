@@ -39,6 +39,7 @@ def test_a_pool_as_it_is_written() -> None:
         cluster = "primary"
         shard = "rl"
         labels = { owner = "x" }
+        containers = true
         idle_timeout = "10m"
         boot = 90
         options = { image = "i" }
@@ -52,7 +53,7 @@ def test_a_pool_as_it_is_written() -> None:
     gpu, here = config.pools["gpu"], config.pools["here"]
     assert (gpu.min_machines, gpu.max_machines, gpu.tier, gpu.zones) == (1, 4, 1, ("a", "b"))
     assert gpu.resources["h100"] == 8
-    assert gpu.labels == {"cluster": "primary", "shard": "rl", "owner": "x"}
+    assert gpu.labels == {"cluster": "primary", "shard": "rl", "owner": "x", "containers": "true"}
     assert (gpu.idle_timeout_s, gpu.boot_s, gpu.options) == (600.0, 90.0, {"image": "i"})
     assert (here.min_machines, here.max_machines) == (1, 1)
     assert here.resources == Amounts({"cpu": 4, "memory": 8 * 2**30})

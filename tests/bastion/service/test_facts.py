@@ -152,6 +152,15 @@ def test_the_same_life_may_greet_again() -> None:
     assert (made.machines["m"].batches, made.machines["m"].outgoing) == (9, batches)
 
 
+def test_a_machine_may_say_what_it_has_become() -> None:
+    """Labels of a living machine are what it said last; its batches stay."""
+    batches = (Batch(number=9, life=2),)
+    made = draft(replace(READY, batches=9, outgoing=batches, labels={"containers": "true"}))
+    ring(made, replace(HELLO, labels={"containers": "no"}))
+    assert made.machines["m"].labels == {"containers": "no"}
+    assert made.machines["m"].outgoing == batches
+
+
 def test_deleting_never_goes_back() -> None:
     """A machine that is being deleted and greets is being deleted."""
     made = draft(replace(READY, phase=MachinePhase.DELETING))

@@ -14,6 +14,7 @@ from bastion.spec import (
     Job,
     Launch,
     Process,
+    PythonEnv,
     Resources,
     Where,
     job_id,
@@ -161,6 +162,7 @@ def test_a_replica_asks_for_its_processes() -> None:
         ({"description": "é" * 2049}, "description: longer than 4096 bytes"),
         ({"project": "a/b"}, "project: 'a/b' is not a name"),
         ({"name": "-x"}, "name: '-x' is not a name"),
+        ({"python": PythonEnv(), "code": ImageRef(ref="h/x:1")}, "python: an image brings its own"),
     ],
 )
 def test_a_launch_is_checked(given: dict[str, object], problem: str) -> None:
