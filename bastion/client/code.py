@@ -16,7 +16,7 @@ from bastion.spec.code import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
-from bundler.errors import BuildError, BundleError, InvalidCodeError
+from bundler.errors import BuildError, BundleError, InvalidCodeError, UnreachableError
 from bundler.progress import Report, unreported
 from bundler.upload import Bundle, bundle
 
@@ -122,7 +122,7 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
 
             return Sent(ref=resolve(code, access=Access()))
         case Image():
-            return Sent(ref=ImageRef(ref=code.ref))
+            return _resolved(code)
         case DockerBuild():
             from bundler.image import build
 
@@ -132,3 +132,17 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
                 f"code: {type(code).__name__} is not known; allowed: LocalDir, GitRepo, Image, "
                 "DockerBuild"
             )
+
+
+def _resolved(code: Image) -> Sent:
+    """The image by digest, or as it was written, with a warning, where nobody here can tell it."""
+    from bundler.registry import resolve_image
+
+    try:
+        return Sent(ref=resolve_image(code.ref))
+    except UnreachableError as error:
+        warning = (
+            f"the image stays {code.ref}, which may come to mean another one: {error};"
+            " write name@sha256:... to pin it"
+        )
+        return Sent(ref=ImageRef(ref=code.ref), warnings=(warning,))

@@ -10,6 +10,7 @@ import pytest
 from bundler.code import DockerBuild
 from bundler.errors import BuildError, BundleError, UnreachableError
 from bundler.image import build
+from bundler.registry import resolve_image
 from tests.bundler import trees
 from tests.servers.dockerd import Dockerd, dockerd, needs_dockerd
 
@@ -69,6 +70,7 @@ class TestWithADaemon:
         )
         assert ref.ref.startswith(f"{engine.registry}/team/train@sha256:")
         assert set(seen) == {"build", "push"}
+        assert resolve_image(f"{engine.registry}/team/train:1") == ref
         assert engine.docker("inspect", "-f", "{{.Config.Labels.who}}", ref.ref) == "me"
 
     def test_a_failing_build_shows_its_last_lines(self, engine: Dockerd, tmp_path: Path) -> None:

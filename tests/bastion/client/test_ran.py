@@ -196,7 +196,10 @@ def test_the_exact_code_is_checked_out(tree: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "problem"),
-    [(None, "was submitted without code"), (Image("team/train:1"), "runs the image team/train:1")],
+    [
+        (None, "was submitted without code"),
+        (Image("127.0.0.1:1/a:1"), "runs the image 127.0.0.1:1/a:1"),
+    ],
 )
 def test_code_that_is_no_folder_is_told(code: object, problem: str, tmp_path: Path) -> None:
     """A launch without code, or of an image, has nothing to check out."""
