@@ -289,7 +289,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     **{(phase, ev.HostDrained): _drained for phase in (_S, _R, _T, _D)},
     **{(phase, ev.GoWanted): _go("wanted") for phase in (_S, _R)},
     **{(phase, ev.GoGiven): _go("given") for phase in (_S, _R, _T)},
-    (_T, ev.GoRevoked): _go("revoked"),
+    **{(phase, ev.GoRevoked): _go("revoked") for phase in (_S, _R, _T)},
     (_S, ev.StopWanted): _stop,
     (_R, ev.StopWanted): _stop,
     (_S, ev.CancelWanted): _cancel_running,

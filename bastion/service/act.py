@@ -73,16 +73,20 @@ def array_work(store: ObjectStore, array: ArrayRecord) -> Work:
 
 
 def batch_work(store: ObjectStore, machine: Machine, batch: Batch) -> Work:
-    """Write one batch of instructions."""
+    """
+    Write one batch of instructions.
+
+    Where anything else stands under its number, agents have stepped over that or will: what the
+    batch asks for is asked again, under the next number.
+    """
 
     def work() -> Lesson:
         key = layout.instructions(machine.name, batch.life, batch.number)
-        create_same(store, key, encode(batch))
-
-        def lesson(draft: Draft) -> None:
-            draft.batch_written(machine.name, batch)
-
-        return lesson
+        try:
+            create_same(store, key, encode(batch))
+        except ConflictError:
+            return lambda draft: draft.batch_spoilt(machine.name, batch)
+        return lambda draft: draft.batch_written(machine.name, batch)
 
     return work
 
@@ -274,16 +278,20 @@ def _write_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
         addresses=tuple(claim.address if claim else "" for claim in claims),
         port=claims[0].port if claims[0] else 0,
     )
-    return _go_lesson(job, win(store, _go_key(job), register).record)
+    return _settle_go(store, job, register)
 
 
 def _revoke_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
-    register = GoRegister(write_id=f"revoked-{root.epoch}-{root.write_id}")
-    return _go_lesson(job, win(store, _go_key(job), register).record)
+    return _settle_go(store, job, GoRegister(write_id=f"revoked-{root.epoch}-{root.write_id}"))
 
 
-def _go_lesson(job: JobRecord, standing: GoRegister) -> Lesson:
-    event = GoGiven() if standing.addresses else GoRevoked()
+def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> Lesson:
+    try:
+        is_open = bool(win(store, _go_key(job), wanted).record.addresses)
+    except RecordError:
+        # No agent starts by what nobody can read: each that meets it ends its host as lost.
+        is_open = False
+    event = GoGiven() if is_open else GoRevoked()
     return lambda draft: happen(draft, _fact(job, 0, 0), event)
 
 

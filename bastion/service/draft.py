@@ -226,6 +226,15 @@ class Draft:
         outgoing = tuple(each for each in machine.outgoing if each.number != batch.number)
         self.put_machine(replace(machine, outgoing=outgoing))
 
+    def batch_spoilt(self, name: str, batch: Batch) -> None:
+        """Something else stands under the number of a batch: its instructions go into the next."""
+        machine = self.machines.get(name)
+        if machine is None or batch not in machine.outgoing:
+            return
+        self.batch_written(name, batch)
+        for instruction in batch.instructions:
+            self.instruct(name, instruction)
+
     def answered(self, key: str) -> None:
         """The answer to a request stands."""
         if self.answers.pop(key, None) is not None:

@@ -193,6 +193,23 @@ def test_old_instructions_are_refused() -> None:
     assert "8.0 days old" in rig.said[0]
 
 
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"schema":1,"write_id":"go","addr'])
+def test_a_barrier_that_nobody_can_read_loses_the_attempt(data: bytes) -> None:
+    """A malformed go is no fault of the job's: its host ends as lost, and says which object."""
+    rig = Rig()
+    rig.bucket.spec(job(replicas=2))
+    rig.bucket.instruct(start(barrier=True, replicas=2))
+    key = layout.go(OF.project, OF.job, OF.attempt, OF.nonce)
+    rig.memory.create(key, data)
+    rig.pass_s(1)
+    assert rig.executions() == 0
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.kind == "lost"
+    assert end.detail.startswith(f"{key}: ")
+    assert rig.bucket.told() == ("claimed", "ended", "drained")
+
+
 def test_a_missing_spec_is_a_failed_set_up() -> None:
     """A start without a spec ends as set-up failed, and says which object is missing."""
     rig = Rig()

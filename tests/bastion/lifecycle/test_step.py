@@ -33,7 +33,7 @@ WISHED = {
     "HostDrained": "starting running stopping draining",
     "GoWanted": "starting running",
     "GoGiven": "starting running stopping",
-    "GoRevoked": "stopping",
+    "GoRevoked": "starting running stopping",
     "StopWanted": "starting running",
     "CancelWanted": "queued starting running stopping draining done",
     "DrainEnded": "draining",

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from bastion.clock import VirtualClock
-from bastion.errors import NoCapacityError, NotFoundError
+from bastion.errors import NoCapacityError, NotFoundError, RecordError
 from bastion.job import Claim, End, JobRecord
 from bastion.lane import InlineLane
 from bastion.machine import Batch, Instruction, Machine, Pool, Start, StopHost
@@ -179,8 +179,8 @@ class Agent:
         """Do everything that is told."""
         if self.is_deaf:
             return
-        while (batch := self._next()) is not None:
-            for instruction in batch.instructions:
+        while (instructions := self._next()) is not None:
+            for instruction in instructions:
                 self.told.append(instruction)
                 self._do(instruction)
         for start in list(self._waiting):
@@ -221,7 +221,8 @@ class Agent:
         """`job` reports numbers."""
         self.ring(Reported(of=self.of(job), numbers=numbers))
 
-    def _next(self) -> Batch | None:
+    def _next(self) -> tuple[Instruction, ...] | None:
+        """The next batch, empty when nobody can read it; None: not yet."""
         key = layout.instructions(self.name, self.life, self._batch)
         try:
             found = self.store.read(key)
@@ -229,7 +230,10 @@ class Agent:
             return None
         assert found is not None
         self._batch += 1
-        return decode(Batch, found.data, key=key)
+        try:
+            return decode(Batch, found.data, key=key).instructions
+        except RecordError:
+            return ()
 
     def _do(self, instruction: Instruction) -> None:
         if isinstance(instruction, Start):
@@ -252,11 +256,13 @@ class Agent:
 
     def _begin(self, start: Start) -> None:
         if start.barrier:
-            go = look(
-                self.store,
-                layout.go(start.project, start.job, start.attempt, start.nonce),
-                GoRegister,
-            )
+            key = layout.go(start.project, start.job, start.attempt, start.nonce)
+            try:
+                go = look(self.store, key, GoRegister)
+            except RecordError as error:
+                self._waiting.remove(start)
+                self.end_as(_fact(start), End(kind="lost", detail=error.message))
+                return
             if go is None or not go.addresses:
                 return
         self._waiting.remove(start)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bastion.job import OutcomeKind
+from bastion.machine import Start
 from bastion.records import layout
 from tests.bastion.service.rig import PACE, Rig
 
@@ -41,3 +43,55 @@ def test_a_claim_that_nobody_can_read_stands_in_no_cancels_way() -> None:
     spoil_claim(rig, job)
     rig.verb("cancel", job)
     assert rig.ended(job).outcome == "cancelled"
+
+
+def spoilt_gang(rig: Rig) -> str:
+    """A gang over both machines, with an empty object where its `go` should stand."""
+    rig.turn(3)
+    job = rig.submit(h100=5, replicas=2)
+    attempt = rig.job(job).attempt
+    assert attempt is not None
+    rig.bucket.create(layout.go("blue", job, attempt.number, attempt.nonce), b"")
+    return job
+
+
+def test_a_barrier_that_nobody_can_read_never_opens() -> None:
+    """Nobody runs by a malformed `go`, and nobody goes on asking: the next attempt has its own."""
+    rig = Rig()
+    job = spoilt_gang(rig)
+    rig.until_attempt(job, 2)
+    assert [ran for agent in rig.agents.values() for ran in agent.ran] == [f"{job}/2"] * 2
+    last = rig.job(job).past[-1]
+    assert last.kind is OutcomeKind.LOST
+    assert "/go: " in next(event.text for event in rig.history() if event.what == "queued")
+    assert rig.journal.problems == ()
+
+
+def test_a_barrier_that_nobody_can_read_stands_in_no_cancels_way() -> None:
+    """A gang under a malformed `go` can be cancelled while its agents do nothing."""
+    rig = Rig()
+    job = spoilt_gang(rig)
+    for agent in rig.agents.values():
+        agent.is_deaf = True
+    rig.verb("cancel", job)
+    rig.turn(3)
+    attempt = rig.job(job).attempt
+    assert attempt is not None
+    assert attempt.go == "revoked"
+    for agent in rig.agents.values():
+        agent.is_deaf = False
+    assert rig.ended(job).outcome == "cancelled"
+    assert rig.journal.problems == ()
+
+
+def test_instructions_that_nobody_can_read_are_given_again() -> None:
+    """What stands in the place of a batch is stepped over: its instructions come with the next."""
+    rig = Rig()
+    rig.turn(3)
+    for name in rig.agents:
+        rig.bucket.create(layout.instructions(name, 1, rig.root.machines[name].batches + 1), b"")
+    job = rig.start()
+    assert rig.job(job).attempts == 1
+    told = [each for agent in rig.agents.values() for each in agent.told]
+    assert [each.job for each in told if isinstance(each, Start)] == [job]
+    assert rig.journal.problems == ()
