@@ -10,7 +10,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator
-from heapq import nlargest
+from contextlib import suppress
+from heapq import merge, nlargest
+from math import inf
 from typing import Any
 
 from bastion.array import ArrayRecord
@@ -213,26 +215,33 @@ class Published:
             job: Only of this job, or this array and its tasks; empty: of all.
             since: Not before, in the store's seconds.
         """
-        last = -1
-        for entry in self._every(layout.EVENTS):
-            if entry.modified_at + _MARGIN_S < since:
-                continue
-            for event in self._segment(entry.key, job=job, since=since):
-                last = event.number
-                yield event
+        # Root first: what is sealed after this was read is among the segments listed after it.
         root = self._json(layout.ROOT) or {}
-        unsealed = [line for part in root.get("sealed", ()) for line in part["events"]]
-        for event in map(event_of, (*unsealed, *root.get("events", ()))):
+        # A range that root still holds is read there: its segment may not stand, or be spoilt.
+        held = {layout.events(part["first"]): part["events"] for part in root.get("sealed", ())}
+        listed = ((entry.key, entry.modified_at) for entry in self._every(layout.EVENTS))
+        last = -1
+        for key, modified_at in merge(listed, ((key, inf) for key in sorted(held))):
+            if modified_at + _MARGIN_S < since:
+                continue
+            for line in held[key] if key in held else self._segment(key, job):
+                event = event_of(line)
+                if event.number > last and _is_about(event, job) and event.at >= since:
+                    last = event.number
+                    yield event
+        for event in map(event_of, root.get("events", ())):
             if event.number > last and _is_about(event, job) and event.at >= since:
                 yield event
 
-    def _segment(self, key: str, *, job: str, since: float) -> Iterator[EventView]:
+    def _segment(self, key: str, job: str) -> Iterator[Any]:
+        """The lines of a segment that may be of `job`; one that nobody can read is left out."""
         needle = f'"{job}'.encode() if job else b""
         for line in (self._bytes(key) or b"").splitlines():
             if needle in line:
-                event = event_of(json.loads(line))
-                if _is_about(event, job) and event.at >= since:
-                    yield event
+                with suppress(ValueError):
+                    event = json.loads(line)
+                    if isinstance(event, dict):
+                        yield event
 
     def _every(self, prefix: str) -> Iterator[Entry]:
         after = ""

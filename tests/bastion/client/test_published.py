@@ -80,6 +80,37 @@ def test_events_are_in_order_and_none_twice() -> None:
     assert [event.number for event in place.events(since=NOW + 2)] == [2, 3]
 
 
+@pytest.mark.parametrize("spoilt", [b"", b"7", b'{"n": 1, "wh', b"\xff\n{}"])
+def test_a_segment_that_nobody_can_read_hides_no_other_event(spoilt: bytes) -> None:
+    """While root holds its events they are read there; afterwards they alone are missing."""
+    store, clock = world()
+    lines = [{"n": n, "at": NOW + n, "job": "a", "what": "w"} for n in range(4)]
+    for n in (0, 2, 3):
+        put(store, layout.events(n), json.dumps(lines[n]).encode())
+    put(store, layout.events(1), spoilt)
+    assert [event.number for event in Published(store, clock.wall).events()] == [0, 2, 3]
+    root = {"sealed": [{"first": 1, "events": [lines[1]]}]}
+    put(store, layout.ROOT, json.dumps(root).encode())
+    assert [event.number for event in Published(store, clock.wall).events()] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("moment", ["read", "list"])
+def test_events_sealed_while_they_are_read_are_read(moment: str) -> None:
+    """What root had not sealed when it was read is in it; what it sealed then is listed later."""
+    store, clock = world()
+    lines = [{"n": n, "at": NOW + n, "what": "w"} for n in range(3)]
+    put(store, layout.ROOT, json.dumps({"events": lines}).encode())
+
+    def seal(op: str, key: str) -> None:
+        if op == moment and not store.list(layout.EVENTS):
+            data = "\n".join(map(json.dumps, lines)).encode()
+            put(store, layout.events(0), data)
+            put(store, layout.ROOT, b"{}")
+
+    place = Published(FaultyStore(store, seal), clock.wall)
+    assert [event.number for event in place.events()] == [0, 1, 2]
+
+
 def test_segments_older_than_a_job_are_not_read() -> None:
     """The events of a young job cost nothing of a long history."""
     store, clock = world()
