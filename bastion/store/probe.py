@@ -8,9 +8,10 @@ a stale version fails. Stores exist that take the headers and ignore them.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 
-from bastion.errors import ConflictError, StoreRefusedError
-from bastion.store.port import ObjectStore, Version
+from bastion.errors import ConflictError, NotFoundError, StoreRefusedError
+from bastion.store.port import ObjectStore, Version, Written
 
 _FOLDER = "state/probe"
 """Under `state/`, where only the bastion may write: it probes what it will use."""
@@ -32,13 +33,14 @@ def probe(store: ObjectStore) -> None:
 
 
 def _probe(store: ObjectStore, key: str) -> None:
-    first = store.create(key, b"first").version
+    first = _written(store, key, b"first", lambda: store.create(key, b"first"))
+    if first is None:
+        raise _ignores("that a name is free", "a create of a new name failed")
     if not _conflicts_on_create(store, key):
         raise _ignores("that a name is free", "a second create of one name succeeded")
-    try:
-        second = store.swap(key, b"second", if_version=first).version
-    except ConflictError as error:
-        raise _ignores("versions", "a swap from the current version failed") from error
+    second = _written(store, key, b"second", lambda: store.swap(key, b"second", if_version=first))
+    if second is None:
+        raise _ignores("versions", "a swap from the current version failed")
     if not _conflicts_on_swap(store, key, first):
         raise _ignores("versions", "a swap from a stale version succeeded")
     found = store.read(key)
@@ -47,6 +49,26 @@ def _probe(store: ObjectStore, key: str) -> None:
     store.delete(key)
     if not _conflicts_on_swap(store, key, second):
         raise _ignores("versions", "a swap of a deleted object succeeded")
+
+
+def _written(
+    store: ObjectStore, key: str, data: bytes, write: Callable[[], Written]
+) -> Version | None:
+    """
+    The version that `write` made of `key`, or None when the store refused it.
+
+    A conflict is read back: a network that says a request twice has the second telling of our own
+    write refused, and loses the answer to the first. Nobody else knows this key.
+    """
+    try:
+        return write().version
+    except ConflictError:
+        pass
+    try:
+        found = store.read(key)
+    except NotFoundError:
+        return None
+    return found.version if found is not None and found.data == data else None
 
 
 def _conflicts_on_create(store: ObjectStore, key: str) -> bool:

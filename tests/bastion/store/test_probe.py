@@ -49,6 +49,35 @@ class Unmatched(MemoryStore):
         raise ConflictError("no match")
 
 
+class Occupied(MemoryStore):
+    """Takes every name for taken."""
+
+    def create(self, key: str, data: bytes) -> Written:
+        """Refuse."""
+        raise ConflictError("taken")
+
+
+class Twice(MemoryStore):
+    """Behind a network that says every request twice and answers the second telling."""
+
+    def create(self, key: str, data: bytes) -> Written:
+        """Write, and be refused for what was just written."""
+        super().create(key, data)
+        return super().create(key, data)
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """Write, and be refused for what was just written."""
+        super().swap(key, data, if_version=if_version)
+        return super().swap(key, data, if_version=if_version)
+
+
+def test_a_request_that_arrives_twice_is_no_fault_of_the_store() -> None:
+    """A conflict with our own write, found by reading back, refuses no store."""
+    store = Twice(lambda: 1.0)
+    probe(store)
+    assert store.list("") == ()
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
@@ -56,6 +85,7 @@ class Unmatched(MemoryStore):
         (Careless, "a swap from a stale version succeeded"),
         (Reviving, "a swap of a deleted object succeeded"),
         (Unmatched, "a swap from the current version failed"),
+        (Occupied, "a create of a new name failed"),
     ],
 )
 def test_an_ignored_precondition_is_named(kind: type[MemoryStore], said: str) -> None:
