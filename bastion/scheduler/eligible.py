@@ -41,10 +41,13 @@ def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
     alone: list[Gang] = []
     membership: dict[tuple[str, str], WaitingReason | None] = {}
     states = _States(snapshot.jobs, snapshot.arrays)
+    failing = _failing(snapshot.jobs.values())
     for job in snapshot.jobs.values():
         if job.phase is not Phase.QUEUED:
             continue
         reason = _own_reason(job, now, states)
+        if reason is None and job.launch in failing:
+            reason = Dependency(on=(failing[job.launch],), state="still ending")
         if reason is None:
             key = job.project, job.user
             if key not in membership:
@@ -83,6 +86,11 @@ class _States:
                 self._launches.setdefault(job.launch, Counter())[state_of(job)] += 1
         counts = self._launches.get(name, Counter())
         return ", ".join(f"{n} {state}" for state, n in sorted(counts.items())) or "ended"
+
+
+def _failing(jobs: Iterable[JobRecord]) -> Mapping[str, str]:
+    """Launch -> the job of it that fails: what is stopped for its sake need not be started."""
+    return {job.launch: job.id for job in jobs if job.launch_scope and job.is_failing}
 
 
 def _own_reason(job: JobRecord, now: float, states: _States) -> WaitingReason | None:

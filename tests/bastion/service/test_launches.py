@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bastion.job import End
+from bastion.records.facts import Drained, Ended
 from bastion.spec import Job, Process, Resources
 from tests.bastion.service.rig import Rig
 
@@ -46,6 +48,23 @@ def test_a_failure_keeps_waiting_siblings_from_starting() -> None:
     assert rig.ended(ids["c"]).attempts == 0
     assert rig.result(ids["c"]).outcome == "cancelled"  # type: ignore[union-attr]
     assert rig.ended(ids["b"]).outcome == "cancelled"
+
+
+def test_nothing_of_a_failing_launch_is_started() -> None:
+    """A sibling that waits is not admitted, to be stopped at once, while a job still fails."""
+    rig = Rig()
+    rig.turn(2)
+    jobs = _jobs("a", "b", "c", h100=8, retries=1, retry_backoff=5.0)
+    ids = _run(rig, rig.launch("some", jobs=jobs, together=False))
+    assert rig.phase(ids["c"]) == "queued"
+    agent, of = rig.agent_of(ids["a"]), rig.agent_of(ids["a"]).of(ids["a"])
+    end = End(kind="exited", codes=(1,), first_failed=0, sizes=(3,))
+    agent.ring(Ended(of=of, end=agent.end_as(of, end, rings=False)))  # its logs are on their way
+    rig.turn(8)
+    assert rig.phase(ids["a"]) == "draining"
+    assert rig.job(ids["c"]).attempts == 0
+    agent.ring(Drained(of=of))
+    rig.until_attempt(ids["c"], 1)
 
 
 def test_a_retry_takes_the_launch_along() -> None:
