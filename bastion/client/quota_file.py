@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bastion.errors import NotFoundError, SpecError
+from bastion.errors import ConflictError, NotFoundError, SpecError
 from bastion.records import layout
-from bastion.store.port import ObjectStore, Version
+from bastion.store.port import Object, ObjectStore, Version
 from quota.config import parse
 from quota.errors import QuotaError
 from quota.tree import Quota
@@ -78,15 +78,24 @@ class QuotaFile:
             StoreError: Out of reach, or in doubt.
         """
         quota, data = parsed_quota(text), text.encode()
+        standing = self._standing()
         try:
-            standing = self._store.read(layout.QUOTA)
-        except NotFoundError:
-            self._store.create(layout.QUOTA, data)
-            return quota
-        assert standing is not None
-        if standing.data != data:
-            self._store.swap(layout.QUOTA, data, if_version=standing.version)
+            if standing is None:
+                self._store.create(layout.QUOTA, data)
+            elif standing.data != data:
+                self._store.swap(layout.QUOTA, data, if_version=standing.version)
+        except ConflictError:
+            # Perhaps with our own write, which the network said twice.
+            standing = self._standing()
+            if standing is None or standing.data != data:
+                raise
         return quota
+
+    def _standing(self) -> Object | None:
+        try:
+            return self._store.read(layout.QUOTA)
+        except NotFoundError:
+            return None
 
 
 def _parsed_or_none(data: bytes) -> Quota | None:

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from bastion.client import Client, LaunchHandle
+from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, RefusedError, SpecError, TimedOutError
 from bastion.records import layout
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store.memory import MemoryStore
+from bastion.store.port import Version, Written
 from bundler.code import LocalDir
 from tests.bastion.client.scripted import (
     NOW,
@@ -419,6 +421,22 @@ def test_two_admins_do_not_overwrite_each_other() -> None:
     found = store.read(layout.QUOTA)
     assert found is not None
     assert found.data == b"theirs"
+
+
+def test_a_quota_file_that_arrives_twice_is_applied() -> None:
+    """A network that says our write twice makes no conflict of it."""
+
+    class Twice(MemoryStore):
+        def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+            super().swap(key, data, if_version=if_version)
+            return super().swap(key, data, if_version=if_version)
+
+    clock = VirtualClock()
+    store = Twice(clock.wall)
+    put(store, layout.QUOTA, QUOTA.encode())
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    client.apply_quota(QUOTA + "\n# mine\n")
+    assert client.quota_text().endswith("# mine\n")
 
 
 @pytest.mark.parametrize(("user", "project"), [("../eve", None), ("ada", "a/b"), ("a b", None)])
