@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from bastion.agent.keeper_port import KeeperGoneError
 from bastion.agent.surroundings import KeeperAndSpool
+from bastion.errors import RecordError
 from bastion.records import layout
 from bastion.records.register import Won, win
 from bastion.records.registers import LifeRegister
@@ -42,14 +43,16 @@ def begin_life(
     except KeeperGoneError:
         pass
     number = _newest(store, machine) + 1
-    while not isinstance(_claim(store, machine, number, nonce(), boot_id), Won):
+    while not _is_won(store, layout.life(machine, number), nonce(), boot_id):
         number += 1
     return spawn(number)
 
 
-def _claim(store: ObjectStore, machine: str, number: int, write_id: str, boot_id: str) -> object:
-    register = LifeRegister(write_id=write_id, boot_id=boot_id)
-    return win(store, layout.life(machine, number), register)
+def _is_won(store: ObjectStore, key: str, write_id: str, boot_id: str) -> bool:
+    try:
+        return isinstance(win(store, key, LifeRegister(write_id=write_id, boot_id=boot_id)), Won)
+    except RecordError:
+        return False  # a life that nobody can read is nobody's
 
 
 def _newest(store: ObjectStore, machine: str) -> int:

@@ -14,7 +14,7 @@ from bastion.clock import VirtualClock
 from bastion.errors import StoreError
 from bastion.records import layout
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
-from bastion.store.port import ObjectStore
+from bastion.store.port import ObjectStore, Written
 from tests.bastion.agent.rig import MACHINE
 
 
@@ -80,3 +80,19 @@ def test_a_number_in_doubt_is_left_behind(fault: Fault) -> None:
     except StoreError:
         life = begin(store).life
     assert life == len(memory.list(layout.lives(MACHINE)))
+
+
+def test_a_life_that_nobody_can_read_is_nobodys() -> None:
+    """The number of a malformed register is stepped over, at its creation too."""
+    memory = MemoryStore(lambda: 0.0)
+
+    class Spoiling(MemoryStore):
+        def create(self, key: str, data: bytes) -> Written:
+            if key == layout.life(MACHINE, 1):
+                super().create(key, b"")
+                raise StoreError("cut")
+            return super().create(key, data)
+
+    assert begin(Spoiling(lambda: 0.0)).life == 2
+    memory.create(layout.life(MACHINE, 1), b"")
+    assert begin(memory).life == 2
