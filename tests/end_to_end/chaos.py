@@ -59,6 +59,8 @@ BATCH = 10
 """Jobs that are submitted together."""
 ASKED_FOR = 0.7
 """Of the time: by then the last job was submitted."""
+LINES_PER_MINUTE = 10
+"""Of the longest job, for each minute of the run: however long that is, the pool is as full."""
 LEFT_S = 300.0
 """What is left when the strikes are over ends within this, on a busy machine."""
 FAULTS = 0.02
@@ -83,6 +85,7 @@ class Asking:
         self._chance = chance
         self._witness = witness
         self._pauses = [for_s * BATCH / jobs] * (jobs // BATCH)
+        self._longest = round(LINES_PER_MINUTE * for_s / ASKED_FOR / 60.0)
         self._is_stopped = False
         self.lines: dict[str, int] = {}
         """Of each submitted job."""
@@ -97,7 +100,7 @@ class Asking:
     def _run(self) -> None:
         for number, pause_s in enumerate(self._pauses):
             began = time.monotonic()
-            lines = [self._chance.randint(1, 30) for _ in range(BATCH)]
+            lines = [self._chance.randint(1, self._longest) for _ in range(BATCH)]
             wanted = Launch(
                 name=f"batch{number}",
                 project=self._chance.choice(("red", "blue", "blue")),
