@@ -14,7 +14,7 @@ from collections.abc import Callable
 from tests.simulation.baton import SimulationError
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.processes import SOUND, Parts
-from tests.simulation.scenario import calm, comings, duel, slices, stormy
+from tests.simulation.scenario import calm, comings, duel, slices, spoilt, stormy
 from tests.simulation.wild import wild
 from tests.simulation.world import World
 
@@ -24,6 +24,7 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "duel": duel,
     "comings": comings,
     "slices": slices,
+    "spoilt": spoilt,
     "wild": wild,
 }
 """Every world that a seed can be replayed in, by name."""

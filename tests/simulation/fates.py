@@ -23,11 +23,19 @@ class Fate(Enum):
 
     FINE = "it is done and answered"
     STALL = "the actor stands still for a while, then it is done"
+    PAUSE = "the actor stands still for longer than a lease, then it is done"
     CRASH_BEFORE = "the actor dies before it is done"
     CRASH_AFTER = "it is done, and the actor dies"
     REFUSED = "it is not done, and the caller is told that it is in doubt"
     UNANSWERED = "it is done, and the caller is told that it is in doubt"
     LATE = "the caller is told that it is in doubt; it is done long after"
+    OVERDUE = "as LATE, and as late as can be"
+    TWICE = "it is done twice, and the second answer is the one that comes"
+    SPOILT = "an empty object comes of it, and the caller is told that it is in doubt"
+
+
+_FAULTS = (Fate.REFUSED, Fate.UNANSWERED, Fate.LATE, Fate.TWICE)
+"""What a network does to a call; each is as likely."""
 
 
 class Fates(Protocol):
@@ -37,6 +45,10 @@ class Fates(Protocol):
         """The fate of this call."""
         ...
 
+    def end(self) -> None:
+        """From now on nothing goes wrong any more that is left to chance."""
+        ...
+
 
 class Calm:
     """Nothing ever goes wrong."""
@@ -44,6 +56,9 @@ class Calm:
     def draw(self, actor: str, operation: str, key: str) -> Fate:
         """Always fine."""
         return Fate.FINE
+
+    def end(self) -> None:
+        """It never began."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +99,10 @@ class Storm:
         self._spared = spared
         self.is_over = False
 
+    def end(self) -> None:
+        """Let it be over."""
+        self.is_over = True
+
     def draw(self, actor: str, operation: str, key: str) -> Fate:
         """At random."""
         if self.is_over:
@@ -104,8 +123,45 @@ class Storm:
             return Fate.CRASH_BEFORE if drawn * 2 < rates.crash else Fate.CRASH_AFTER
         drawn -= rates.crash
         if drawn < rates.fault:
-            return (Fate.REFUSED, Fate.UNANSWERED, Fate.LATE)[int(3 * drawn / rates.fault)]
+            return _FAULTS[int(len(_FAULTS) * drawn / rates.fault)]
         return Fate.FINE
+
+
+class Spoiling:
+    """
+    Another's fates, and creates of which nothing but an empty object comes.
+
+    No store that keeps its word does this; one bad object must harm only itself all the same.
+
+    Args:
+        fates: What befalls everything else.
+        share: Of creates that are spoilt, until it is over.
+        keys: How the keys begin that this befalls.
+    """
+
+    def __init__(
+        self, fates: Storm, chance: random.Random, *, share: float, keys: tuple[str, ...]
+    ) -> None:
+        self._fates = fates
+        self._chance = chance
+        self._share = share
+        self._keys = keys
+
+    def draw(self, actor: str, operation: str, key: str) -> Fate:
+        """At random."""
+        is_met = operation == "create" and key.startswith(self._keys) and not self.is_over
+        if is_met and self._chance.random() < self._share:
+            return Fate.SPOILT
+        return self._fates.draw(actor, operation, key)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the storm is."""
+        return self._fates.is_over
+
+    def end(self) -> None:
+        """Let it be over."""
+        self._fates.end()
 
 
 class Script:
@@ -124,6 +180,9 @@ class Script:
         """As it is written."""
         self._calls[actor] += 1
         return self._fates.get((actor, self._calls[actor]), Fate.FINE)
+
+    def end(self) -> None:
+        """What is written stays."""
 
 
 class Choice:
@@ -149,3 +208,6 @@ class Choice:
             if self._left == 0:
                 return self._fate
         return Fate.FINE
+
+    def end(self) -> None:
+        """It comes when it comes."""

@@ -9,13 +9,14 @@ an actor's. They check promises, not the code's ways: none knows how the leader 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from bastion.agent.attempt_key import host_of
+from bastion.agent.attempt_key import host_of, key_of
 from bastion.agent.keeper_port import AttemptStart
-from bastion.errors import NotFoundError
+from bastion.client.published import Published
+from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, Phase
+from bastion.lifecycle.step import DRAIN_S
 from bastion.machine import MachinePhase
 from bastion.records import layout
 from bastion.records.codec import decode, plain
@@ -25,7 +26,7 @@ from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.records.request import Result
 from bastion.records.root import Event, Root, decode_root
 from bastion.store.memory import MemoryStore
-from quota.amounts import Amounts
+from tests.simulation.capacity import ALONE, CAPACITY, Capacity
 from tests.simulation.machines import SimMachine, SimProvider
 from tests.simulation.order import AFTER, Order
 from tests.simulation.processes import Wish
@@ -33,8 +34,6 @@ from tests.simulation.webhooks import SimWebhooks
 
 SUBMITTED = "1: every acknowledged request is in inbox, root or results"
 ONCE = "2: a host of an attempt executes at most once"
-ALONE = "3: attempts of a job never overlap, jobs never share a device"
-CAPACITY = "4: no plan raises usage above capacity"
 CHAIN = "5: seq, write ids, epoch and time are one chain"
 APPLIED = "6: each request is applied once"
 CANCELLED = "7: nothing starts after a committed cancel"
@@ -96,7 +95,6 @@ class Invariants:
     Args:
         store: The bucket, looked at behind everybody's back.
         provider: The machines as they really are.
-        capacity: What all machines have together.
         fail: Takes the name of a broken invariant and what was seen.
     """
 
@@ -107,14 +105,12 @@ class Invariants:
         wishes: list[Wish],
         webhooks: SimWebhooks,
         *,
-        capacity: Amounts,
         fail: Callable[[str, str], None],
     ) -> None:
         self._store = store
         self._provider = provider
         self._wishes = wishes
         self._webhooks = webhooks
-        self._capacity = capacity
         self._fail = fail
         self.root: Root | None = None
         self.commits = 0
@@ -123,8 +119,11 @@ class Invariants:
         self._events: list[Event] = []
         self._ever: dict[str, JobRecord] = {}
         self._order = Order(store, fail)
-        self._waited_for_in_vain: set[str] = set()
-        """Nonces of attempts whose logs did not come before their deadline."""
+        self._capacity = Capacity(fail)
+        self._draining: dict[str, float] = {}
+        """Nonce of an attempt -> the store's time of the commit that knew of its last end."""
+        self.waited_for_in_vain: set[str] = set()
+        """Hosts, by their keys, whose logs did not come in `DRAIN_S`."""
 
     # What is told to it.
 
@@ -132,8 +131,6 @@ class Invariants:
         """A write landed in the bucket."""
         if key == layout.ROOT:
             self._committed(decode_root(data))
-        elif operation == "create" and key.startswith(layout.EVENTS):
-            self._sealed(key, data)
         elif operation == "create" and key.startswith(layout.RESULTS):
             self._resulted(decode(Result, data, key=key))
 
@@ -173,9 +170,9 @@ class Invariants:
             ended = f"{job.id}.{job.attempts}.ended.0"
             if any("ended" in each.on for each in job.notify) and not self._webhooks.taken[ended]:
                 self._fail(TOLD, f"nobody was told of {ended}")
-        events = [*self._stored_events(), *(e for s in root.sealed for e in s.events), *root.events]
-        if [event.n for event in _unique(events)] != list(range(root.next_event)):
-            self._fail(HISTORY, f"the log has gaps: {[event.n for event in events]}")
+        seen = [event.number for event in Published(self._store, lambda: root.now).events()]
+        if seen != list(range(root.next_event)):
+            self._fail(HISTORY, f"a reader of the history sees {seen} of {root.next_event}")
 
     def is_quiet(self) -> bool:
         """Whether nothing is left to do: the state that (11) promises."""
@@ -208,6 +205,7 @@ class Invariants:
         before, self.root = self.root, root
         if before is not None:
             self._check_chain(before, root)
+            self._check_kept(before, root)
         self._check_events(root)
         self._check_requests(root)
         for job in root.jobs.values():
@@ -219,7 +217,7 @@ class Invariants:
                     layout.result(before.jobs[job_id].project, job_id)
                 ):
                     self._fail(APPLIED, f"{job_id} left root without a result")
-        self._check_capacity(root)
+        self._capacity.committed(before, root)
         self._check_accounts()
 
     def _check_chain(self, before: Root, root: Root) -> None:
@@ -266,8 +264,7 @@ class Invariants:
         if before is None:
             before = job if known is None else known
         self._ever[job.id] = job
-        if before.attempt is not None and job.attempt != before.attempt:
-            self._check_drained(root, before, job)
+        self._check_drained(root, before, job)
         if job.phase not in _REACHABLE[before.phase]:
             self._fail(TABLE, f"{job.id}: {before.phase} -> {job.phase}")
         if job.attempts not in (before.attempts, before.attempts + 1):
@@ -275,38 +272,28 @@ class Invariants:
         if job.attempts > before.attempts:
             if before.cancelled_by:
                 self._fail(CANCELLED, f"{job.id} was cancelled by {before.cancelled_by}")
-            if job.phase not in (Phase.STARTING, Phase.STOPPING):
+            if job.phase is not Phase.STARTING:
                 self._fail(TABLE, f"{job.id}: a new attempt is {job.phase}")
 
     def _check_drained(self, root: Root, before: JobRecord, job: JobRecord) -> None:
-        """An attempt that is left behind was waited for until its deadline."""
-        left = before.attempt
-        assert left is not None
-        if job.attempt is not None and job.attempt.nonce == left.nonce:
+        """Whoever is left behind without his logs was waited for as long as is promised."""
+        now, left = job.attempt, before.attempt
+        if now is not None and job.phase is Phase.DRAINING:
+            self._draining.setdefault(now.nonce, root.now)
+        if left is None or (now is not None and now.nonce == left.nonce):
             return
-        if before.phase is Phase.DRAINING and root.now >= before.drain_deadline:
-            self._waited_for_in_vain.add(left.nonce)
-
-    def _check_capacity(self, root: Root) -> None:
-        """Whoever has not ended holds his devices, as long as their machine is not gone."""
-        used: dict[tuple[str, str, int], str] = {}
-        for job in root.jobs.values():
-            if job.attempt is None or not job.is_admitted:
-                continue
-            for _, _, place, state in job.attempt.each_host():
-                machine = root.machines.get(place.machine)
-                if state.end is not None or machine is None:
-                    continue
-                for kind, indices in place.devices.items():
-                    if max(indices, default=0) >= machine.resources[kind]:
-                        self._fail(CAPACITY, f"{job.id}: {machine.name} has no {kind} {indices}")
-                    for index in indices:
-                        other = used.setdefault((machine.name, kind, index), job.id)
-                        if other != job.id:
-                            self._fail(ALONE, f"{machine.name} {kind} {index}: {other}, {job.id}")
-        total: Counter[str] = Counter(kind for _, kind, _ in used)
-        if not Amounts(total) <= self._capacity:
-            self._fail(CAPACITY, f"{Amounts(total)} of {self._capacity}")
+        if root.now >= self._draining.get(left.nonce, root.now) + DRAIN_S:
+            for r, h, _, state in left.each_host():
+                if not state.drained:
+                    fact = HostFact(
+                        project=job.project,
+                        job=job.id,
+                        attempt=left.number,
+                        nonce=left.nonce,
+                        replica=r,
+                        host=h,
+                    )
+                    self.waited_for_in_vain.add(key_of(fact))
 
     # What really runs.
 
@@ -370,33 +357,30 @@ class Invariants:
 
     # What is kept.
 
-    def _sealed(self, key: str, data: bytes) -> None:
-        for line in data.decode().splitlines():
-            stored = json.loads(line)
-            number = stored["n"]
-            if number >= len(self._events) or plain(self._events[number]) != stored:
-                self._fail(HISTORY, f"{key} holds {line}")
-
-    def _stored_events(self) -> list[Event]:
-        found = []
-        for entry in self._store.list(layout.EVENTS, limit=10_000):
-            stored = self._store.read(entry.key)
-            assert stored is not None
-            for line in stored.data.splitlines():
-                found.append(self._events[json.loads(line)["n"]])
-        return found
+    def _check_kept(self, before: Root, root: Root) -> None:
+        """A range of events leaves root only when its segment stands, as it was committed."""
+        still = {segment.first for segment in root.sealed}
+        for segment in before.sealed:
+            if segment.first in still:
+                continue
+            lines = self._bytes(layout.events(segment.first)).splitlines()
+            if [json.loads(line) for line in lines] != [plain(event) for event in segment.events]:
+                self._fail(HISTORY, f"{layout.events(segment.first)} is not what root let go")
 
     def _resulted(self, result: Result) -> None:
-        """Every log byte is there, unless its machine is gone or its deadline has passed."""
-        for key, machine in self._started.items():
+        """Every log byte that an `end` names is there, but of hosts waited for in vain."""
+        for key in self._started:
             of = host_of(key)
             assert of is not None
-            if of.job != result.id or machine.is_dead() or of.nonce in self._waited_for_in_vain:
+            if of.job != result.id or key in self.waited_for_in_vain:
                 continue
             place = layout.end(
                 of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host
             )
-            end = look(self._store, place, EndRegister)
+            try:
+                end = look(self._store, place, EndRegister)
+            except RecordError:
+                continue  # it was spoilt: it names nothing
             if end is None:
                 self._fail(LOGS, f"{result.id} has a result, but {place} is not written")
                 return
@@ -415,6 +399,15 @@ class Invariants:
                 at += entry.size
         return at
 
+    def _bytes(self, key: str) -> bytes:
+        """What stands at `key`; empty when nothing does."""
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return b""
+        assert found is not None
+        return found.data
+
     def _exists(self, key: str) -> bool:
         try:
             self._store.read(key)
@@ -429,7 +422,3 @@ def _places(jobs: Iterable[JobRecord]) -> Iterator[tuple[str, str]]:
             for _, _, place, state in job.attempt.each_host():
                 if not state.drained:
                     yield job.id, place.machine
-
-
-def _unique(events: list[Event]) -> list[Event]:
-    return list({event.n: event for event in events}.values())

@@ -23,6 +23,7 @@ from bastion.agent.keeper_port import (
 from bastion.errors import NoCapacityError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.provider.port import Listed
+from bastion.records.root import Root
 from tests.simulation.baton import Baton, SimClock
 from tests.simulation.fates import LIVE, Fate, Fates
 from tests.simulation.port import Port
@@ -34,9 +35,7 @@ DELETE_S = (0.5, 15.0)
 STOCKOUT = 0.05
 """Share of creates that meet a provider without machines."""
 HICCUP = 0.03
-"""Share of listings that leave a machine out."""
-HICCUP_S = 120.0
-"""Least time between two hiccups about one machine: nobody sees two in a row."""
+"""Share of listings that leave a machine out, where two in a row are not believed yet."""
 
 
 class SimHome:
@@ -194,7 +193,8 @@ class SimMachine:
         self.home = FakeHome()
         self.folders = SimHome(Port(baton, fates, OSError))
         self.keeper: SimKeeper | None = None
-        self.hidden_at = -HICCUP_S
+        self.hidden_over = -1
+        """The number of the commit that stood when a listing left it out last."""
         self._baton = baton
         self._fates = fates
         self._on_start = on_start
@@ -249,6 +249,7 @@ class SimProvider:
         capacity: Machines that may stand at a time.
         boot: Begins the agent of a machine that has booted.
         on_delete: Told the name of every machine whose deletion is asked for.
+        root: The committed state, by which nobody is shown two hiccups in a row.
     """
 
     def __init__(
@@ -260,6 +261,7 @@ class SimProvider:
         boot: Callable[[SimMachine], None],
         on_start: Callable[[SimMachine, AttemptStart], None],
         on_delete: Callable[[str], None],
+        root: Callable[[], Root | None],
     ) -> None:
         self.machines: dict[str, SimMachine] = {}
         self.is_calm = False
@@ -270,6 +272,7 @@ class SimProvider:
         self._boot = boot
         self._on_start = on_start
         self._on_delete = on_delete
+        self._root = root
 
     def list(self) -> tuple[Listed, ...]:
         """See `Provider`; now and then a machine dies, or is left out once."""
@@ -305,12 +308,19 @@ class SimProvider:
         return tuple(shown)
 
     def _is_hidden(self, machine: SimMachine) -> bool:
-        now = self._baton.now
-        if self.is_calm or now < machine.hidden_at + HICCUP_S:
+        """
+        Whether a listing leaves `machine` out.
+
+        Two listings in a row that agree are believed, so they may not both be wrong: not while a
+        hiccup is in the records, nor while one may be on its way there.
+        """
+        root = self._root()
+        if self.is_calm or root is None or machine.hidden_over == root.seq:
             return False
-        if self._baton.chance.random() >= HICCUP:
+        known = root.machines.get(machine.name)
+        if (known is not None and known.missing) or self._baton.chance.random() >= HICCUP:
             return False
-        machine.hidden_at = now
+        machine.hidden_over = root.seq
         return True
 
     def _create(self, machine: Machine, pool: Pool) -> None:

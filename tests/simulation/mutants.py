@@ -113,6 +113,7 @@ class _Acting(RootWriter):
         """See `RootWriter`."""
         assert over is not None
         self._leader.held = replace(over, root=root)
+        self._leader._working = tuple(Draft(root, root.now).working)
         self._leader._act()
         self._leader.held = over
         return self._sound.commit(root, over=over)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from tests.simulation.baton import Baton, Crash
 from tests.simulation.fates import Fate, Fates
@@ -12,6 +13,8 @@ _T = TypeVar("_T")
 
 LONGEST_STALL_S = 60.0
 """Longer than a lease: a leader that stalls finds another one leading."""
+PAUSE_S = 48.0
+"""Longer than it takes a standby to lead, and not so long that a bastion has anything to tidy."""
 LONGEST_LATE_S = 90.0
 LONGEST_WAIT_S = 5.0
 """How long a caller waits for an answer that does not come."""
@@ -30,29 +33,50 @@ class Port:
         self._fates = fates
         self._error = error
 
-    def call(self, operation: str, key: str, work: Callable[[], _T], *, writes: bool = False) -> _T:
-        """Do `work` for the running actor, if fate will have it so."""
+    def call(
+        self,
+        operation: str,
+        key: str,
+        work: Callable[[], _T],
+        *,
+        writes: bool = False,
+        spoil: Callable[[], Any] = lambda: None,
+    ) -> _T:
+        """
+        Do `work` for the running actor, if fate will have it so.
+
+        Args:
+            operation: Its name, for fate and the trace.
+            key: What it is about.
+            work: The call itself.
+            writes: It may land long after its caller gave up.
+            spoil: What is done in its place when it is spoilt.
+        """
         baton = self._baton
         actor = baton.actor
         fate = self._fates.draw(actor, operation, key)
         baton.step(operation, key if fate is Fate.FINE else f"{key}  [{fate.name}]")
-        if fate is Fate.FINE:
+        if fate is Fate.TWICE and writes:
+            with suppress(Exception):
+                work()
+        if fate in (Fate.FINE, Fate.TWICE):
             return work()
+        if fate is Fate.SPOILT:
+            fate, work = Fate.UNANSWERED, spoil
         return self._meet(fate, operation, key, work, writes=writes)
 
     def _meet(
         self, fate: Fate, operation: str, key: str, work: Callable[[], _T], *, writes: bool
     ) -> _T:
         baton, chance = self._baton, self._baton.chance
-        if fate is Fate.STALL:
-            baton.sleep(chance.uniform(0.1, LONGEST_STALL_S))
+        if fate in (Fate.STALL, Fate.PAUSE):
+            baton.sleep(PAUSE_S if fate is Fate.PAUSE else chance.uniform(0.1, LONGEST_STALL_S))
             return work()
         if fate is Fate.CRASH_BEFORE:
             raise Crash
-        if fate is Fate.LATE and writes:
-            baton.later(
-                chance.uniform(0.1, LONGEST_LATE_S), lambda: self._late(operation, key, work)
-            )
+        if fate in (Fate.LATE, Fate.OVERDUE) and writes:
+            late_s = chance.uniform(0.1, LONGEST_LATE_S) if fate is Fate.LATE else LONGEST_LATE_S
+            baton.later(late_s, lambda: self._late(operation, key, work))
         elif fate in (Fate.CRASH_AFTER, Fate.UNANSWERED):
             try:
                 work()

@@ -8,11 +8,12 @@ and one while it waits, one runs into its time limit, one ignores notices.
 
 from __future__ import annotations
 
+from bastion.records import layout
 from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest
 from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton
-from tests.simulation.fates import Fates, Rates, Storm
+from tests.simulation.fates import Fates, Rates, Spoiling, Storm
 from tests.simulation.processes import SOUND, Parts, Wish
 from tests.simulation.world import World
 
@@ -96,9 +97,35 @@ def stormy(seed: int, parts: Parts = SOUND) -> World:
     )
 
 
-def calm(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
+def spoilt(seed: int, parts: Parts = SOUND) -> World:
+    """The scenario where an empty object comes of one in twenty writes of bastions and agents."""
+    baton = Baton(seed)
+    storm = Storm(baton.chance, Rates(), spared=USERS)
+    keys = (layout.RUNS, layout.MACHINES, layout.BELLS, layout.SPECS, layout.EVENTS)
+    return World(
+        baton,
+        quota=QUOTA,
+        config=CONFIG,
+        wishes=wishes(),
+        fates=Spoiling(storm, baton.chance, share=0.05, keys=keys),
+        bastions=baton.chance.choice((1, 2)),
+        parts=parts,
+    )
+
+
+def calm(
+    seed: int, parts: Parts = SOUND, *, fates: Fates | None = None, bastions: int = 1
+) -> World:
     """The scenario without faults but `fates`: the order in which actors go is left to chance."""
-    return World(Baton(seed), quota=QUOTA, config=CONFIG, wishes=wishes(), fates=fates, parts=parts)
+    return World(
+        Baton(seed),
+        quota=QUOTA,
+        config=CONFIG,
+        wishes=wishes(),
+        fates=fates,
+        bastions=bastions,
+        parts=parts,
+    )
 
 
 def duel(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
@@ -137,6 +164,35 @@ def comings(seed: int, parts: Parts = SOUND) -> World:
         fates=Storm(baton.chance, Rates(stall=20.0, crash=0.0, fault=0.0, death=0.0)),
         bastions=3,
         has_lease=False,
+        parts=parts,
+    )
+
+
+def newcomer(seed: int, parts: Parts = SOUND, *, fates: Fates) -> World:
+    """Two bastions without a lease, and a job that comes when both have nothing to do."""
+    return World(
+        Baton(seed),
+        quota=QUOTA,
+        config=CONFIG,
+        wishes=[_launch(25.0, "ann", "blue", "only", h100=8, runs_s=100)],
+        fates=fates,
+        bastions=2,
+        has_lease=False,
+        parts=parts,
+    )
+
+
+def quitter(seed: int, parts: Parts = SOUND, *, fates: Fates) -> World:
+    """One job that is cancelled as soon as its machine is there."""
+    return World(
+        Baton(seed),
+        quota=QUOTA,
+        config=CONFIG,
+        wishes=[
+            _launch(0.0, "ann", "blue", "only", h100=8, runs_s=200),
+            _cancel(40.0, "ann", "blue", "only"),
+        ],
+        fates=fates,
         parts=parts,
     )
 

@@ -43,7 +43,10 @@ class SimStore:
             self._wrote("create", key, data)
             return written
 
-        return self._port.call("create", key, work, writes=True)
+        def spoil() -> None:
+            self._store.create(key, b"")
+
+        return self._port.call("create", key, work, writes=True, spoil=spoil)
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
         """See the port."""

@@ -10,8 +10,10 @@ import pytest
 
 from bastion.job import HostPlace, JobRecord, Phase
 from bastion.records import layout
-from bastion.records.root import Event, Root, RootWriter, decode_root
+from bastion.records.codec import encode
+from bastion.records.root import Event, Root, RootWriter, Segment, decode_root
 from bastion.store.memory import MemoryStore
+from quota.amounts import Amounts
 from tests.simulation import invariants as names
 from tests.simulation.baton import Baton, SimClock
 from tests.simulation.fates import Calm
@@ -19,7 +21,6 @@ from tests.simulation.invariants import Invariants
 from tests.simulation.machines import SimProvider
 from tests.simulation.scenario import calm
 from tests.simulation.webhooks import SimWebhooks
-from tests.simulation.world import PER_MACHINE
 
 
 @cache
@@ -57,13 +58,13 @@ class Eye:
             boot=lambda machine: None,
             on_start=lambda machine, attempt: None,
             on_delete=lambda name: None,
+            root=lambda: None,
         )
         self.checks = Invariants(
             self.bucket,
             provider,
             [],
             SimWebhooks(baton, Calm()),
-            capacity=2 * PER_MACHINE,
             fail=lambda name, text: self.broken.append(name),
         )
 
@@ -139,6 +140,31 @@ def jumps_two_attempts(root: Root) -> Root:
     return with_job(root, replace(job, attempts=job.attempts + 2))
 
 
+def stops_what_it_admits(root: Root) -> Root:
+    """An attempt is stopped by the very commit that begins it."""
+    job = next(job for job in root.jobs.values() if job.phase is Phase.QUEUED)
+    attempt = replace(running(root)[0].attempt, nonce="new")  # type: ignore[type-var]
+    return with_job(
+        root, replace(job, phase=Phase.STOPPING, attempts=job.attempts + 1, attempt=attempt)
+    )
+
+
+def overfills_a_machine(root: Root) -> Root:
+    """A plan puts more on a machine than it has, though every index is free."""
+    job = next(job for job in root.jobs.values() if job.phase is Phase.QUEUED)
+    attempt = running(root)[0].attempt
+    assert attempt is not None
+    admitted = replace(
+        job,
+        phase=Phase.STARTING,
+        attempts=job.attempts + 1,
+        attempt=replace(attempt, nonce="new"),
+        request=replace(job.request, per_replica=Amounts({"h100": 9})),
+    )
+    place = attempt.placement[0].hosts[0]
+    return with_job(root, placed(admitted, HostPlace(machine=place.machine, devices={})))
+
+
 def tells_the_future(root: Root) -> Root:
     """An event has a number that nobody gave before."""
     return following(root, events=(Event(n=5, at=root.now, what="?"),), next_event=6)
@@ -151,6 +177,8 @@ BREACHES: dict[Callable[[Root], Root], str] = {
     shares_a_device: names.ALONE,
     invents_a_device: names.CAPACITY,
     jumps_two_attempts: names.TABLE,
+    stops_what_it_admits: names.TABLE,
+    overfills_a_machine: names.CAPACITY,
     tells_the_future: names.HISTORY,
 }
 
@@ -207,6 +235,20 @@ def test_an_event_is_never_rewritten() -> None:
     assert not eye.broken
     eye.see(following(first, events=(Event(n=0, at=root.now, what="?"),), write_id="third"))
     assert names.HISTORY in eye.broken
+
+
+@pytest.mark.parametrize(("stored", "broken"), [(b"", True), (b"{}\n", True), (None, False)])
+def test_events_leave_root_for_a_segment_that_stands(stored: bytes | None, broken: bool) -> None:
+    """A sealed range that root lets go must stand in the bucket, as it was committed."""
+    eye, root = Eye(), busy_root()
+    event = Event(n=0, at=root.now, what="founded")
+    segment = Segment(first=0, events=(event,))
+    first = following(root, sealed=(segment,), next_event=1)
+    eye.see(first)
+    assert not eye.broken
+    eye.bucket.create(layout.events(0), encode(event) if stored is None else stored)
+    eye.see(replace(following(first, sealed=()), write_id="third"))
+    assert eye.broken == [names.HISTORY] * broken
 
 
 def test_missing_logs_are_seen() -> None:

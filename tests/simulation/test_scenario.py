@@ -9,11 +9,11 @@ from bastion.records.codec import decode
 from bastion.records.request import Result
 from tests.simulation.chains import chains
 from tests.simulation.fates import Calm, Choice, Fate
-from tests.simulation.scenario import JOBS, calm, comings, duel, slices, stormy
+from tests.simulation.scenario import JOBS, calm, comings, duel, slices, spoilt, stormy
 from tests.simulation.wild import wild
 from tests.simulation.world import World
 
-QUICK, PROVE, PORTION = 50, 10_000, 250
+QUICK, PROVE, PORTION = 120, 10_000, 250
 
 
 def results(world: World) -> dict[str, Result]:
@@ -63,13 +63,13 @@ def test_invariants_hold_in_storms(seed: int) -> None:
     stormy(seed).run()
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(25))
 def test_invariants_hold_in_the_wild(seed: int) -> None:
     """The same for launches, verbs and quota edits that are drawn at random."""
     wild(seed).run()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(15))
 def test_invariants_hold_without_a_lease(seed: int) -> None:
     """Three bastions that take the lead from each other break nothing: safety is not the lease."""
     duel(seed).run()
@@ -88,7 +88,7 @@ def test_a_leader_may_die_at_some_operations(nth: int, fate: Fate) -> None:
     calm(1, fates=Choice("north", "", "", fate, nth=nth)).run()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(15))
 def test_invariants_hold_for_slices(seed: int) -> None:
     """A slice is whole or stopped, whichever of its hosts dies."""
     slices(seed).run()
@@ -131,6 +131,12 @@ def test_invariants_hold_for_many_chains(first: int) -> None:
         chains(seed).run()
 
 
+@pytest.mark.parametrize("seed", range(15))
+def test_one_bad_object_harms_only_itself(seed: int) -> None:
+    """Registers, instructions, bells, specs and segments that nobody can read break no promise."""
+    spoilt(seed).run()
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE, PORTION))
 def test_invariants_hold_in_ten_thousand_storms(first: int) -> None:
@@ -151,10 +157,11 @@ def test_invariants_hold_in_many_duels(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 2, PORTION))
 def test_invariants_hold_in_many_wilds(first: int) -> None:
-    """The same for 5,000 random workloads, and as many storms over slices."""
+    """The same for 5,000 random workloads, storms over slices, and worlds of spoilt objects."""
     for seed in range(first, first + PORTION):
         wild(seed).run()
         slices(seed).run()
+        spoilt(seed).run()
 
 
 @pytest.mark.prove

@@ -12,6 +12,7 @@ from typing import Literal
 
 from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
+from quota.amounts import Amounts
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Rates, Storm
 from tests.simulation.processes import SOUND, Parts, Wish
@@ -25,6 +26,9 @@ LAST_S = 200.0
 
 _PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red"}
 _QUOTA = QUOTA.replace("h100 = 16", f"h100 = {8 * MACHINES}", 1)
+_CONFIG = CONFIG.replace("max_machines = 2", f"max_machines = {MACHINES}").replace(
+    "h100 = 8", "h100 = 8, cpu = 12"
+)
 _EDITS = (
     "this is no TOML [",
     _QUOTA.replace("0.625", "0.25"),
@@ -44,13 +48,14 @@ def wild(seed: int, parts: Parts = SOUND) -> World:
     return World(
         baton,
         quota=_QUOTA,
-        config=CONFIG.replace("max_machines = 2", f"max_machines = {MACHINES}"),
+        config=_CONFIG,
         wishes=_wishes(chance),
         fates=Storm(chance, rates, spared=USERS),
         bastions=chance.choice((1, 2, 3)),
         has_lease=chance.random() < 0.5,
         parts=parts,
         machines=MACHINES,
+        per_machine=Amounts({"h100": 8, "cpu": 12}),
         edits=(*sorted(edits), (LAST_S + 50.0, _QUOTA)),
     )
 
@@ -81,6 +86,7 @@ def _launch(chance: random.Random, name: str, project: str) -> Launch:
         h100 = chance.choice((0, 1, 2, 4)) if replicas > 1 else chance.choice((1, 2, 4, 8))
         h100 = h100 if replicas * h100 <= left else 0
         left -= replicas * h100
+        asked = {"h100": h100, "cpu": chance.choice((0, 0, 1, 3, 4))}
         codes = chance.choice(("0", "0", "0", "3", "1 0", "none", "-9"))
         kind = chance.choice(("sim", "sim", "sim", "deaf"))
         command = [kind, f"{chance.uniform(0, 60):.1f}", *codes.split()]
@@ -90,9 +96,7 @@ def _launch(chance: random.Random, name: str, project: str) -> Launch:
             Job(
                 name=f"j{n}",
                 replicas=replicas,
-                processes=(
-                    Process(command, resources=Resources(h100=h100) if h100 else Resources()),
-                ),
+                processes=(Process(command, resources=_resources(asked)),),
                 on_failure=on_failure,
                 scope=scope,
                 max_runtime=chance.choice((None, None, 20.0)),
@@ -111,6 +115,10 @@ def _launch(chance: random.Random, name: str, project: str) -> Launch:
         when_busy=when_busy,
         together=chance.random() < 0.6,
     )
+
+
+def _resources(asked: dict[str, int]) -> Resources:
+    return Resources(**{kind: units for kind, units in asked.items() if units})
 
 
 def _verb(at_s: float, user: str, target: str, verb: str, *, index: int) -> Wish:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
 from functools import partial
 
+from bastion.agent.keeper_port import AttemptStart
 from bastion.records import layout
 from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, SimClock
-from tests.simulation.fates import Calm, Fates, Storm
+from tests.simulation.fates import Calm, Fates, Spoiling, Storm
 from tests.simulation.invariants import ENDS, Invariants
 from tests.simulation.machines import SimMachine, SimProvider
 from tests.simulation.processes import SOUND, Bastion, Parts, Wish, run_agent, run_user
@@ -72,14 +75,14 @@ class World:
             boot=self._boot,
             on_start=self._started,
             on_delete=self._deletes,
+            root=lambda: self.invariants.root,
         )
-        self.provider.is_calm = fates is None
+        self.provider.is_calm = not isinstance(fates, (Storm, Spoiling))
         self.invariants = Invariants(
             self.bucket,
             self.provider,
             wishes,
             self.webhooks,
-            capacity=machines * per_machine,
             fail=baton.fail,
         )
         baton.endless, baton.left = ENDS, self.invariants.left
@@ -133,17 +136,23 @@ class World:
     def _calm(self) -> None:
         self.baton.note("calm", "")
         self.provider.is_calm = True
-        if isinstance(self.fates, Storm):
-            self.fates.is_over = True
+        self.fates.end()
 
     def _wrote(self, operation: str, key: str, data: bytes) -> None:
-        self.invariants.wrote(operation, key, data)
+        self._check(self.invariants.wrote, operation, key, data)
 
-    def _started(self, machine: SimMachine, attempt: object) -> None:
-        self.invariants.started(machine, attempt)  # type: ignore[arg-type]
+    def _started(self, machine: SimMachine, attempt: AttemptStart) -> None:
+        self._check(self.invariants.started, machine, attempt)
 
     def _deletes(self, name: str) -> None:
-        self.invariants.deletes(name)
+        self._check(self.invariants.deletes, name)
+
+    def _check(self, check: Callable[..., None], *seen: object) -> None:
+        """An error of a check must not pass for one of the call that it looks at."""
+        try:
+            check(*seen)
+        except Exception:  # noqa: BLE001 - the actor would take it for the store's, and go on
+            self.baton.fail("every check can be made", traceback.format_exc())
 
     def _boot(self, machine: SimMachine) -> None:
         self.baton.spawn(

@@ -1,0 +1,87 @@
+"""Who holds what: devices one by one, and amounts of everything a machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bastion.job import HostPlace, JobRecord
+from bastion.records.root import Root
+from quota.amounts import NOTHING, Amounts
+from quota.config import parse
+
+ALONE = "3: attempts of a job never overlap, jobs never share a device"
+CAPACITY = "4: no plan raises usage above capacity"
+
+
+class Capacity:
+    """
+    The checks of one run.
+
+    Args:
+        fail: Takes the name of a broken invariant and what was seen.
+    """
+
+    def __init__(self, fail: Callable[[str, str], None]) -> None:
+        self._fail = fail
+
+    def committed(self, before: Root | None, root: Root) -> None:
+        """`root` was committed over `before`."""
+        self._check_devices(root)
+        if before is not None:
+            self._check_capacity(before, root)
+
+    def _check_devices(self, root: Root) -> None:
+        """Whoever has not ended holds his devices, as long as their machine is not gone."""
+        used: dict[tuple[str, str, int], str] = {}
+        for job, place in _held(root):
+            machine = root.machines.get(place.machine)
+            if machine is None:
+                continue
+            for kind, indices in place.devices.items():
+                if max(indices, default=0) >= machine.resources[kind]:
+                    self._fail(CAPACITY, f"{job.id}: {machine.name} has no {kind} {indices}")
+                for index in indices:
+                    other = used.setdefault((machine.name, kind, index), job.id)
+                    if other != job.id:
+                        self._fail(ALONE, f"{machine.name} {kind} {index}: {other}, {job.id}")
+
+    def _check_capacity(self, before: Root, root: Root) -> None:
+        """What a commit admits fits: on each of its machines, and into the quota file's totals."""
+        new = [job for job in root.jobs.values() if job.attempts > _attempts(before, job)]
+        if not new:
+            return
+        fuller = {place.machine for job, place in _held(root) if job in new}
+        used: dict[str, Amounts] = dict.fromkeys(fuller, NOTHING)
+        for job, place in _held(root):
+            if place.machine in fuller:
+                used[place.machine] += _on_one_host(job)
+        for name, amounts in used.items():
+            has = root.machines[name].resources
+            if not amounts.only(has) <= has:
+                self._fail(CAPACITY, f"a plan puts {amounts} on {name}, which has {has}")
+        totals = parse(root.quota_text).totals
+        # What lay on a machine that is gone is nobody's: its devices are not there to be used.
+        standing = [job for job, place in _held(root) if place.machine in root.machines]
+        usage = Amounts.sum(_on_one_host(job) for job in standing)
+        grown = Amounts.sum(job.usage for job in new).only(totals)
+        if not usage.only(grown) <= totals:
+            self._fail(CAPACITY, f"a plan raises usage to {usage}, the totals are {totals}")
+
+
+def _attempts(root: Root, job: JobRecord) -> int:
+    known = root.jobs.get(job.id)
+    return known.attempts if known is not None else 0
+
+
+def _held(root: Root) -> Iterator[tuple[JobRecord, HostPlace]]:
+    """Every host of an admitted job that has not ended."""
+    for job in root.jobs.values():
+        if job.attempt is not None and job.is_admitted:
+            for _, _, place, state in job.attempt.each_host():
+                if state.end is None:
+                    yield job, place
+
+
+def _on_one_host(job: JobRecord) -> Amounts:
+    request = job.request
+    return Amounts({kind: units // request.hosts for kind, units in request.per_replica.items()})

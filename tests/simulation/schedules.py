@@ -1,0 +1,69 @@
+"""
+Directed schedules: for every mutant the one thing that must go wrong for its safeguard to matter.
+
+Each is the scenario with a single fate, named by who does what to which key, so that it means the
+same whatever else changes in the product. A seed of a storm means something else after any change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.simulation.fates import Choice, Fate, Fates
+from tests.simulation.processes import Parts
+from tests.simulation.scenario import calm, newcomer, quitter
+from tests.simulation.world import World
+
+Schedule = Callable[[int, Parts], World]
+
+
+def _with(fates: Callable[[], Fates] | None = None, *, bastions: int = 1) -> Schedule:
+    def build(seed: int, parts: Parts) -> World:
+        return calm(seed, parts, fates=fates() if fates else None, bastions=bastions)
+
+    return build
+
+
+def _quits(seed: int, parts: Parts) -> World:
+    return quitter(seed, parts, fates=Choice("agent@", "create", "/claim", Fate.PAUSE))
+
+
+SCHEDULES: dict[str, Schedule] = {
+    # A leader wakes up in the middle of a commit; a standby leads by then.
+    "412 read as mine": _with(
+        lambda: Choice("north", "swap", "state/root.json", Fate.PAUSE, nth=30), bastions=2
+    ),
+    # The claim was won, and the answer is lost.
+    "412 read as lost": _with(lambda: Choice("agent@", "create", "/claim", Fate.UNANSWERED)),
+    # The leader dies between reading a request and the commit that would hold it.
+    "requests deleted before the commit": _with(
+        lambda: Choice("north", "delete", "inbox/blue/", Fate.CRASH_AFTER)
+    ),
+    # The leader dies before the commit of what it would do.
+    "acting before the commit": _with(
+        lambda: Choice("north", "swap", "state/root.json", Fate.CRASH_BEFORE, nth=30)
+    ),
+    # An agent wakes up before its claim; its attempt was cancelled and revoked meanwhile.
+    "no claim register": _quits,
+    # A request arrives for a second time, long after it was answered.
+    "no request dedupe": _with(lambda: Choice("cat", "create", "inbox/", Fate.OVERDUE, nth=5)),
+    # Preempted processes live on in their grace.
+    "devices freed before the end is known": _with(),
+    # A leader wakes up between its look and its write; a standby leads by then.
+    "unconditional root write after a lock check": _with(
+        lambda: Choice("north", "swap", "state/root.json", Fate.PAUSE, nth=30), bastions=2
+    ),
+    # A leader wakes up before it lists machines; another has made one by then.
+    "naive orphan deletion": lambda seed, parts: newcomer(
+        seed, parts, fates=Choice("north", "list machines", "", Fate.PAUSE)
+    ),
+    # As for claims: the agent wakes up and claims what was stopped.
+    "no revocation of an unclaimed attempt": _quits,
+    # Every gang has a moment at which not all of its hosts are claimed.
+    "no start barrier": _with(),
+    # One write of an instruction fails, and the next one overtakes it.
+    "instruction numbers chosen when writing": _with(
+        lambda: Choice("north", "create", "/instructions/", Fate.REFUSED, nth=2)
+    ),
+}
+"""By the name of the mutant."""
