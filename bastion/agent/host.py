@@ -55,7 +55,7 @@ from bastion.agent.saving import Saving
 from bastion.agent.ship import Shipping
 from bastion.agent.starting import attempt_start, job_named
 from bastion.agent.surroundings import Surroundings
-from bastion.errors import BastionError, ConflictError, NotFoundError, RecordError, SpecError
+from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
 from bastion.job import End
 from bastion.machine import Start, StopHost
 from bastion.records import facts, layout
@@ -319,12 +319,7 @@ class Host:
             key = layout.go(self.of.project, self.of.job, self.of.attempt, self.of.nonce)
             work = partial(look, self._around.store, key, GoRegister)
             self._around.errands.send(
-                f"go {self.key}",
-                work,
-                self._saw_go,
-                now=now,
-                otherwise=self._cannot_read_go,
-                is_look=True,
+                f"go {self.key}", work, self._saw_go, now=now, otherwise=self._no_go, is_look=True
             )
 
     def _saw_go(self, go: GoRegister | None) -> None:
@@ -335,13 +330,9 @@ class Host:
         else:
             self._conclude(End(kind="revoked", detail="the start of its gang was revoked"))
 
-    def _cannot_read_go(self, error: Exception) -> None:
-        """No host can: it is no fault of the job, and the next attempt has a `go` of its own."""
-        if isinstance(error, RecordError):
-            if self.stage is Stage.AT_BARRIER:
-                self._conclude(End(kind="lost", detail=error.message))
-        else:
-            self._cannot(error)
+    def _no_go(self, error: Exception) -> None:
+        """No host can read it: no fault of the job's, whose next attempt has a `go` of its own."""
+        self._conclude(End(kind="lost", detail=str(error)))
 
     def _run(self, now: float) -> None:
         assert self._start is not None
