@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
 __all__ = [
+    "Admin",
     "After",
     "Array",
     "BastionError",
@@ -106,6 +107,7 @@ __all__ = [
 _MARKS = "bastion.marks"
 """For programs inside a job: it imports none of our other packages, so nothing can hide them."""
 _PLACES = {
+    "bastion.admin": ("Admin",),
     "bastion.client": (
         "BusyError",
         "Chunk",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from bastion.errors import BastionError
 
 if TYPE_CHECKING:
-    from bastion.service.restore import Restoring
+    pass
 
 
 def serve(
@@ -62,22 +62,6 @@ def serve(
     stopping = _Signals()
     service = compose(settings, is_stopping=stopping, nonce=lambda: secrets.token_hex(8))
     return service.once() if once else service.run()
-
-
-def restoring(*, root: str, snapshot: str = "") -> Restoring:
-    """
-    The way back to a copy of root, the newest unless `snapshot` names another.
-
-    Raises:
-        BastionError: There is no such copy, or it cannot be read.
-    """
-    from bastion.clock import SystemClock
-    from bastion.service.restore import Restoring
-    from bastion.store import open_store
-
-    return Restoring(
-        open_store(root), SystemClock(), key=snapshot, nonce=lambda: secrets.token_hex(8)
-    )
 
 
 def default_machines_dir(root: str) -> Path:

@@ -8,6 +8,7 @@ For the day on which root was deleted, damaged or led astray. It never resets an
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -47,6 +48,10 @@ What is looked at in vain is known to the copy.
 """
 
 
+def _nonce() -> str:
+    return secrets.token_hex(8)
+
+
 @value
 class Copy:
     """One copy of root in the bucket."""
@@ -72,7 +77,7 @@ class Restoring:
     """
 
     def __init__(
-        self, store: ObjectStore, clock: Clock, *, key: str = "", nonce: Callable[[], str]
+        self, store: ObjectStore, clock: Clock, *, key: str = "", nonce: Callable[[], str] = _nonce
     ) -> None:
         self._store = store
         self._clock = clock

@@ -43,14 +43,12 @@ def register(verbs: Verbs) -> None:
 
 def check(args: argparse.Namespace) -> int:
     """`bastion fsck`."""
-    from bastion.clock import SystemClock
-    from bastion.service.fsck import RULES, audit
-    from bastion.service.settings import pace_of
-    from bastion.store import open_store
+    from bastion.admin import Admin
+    from bastion.service.fsck import RULES
 
     session = Session(args)
     root = session.profile.root
-    found = audit(open_store(root), SystemClock(), pace=pace_of(root))
+    found = Admin(root).fsck()
     columns: list[Column[Finding]] = [
         Column(title="RULE", text=lambda finding: finding.rule),
         Column(title="WHERE", text=lambda finding: finding.key),
@@ -67,10 +65,10 @@ def check(args: argparse.Namespace) -> int:
 
 def restore(args: argparse.Namespace) -> int:
     """`bastion restore`."""
-    from bastion.__main__ import restoring
+    from bastion.admin import Admin
 
     session = Session(args)
-    found = restoring(root=session.profile.root, snapshot=args.snapshot)
+    found = Admin(session.profile.root).restoring(args.snapshot)
     if not args.yes:
         _show_copies(session, found)
         return exits.OK

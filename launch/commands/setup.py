@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +13,8 @@ from launch.render import plain, write_lines
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from bastion.service.access.grants import Grant, People
-    from quota.tree import Project, Quota
+    from bastion.service.access.grants import People
+    from quota.tree import Quota
 
 KINDS = {"gcs": "gs", "s3": "s3"}
 
@@ -49,7 +47,9 @@ def register(verbs: Verbs) -> None:
 
 def setup(args: argparse.Namespace) -> int:
     """`bastion setup gcs|s3`."""
-    from bastion.service.access.grants import grants, unknown
+    from bastion.admin import Admin, granted, members
+    from bastion.service.access.grants import unknown
+    from bastion.service.access.place import place_of
 
     session = Session(args)
     if not args.bastion_account:
@@ -58,40 +58,20 @@ def setup(args: argparse.Namespace) -> int:
         )
     quota = _quota(session)
     people = _people(args, quota)
-    members = _members(quota, people.users)
-    wanted = grants(people, members)
-    for user in unknown(people, members):
+    for user in unknown(people, members(quota, people.users)):
         note(f"{user} gets no rights: name his identity with --users or --user={user}=IDENTITY")
+    place_of(session.profile.root, kind=KINDS[args.kind])
+    admin = Admin(session.profile.root)
     if args.apply:
-        for line in _apply(session, wanted):
+        for line in admin.setup(people, quota):
             note(line)
         return exits.OK
-    lines = _commands(session, wanted)
+    lines = admin.setup_commands(people, quota)
     if session.out.format == "json":
-        session.out.json({"grants": plain(wanted), "commands": lines})
+        session.out.json({"grants": plain(granted(people, quota)), "commands": lines})
     else:
         write_lines(lines)
     return exits.OK
-
-
-def _commands(session: Session, wanted: Iterable[Grant]) -> list[str]:
-    from bastion.service.access import gcs, s3
-    from bastion.service.access.place import place_of
-
-    kind = session.args.kind
-    place = place_of(session.profile.root, kind=KINDS[kind])
-    return list((gcs if kind == "gcs" else s3).commands(place, wanted))
-
-
-def _apply(session: Session, wanted: Iterable[Grant]) -> Iterable[str]:
-    from bastion.service.access import gcs, s3
-    from bastion.service.access.place import place_of
-
-    kind = session.args.kind
-    place = place_of(session.profile.root, kind=KINDS[kind])
-    if kind == "gcs":
-        return gcs.open_access(place).apply(wanted)
-    return s3.apply(place, wanted, client=s3.open_client(place))
 
 
 def _quota(session: Session) -> Quota:
@@ -106,6 +86,7 @@ def _quota(session: Session) -> Quota:
 
 
 def _people(args: argparse.Namespace, quota: Quota) -> People:
+    from bastion.admin import names
     from bastion.service.access.grants import People
 
     if args.users and "{}" not in args.users:
@@ -117,7 +98,7 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
     for name, equals, identity in named:
         if not (name and equals and identity):
             raise UsageError(f"--user: {name + equals!r} is not NAME=IDENTITY")
-    written = {name for project in quota.projects.values() for name in _names(project)}
+    written = {name for project in quota.projects.values() for name in names(project)}
     pattern = {name: args.users.replace("{}", name) for name in written} if args.users else {}
     return People(
         bastion=args.bastion_account,
@@ -125,19 +106,3 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
         admins=tuple(args.admin),
         users={**pattern, **{name: identity for name, _, identity in named}},
     )
-
-
-def _members(quota: Quota, known: Iterable[str]) -> Mapping[str, list[str]]:
-    """The users of each project: those named, and those known whom an expression matches."""
-    known = set(known)
-    return {
-        project.name: sorted(
-            {*_names(project), *(user for user in known if project.members.has(user))}
-        )
-        for project in quota.projects.values()
-    }
-
-
-def _names(project: Project) -> list[str]:
-    """The members that the quota file names, not those that an expression stands for."""
-    return [word for word in project.members.written if re.fullmatch(r"[\w.@-]+", word)]

@@ -70,6 +70,7 @@ def test_what_is_not_said_is_as_its_users_expect() -> None:
     launch = to_launch(request(Job("main", 2, [Process(["true"])]), deployment=LocalDir()))
     assert launch.when_busy == "fail"
     assert launch.jobs[0].on_failure == "continue"
+    assert launch.jobs[0].aliases == ("clusterfudge",)
     assert launch.code == Folder()
     assert to_launch(request(queueing_behaviour=QueueingBehaviour())).when_busy == "fail"
     going_on = OnReplicaFailureOtherReplicasContinue()

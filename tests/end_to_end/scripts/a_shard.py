@@ -13,7 +13,9 @@ def main():
                     short_name="where",
                     replicas=2,
                     processes=[
-                        clusterfudge.Process(command=["sh", "-c", "echo in $BASTION_REPLICA_INDEX"])
+                        clusterfudge.Process(
+                            command=["sh", "-c", "echo in $CLUSTERFUDGE_REPLICA_INDEX"]
+                        )
                     ],
                 )
             ],

@@ -1,0 +1,145 @@
+"""
+`Admin`: what the people who run a bastion do to its bucket, from Python.
+
+It reads and writes the bucket as the bastion does, past the inbox, and so with the bastion's rights
+or an admin's, never a user's. That is why it is not `Client`, which knows nothing of the service.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from bastion.clock import Clock, SystemClock
+from bastion.errors import SpecError
+from bastion.profile import surrounding
+from bastion.store.open import open_store
+from bastion.store.port import ObjectStore
+
+if TYPE_CHECKING:
+    from bastion.service.access.grants import Grant, People
+    from bastion.service.access.place import Place
+    from bastion.service.fsck import Finding
+    from bastion.service.restore import Restoring
+    from quota.tree import Project, Quota
+
+
+class Admin:
+    """
+    The bucket of one bastion, in the hands of who runs it.
+
+    Args:
+        root: URL of its folder or bucket; left out, the one that the command line uses here.
+        store: An open store, in place of the one that `root` names.
+        clock: For what has to be looked at twice; the machine's own by default.
+
+    Raises:
+        SpecError: No bastion is named anywhere.
+    """
+
+    def __init__(
+        self, root: str = "", *, store: ObjectStore | None = None, clock: Clock | None = None
+    ) -> None:
+        self.root = root or surrounding().root
+        if not self.root:
+            raise SpecError(
+                "no bastion named: neither a root, BASTION_ROOT nor a profile",
+                hint="Admin('gs://bucket/bastion'), or once for all: bastion config set root=URL",
+            )
+        self.clock = clock or SystemClock()
+        self._given = store
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        """The bucket, opened when it is first asked: printing commands needs no login."""
+        return open_store(self.root) if self._given is None else self._given
+
+    def fsck(self) -> tuple[Finding, ...]:
+        """
+        What breaks a rule of the protocol, seen twice; nothing when the bucket is whole.
+
+        Raises:
+            NotFoundError: It has no root.
+            RecordError: Its root cannot be understood.
+            StoreError: Out of reach.
+        """
+        from bastion.service.fsck import audit
+        from bastion.service.settings import pace_of
+
+        return audit(self.store, self.clock, pace=pace_of(self.root))
+
+    def restoring(self, snapshot: str = "") -> Restoring:
+        """
+        What bringing a copy of root back would mean; its `commit()` does it.
+
+        Args:
+            snapshot: The key of the copy; the newest by default.
+
+        Raises:
+            NotFoundError: There is no such copy, or none at all.
+            RecordError: The copy cannot be understood.
+            StoreError: Out of reach.
+        """
+        from bastion.service.restore import Restoring
+
+        return Restoring(self.store, self.clock, key=snapshot)
+
+    def setup_commands(self, people: People, quota: Quota) -> tuple[str, ...]:
+        """
+        The commands of gcloud or aws that give `people` their rights in this bucket.
+
+        Raises:
+            SpecError: The root is a folder, which needs no setup.
+        """
+        from bastion.service.access import gcs, s3
+
+        kind, place = self._place()
+        wanted = granted(people, quota)
+        return tuple((gcs if kind == "gs" else s3).commands(place, wanted))
+
+    def setup(self, people: People, quota: Quota) -> Iterable[str]:
+        """
+        Give `people` their rights in this bucket, and it its settings; tells of each thing done.
+
+        Raises:
+            SpecError: The root is a folder, or there are more rights than a policy holds.
+            StoreError: The cloud said no, or is out of reach; what was done stays.
+        """
+        from bastion.service.access import gcs, s3
+
+        kind, place = self._place()
+        wanted = granted(people, quota)
+        if kind == "gs":
+            return gcs.open_access(place).apply(wanted)
+        return s3.apply(place, wanted, client=s3.open_client(place))
+
+    def _place(self) -> tuple[str, Place]:
+        from bastion.service.access.place import place_of
+
+        kind = "s3" if self.root.startswith("s3:") else "gs"
+        return kind, place_of(self.root, kind=kind)
+
+
+def granted(people: People, quota: Quota) -> tuple[Grant, ...]:
+    """Every right that `people` need where `quota` holds."""
+    from bastion.service.access.grants import grants
+
+    return grants(people, members(quota, people.users))
+
+
+def members(quota: Quota, known: Iterable[str]) -> Mapping[str, list[str]]:
+    """The users of each project: those named, and those known whom an expression matches."""
+    known = set(known)
+    return {
+        project.name: sorted(
+            {*names(project), *(user for user in known if project.members.has(user))}
+        )
+        for project in quota.projects.values()
+    }
+
+
+def names(project: Project) -> list[str]:
+    """The members that the quota file names, not those that an expression stands for."""
+    return [word for word in project.members.written if re.fullmatch(r"[\w.@-]+", word)]

@@ -1,0 +1,66 @@
+"""What admins do to a bucket, from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion import Admin, SpecError
+from bastion.admin import granted
+from bastion.errors import NotFoundError
+from bastion.records import layout
+from bastion.service.access.grants import People, Right
+from quota.config import parse
+from tests.bastion.service.rig import Rig
+
+QUOTA = """
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = 8
+[project_membership]
+blue = ["ada", "intern-.*"]
+[project_resources.blue]
+h100 = 1.0
+"""
+PEOPLE = People(bastion="B", users={"ada": "A", "intern-1": "I", "eve": "E"})
+
+
+def test_a_bucket_is_audited_and_brought_back() -> None:
+    """A whole bucket has no findings; its newest copy can be brought back once root is gone."""
+    rig = Rig()
+    rig.turn()
+    admin = Admin("memory:", store=rig.bucket, clock=rig.clock)
+    assert admin.fsck() == ()
+    root = rig.bucket.read(layout.ROOT)
+    assert root is not None
+    rig.bucket.delete(layout.ROOT)
+    with pytest.raises(NotFoundError):
+        admin.fsck()
+    back = admin.restoring().commit()
+    assert back.seq > 0
+    assert rig.bucket.read(layout.ROOT) is not None
+
+
+def test_rights_follow_the_quota_file() -> None:
+    """Members get their inbox, by name or by an expression; who is no member gets nothing."""
+    quota = parse(QUOTA)
+    creators = {
+        grant.principal
+        for grant in granted(PEOPLE, quota)
+        if grant.right is Right.CREATE and grant.prefix.startswith(layout.INBOX)
+    }
+    assert creators == {"A", "I"}
+    commands = Admin("gs://bucket/b").setup_commands(PEOPLE, quota)
+    assert any("inbox/blue/ada/" in line for line in commands)
+    with pytest.raises(SpecError, match="is not in such a bucket"):
+        Admin("file:///srv/b").setup_commands(PEOPLE, quota)
+
+
+def test_no_bastion_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a root anywhere the error says how to name one."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("BASTION_ROOT", raising=False)
+    with pytest.raises(SpecError, match="no bastion named"):
+        Admin()
