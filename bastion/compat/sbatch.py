@@ -19,7 +19,7 @@ from bastion.compat.imported import Imported
 from bastion.compat.sbatch_options import Header, Option, read_header
 from bastion.compat.sbatch_script import command
 from bastion.errors import SpecError
-from bastion.spec import After, Job, Launch, Process, Resources, Where
+from bastion.spec import After, Array, Job, Launch, Process, Resources, Where
 from bastion.spec.code import Code
 
 _T = TypeVar("_T")
@@ -30,7 +30,6 @@ _SIGNAL_S = 60
 """How long before the end the signal comes, where nothing is said."""
 
 _REFUSED: Mapping[str, str] = {
-    "array": "one script is one job here; submit it once for each index",
     "begin": "a job cannot wait for a time of day; take it out, and submit it then",
     "clusters": "choose the bastion: --bastion=NAME",
     "contiguous": "machines have no order here; take it out",
@@ -112,6 +111,7 @@ class _Reading:
         )
         title = re.sub(r"[^A-Za-z0-9._@+-]+", "-", called)[:63].strip("._@+-") or "job"
         priority, where, after = self._priority(), self._where(), self._after()
+        tasks_of: Array | None = self._read("array", Array, None)
         if self._problems:
             raise SpecError(*self._problems)
         job = Job(
@@ -132,6 +132,7 @@ class _Reading:
             where=where,
             after=after,
             code=code,
+            array=tasks_of,
         )
         return Imported(launch=launch, notes=tuple(self._notes))
 

@@ -143,9 +143,20 @@ def test_names_places_and_order_are_mapped() -> None:
     assert [job_of(f"--nice{n}").priority for n in ("", "=0", "=100", "=101")] == [4, 3, 4, 5]
 
 
+def test_an_array_is_an_array(tmp_path: Path) -> None:
+    """Indices, steps and the limit are read as they are, and each task knows its own."""
+    found = script_of("echo $SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT\n", "--array=0-8:4%2")
+    array = found.launch.array
+    assert array is not None
+    assert (list(array.tasks), array.at_once) == ([0, 4, 8], 2)
+    told = {"BASTION_TASK_INDEX": "4", "BASTION_TASK_COUNT": "3", "BASTION_ARRAY_ID": "a"}
+    assert run(found, tmp_path, **told).stdout == "4/3\n"
+
+
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
+        (("--array=9-0",), "line 2: --array=9-0: "),
         (("--time=soon",), "line 2: --time=soon: is not a time such as 90, 12:00:00 or 2-12"),
         (("--nodes=2-4",), "line 2: --nodes=2-4: a gang has one size"),
         (("--nodes=0",), "line 2: --nodes=0: is not a whole number above zero"),
@@ -242,7 +253,7 @@ def test_an_imported_launch_is_a_file_of_ours() -> None:
 
 
 def run(
-    found: Imported, folder: Path, *, node: int = 0, nodes: int = 1
+    found: Imported, folder: Path, *, node: int = 0, nodes: int = 1, **told: str
 ) -> subprocess.CompletedProcess[str]:
     """Run one node of a launch as its keeper would."""
     (job,) = found.launch.jobs
@@ -255,6 +266,7 @@ def run(
         "BASTION_HOSTS": "10.0.0.1,10.0.0.2",
         "CUDA_VISIBLE_DEVICES": "4,5",
         **job.env,
+        **told,
     }
     return subprocess.run(
         job.processes[0].argv, cwd=folder, env=env, capture_output=True, text=True, timeout=60
