@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from bastion.array import ArrayRecord
 from bastion.errors import SpecError
-from bastion.job import JobRecord
+from bastion.job import JobRecord, Phase
 from bastion.lifecycle import DependencyEnded
 from bastion.lifecycle.awaited import tidings, waits_for
 from bastion.records.targets import Targets, ended_of, without_ended
@@ -68,7 +68,8 @@ def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[
     project = jobs[0].project
     every = {**draft.root.jobs, **draft.jobs}
     known = {name: job for name, job in every.items() if job.project == project}
-    arrays = [array for array in draft.arrays.values() if array.project == project]
+    each_array = {**draft.root.arrays, **draft.arrays}.values()
+    arrays = [array for array in each_array if array.project == project]
     names = {name for job in known.values() for name in (job.id, job.launch)} | targets.keys()
     names |= {array.id for array in arrays}
     own = {job.id for job in jobs}
@@ -81,7 +82,14 @@ def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[
     unknown = [each for each in wanted if each not in names]
     if unknown:
         raise SpecError(*(_unknown(each, project, names) for each in unknown))
-    return without_ended(jobs, known, targets, draft.now, arrays=arrays)
+    made = without_ended(jobs, known, targets, draft.now, arrays=arrays)
+    # A launch that was refused has a spec, and nothing that could ever end.
+    active = own | going_on(known.values(), arrays)
+    active |= {job.id for job in known.values() if job.phase is not Phase.DONE}
+    lost = dict.fromkeys(each.on for job in made for each in job.after if each.on not in active)
+    if lost:
+        raise SpecError(*(_unknown(each, project, active - own) for each in lost))
+    return made
 
 
 def _unknown(target: str, project: str, names: Iterable[str]) -> str:
