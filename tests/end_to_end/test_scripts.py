@@ -111,7 +111,7 @@ def test_devices_are_asked_for_by_process(programs: Programs) -> None:
 def test_a_cluster_a_shard_and_a_host_are_chosen(programs: Programs) -> None:
     """Where it may run is what the script says; a host that is not there is refused."""
     (job,) = launched(programs, "a_shard")
-    assert printed(programs, job.id) == ["0", "1"]
+    assert printed(programs, job.id) == ["in 0", "in 1"]
     machine = job.machines[0] if job.machines else programs.client.pool().machines[0].id
     (job,) = launched(programs, "a_host", machine)
     assert job.state == "succeeded"
