@@ -116,7 +116,9 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
         count = started["processes"]
         assert isinstance(count, int)
         logs = [f"{folder}/spool/{file_name(key)}/p{index}.log" for index in range(count)]
-        journal.end(key, lost_record(started, [_size(log) for log in logs], boot_time()))
+        sizes = [_size(log) for log in logs]
+        record = lost_record(started, sizes, boot_time(), has_cleaned_up=bool(entry.on_end))
+        journal.end(key, record)
     journal.commit()
 
 

@@ -33,7 +33,9 @@ from bastion.agent.keeper_port import (
     Notice,
     OutputGrew,
     ProcessExit,
+    ProcessStart,
     Running,
+    WentIdle,
 )
 from bastion.agent.keeper_request import file_name
 from bastion.errors import ConflictError, NotFoundError
@@ -101,16 +103,19 @@ class KeeperClient:
                 f"the keeper of {self._folder} is older than containers: it would leave them",
                 hint="it is replaced when the machine is drained and its keeper ends",
             )
-        processes = [
-            {"argv": process.argv, "env": dict(process.env), "cwd": process.cwd}
-            for process in attempt.processes
-        ]
         fields = {field.name: getattr(attempt, field.name) for field in dataclasses.fields(attempt)}
-        self._ask("start", **{**fields, "processes": processes})
+        fields["processes"] = [_plain(process) for process in attempt.processes]
+        fields["on_end"] = _plain(attempt.on_end) if attempt.on_end is not None else None
+        fields["idle"] = dataclasses.asdict(attempt.idle) if attempt.idle is not None else None
+        self._ask("start", **fields)
 
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """See `Keeper.stop`."""
         self._ask("stop", key=key, reason=reason, by=by, grace_s=grace_s)
+
+    def limit(self, key: str, *, max_runtime_s: float) -> None:
+        """See `Keeper.limit`."""
+        self._ask("limit", key=key, max_runtime_s=max_runtime_s)
 
     def permit(self, *, valid_for_s: float, sent_at: float) -> None:
         """See `Keeper.permit`."""
@@ -272,7 +277,13 @@ def _event(line: bytes) -> KeeperEvent | None:
     kind = said.pop("event", None)
     if kind == "exited":
         return Exited(record=_record(said["record"]))
+    if kind == "idle":
+        return WentIdle(**said)
     return OutputGrew(**said) if kind == "output" else None
+
+
+def _plain(process: ProcessStart) -> dict[str, Any]:
+    return {"argv": process.argv, "env": dict(process.env), "cwd": process.cwd}
 
 
 def _state(said: dict[str, Any]) -> AttemptState:

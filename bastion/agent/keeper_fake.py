@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import inf
 
 from bastion.agent.keeper_port import (
+    IDLE,
     KEEPER_STOPPED,
     LOST_CONTACT,
     SIBLING_FAILED,
@@ -21,148 +22,20 @@ from bastion.agent.keeper_port import (
     AttemptState,
     Ended,
     Exited,
-    ExitRecord,
     KeeperError,
     KeeperEvent,
     KeeperGoneError,
     Notice,
     OutputGrew,
-    ProcessExit,
     ProcessStart,
     Running,
+    WentIdle,
 )
+from bastion.agent.keeper_script import Reaction, Script, ScriptedAttempt, ScriptedProcess
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
-from bastion.value import value
 
-_LAST_LINES_BYTES = 4096
-_TERM, _KILL = 15, 9
-
-
-@value
-class Reaction:
-    """What a process does when it is given notice."""
-
-    after_s: float = 0.0
-    code: int | None = None
-    signal: int | None = _TERM
-
-
-@value
-class Script:
-    """What a fake process does from its start on."""
-
-    output: tuple[tuple[float, bytes], ...] = ()
-    """What it writes, and how many seconds after its start; in order."""
-    runs_s: float = 0.0
-    """Until it ends by itself; infinite: never."""
-    code: int | None = 0
-    signal: int | None = None
-    setup_failure: str = ""
-    """Why it cannot be started, or empty."""
-    on_notice: Reaction | None = Reaction()
-    """None: it ignores SIGTERM."""
-
-
-class _Process:
-    def __init__(self, script: Script, started_at: float) -> None:
-        self.output = [(started_at + after_s, data) for after_s, data in script.output]
-        self.ends_at = started_at + script.runs_s
-        self.code, self.signal = script.code, script.signal
-        self.reaction = script.on_notice
-        self.log = b""
-        self.exit: ProcessExit | None = None
-        if script.setup_failure:
-            self.code, self.signal = None, None
-            self.end(started_at, setup_failure=script.setup_failure)
-
-    @property
-    def due_at(self) -> float:
-        if self.exit:
-            return inf
-        return min(self.ends_at, self.output[0][0] if self.output else inf)
-
-    def end(self, at: float, *, setup_failure: str = "") -> None:
-        self.exit = ProcessExit(
-            code=self.code,
-            signal=self.signal,
-            setup_failure=setup_failure,
-            ended_at=at,
-            log_size_bytes=len(self.log),
-            dropped_bytes=0,
-        )
-
-    def notice(self, at: float) -> None:
-        reaction = self.reaction
-        if reaction is not None and at + reaction.after_s <= self.ends_at:
-            self.ends_at = at + reaction.after_s
-            self.code, self.signal = reaction.code, reaction.signal
-
-    def kill(self, at: float) -> None:
-        self.ends_at, self.code, self.signal = at, None, _KILL
-        self.output = []
-
-
-class _Attempt:
-    def __init__(
-        self, start: AttemptStart, life: int, at: float, scripts: tuple[Script, ...]
-    ) -> None:
-        self.start = start
-        self.life = life
-        self.started_at = at
-        self.limit_at = inf if start.max_runtime_s is None else at + start.max_runtime_s
-        self.kill_at = inf
-        self.notices: list[Notice] = []
-        self.first_failed: int | None = None
-        self.failed_by_itself = False
-        self.record: ExitRecord | None = None
-        self.processes: list[_Process] = []
-        failed = next((i for i, script in enumerate(scripts) if script.setup_failure), inf)
-        for index, script in enumerate(scripts):
-            if index > failed:
-                script = replace(script, setup_failure=f"not started: p{failed} could not be")
-            self.processes.append(_Process(script, at))
-
-    @property
-    def is_alive(self) -> bool:
-        return any(process.exit is None for process in self.processes)
-
-    @property
-    def due_at(self) -> float:
-        if self.record:
-            return inf
-        due_at = min(process.due_at for process in self.processes)
-        return min(self.kill_at, self.limit_at, due_at)
-
-    def close(self, at: float, *, lost: bool = False) -> ExitRecord:
-        exits = []
-        for process in self.processes:
-            if lost:
-                process.code = process.signal = None
-            if lost or process.exit is None:
-                process.end(at)
-            assert process.exit is not None
-            exits.append(replace(process.exit, log_size_bytes=len(process.log)))
-        failed = None if lost else self.first_failed
-        last = b"" if failed is None else self.processes[failed].log[-_LAST_LINES_BYTES:]
-        if self.start.secrets:
-            last = b""
-        notices = () if lost else tuple(self.notices)
-        self.record = ExitRecord(
-            key=self.start.key,
-            life=self.life,
-            started_at=self.started_at,
-            ended_at=at,
-            processes=tuple(exits),
-            notices=notices,
-            first_failed=failed,
-            failed_by_itself=self.failed_by_itself and not lost,
-            last_lines=last.decode("utf-8", "replace"),
-            timed_out=bool(notices) and notices[0].reason == TIME_LIMIT,
-            out_of_memory=False,
-            lost=lost,
-        )
-        return self.record
+__all__ = ["FakeHome", "FakeKeeper", "Reaction", "Script"]
 
 
 class FakeHome:
@@ -176,7 +49,7 @@ class FakeHome:
     def __init__(self) -> None:
         self.life = 0
         self.executed: list[str] = []
-        self._attempts: dict[str, _Attempt] = {}
+        self._attempts: dict[str, ScriptedAttempt] = {}
 
     def living(self, now: float) -> tuple[str, ...]:
         """Keys with a living process at `now`, strays of a dead keeper included."""
@@ -184,7 +57,11 @@ class FakeHome:
             key
             for key, attempt in self._attempts.items()
             if attempt.record is None
-            and any(process.exit is None and process.ends_at > now for process in attempt.processes)
+            and any(
+                process.exit is None and process.ends_at > now
+                for process in (*attempt.processes, attempt.clean_up)
+                if process is not None
+            )
         )
 
 
@@ -235,14 +112,13 @@ class FakeKeeper:
         if not attempt.key or not attempt.processes:
             raise KeeperError("an attempt must have a key and a process")
         scripts = tuple(map(self._scripts, attempt.processes))
-        made = _Attempt(attempt, self.life, now, scripts)
+        made = ScriptedAttempt(attempt, self.life, now, scripts)
         self._home.executed.append(attempt.key)
         self._home._attempts[attempt.key] = made
         for index, process in enumerate(made.processes):
             if process.exit:
                 self._failed(made, index, now)
-        if not made.is_alive:
-            self._events.append(Exited(record=made.close(now)))
+        self._conclude(made, now)
         self._catch_up()
 
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
@@ -250,7 +126,19 @@ class FakeKeeper:
         now = self._catch_up()
         if key not in self._home._attempts:
             raise NotFoundError(f"no attempt {key}")
+        self._home._attempts[key].hold_s = 0.0
         self._notice(self._home._attempts[key], reason, by, grace_s, now)
+        self._catch_up()
+
+    def limit(self, key: str, *, max_runtime_s: float) -> None:
+        """See `Keeper.limit`."""
+        self._catch_up()
+        attempt = self._home._attempts.get(key)
+        if attempt is None:
+            raise NotFoundError(f"no attempt {key}")
+        if attempt.is_alive:
+            attempt.start = replace(attempt.start, max_runtime_s=max_runtime_s)
+            attempt.limit_at = attempt.started_at + max_runtime_s
         self._catch_up()
 
     def permit(self, *, valid_for_s: float, sent_at: float) -> None:
@@ -309,8 +197,8 @@ class FakeKeeper:
         now = self._catch_up()
         self._gone = "the keeper has crashed"
         for attempt in self._home._attempts.values():
-            for process in attempt.processes:
-                if attempt.record is None and not leaves_strays:
+            for process in (*attempt.processes, attempt.clean_up):
+                if process is not None and attempt.record is None and not leaves_strays:
                     process.kill(now)
 
     def terminate(self) -> None:
@@ -343,8 +231,11 @@ class FakeKeeper:
                 return now
             self._happen(first, due_at)
 
-    def _happen(self, attempt: _Attempt, at: float) -> None:
+    def _happen(self, attempt: ScriptedAttempt, at: float) -> None:
         """The one thing of `attempt` that is due first."""
+        if attempt.clean_up is not None:
+            self._clean_up_acts(attempt, attempt.clean_up, at)
+            return
         for index, process in enumerate(attempt.processes):
             if process.due_at <= at:
                 self._process_acts(attempt, index, process, at)
@@ -355,31 +246,95 @@ class FakeKeeper:
                 for process in attempt.processes:
                     if process.exit is None:
                         process.kill(at)
+            elif attempt.idle_at <= at:
+                self._went_idle(attempt, at)
             else:
                 attempt.limit_at = inf
                 self._notice(attempt, TIME_LIMIT, "keeper", attempt.start.grace_s, at)
-        if not attempt.is_alive and attempt.record is None:
+        self._conclude(attempt, at)
+
+    def _conclude(self, attempt: ScriptedAttempt, at: float) -> None:
+        """Go on with an attempt whose processes are dead: to its clean-up, or to its end."""
+        if attempt.is_alive or attempt.record is not None:
+            return
+        if attempt.clean_up is None:
+            attempt.has_died(at)
+            if attempt.start.on_end is not None:
+                attempt.clean_up = ScriptedProcess(self._scripts(attempt.start.on_end), at)
+                self._note(attempt, b"[on_end]\n")
+        if attempt.clean_up is None or attempt.clean_up.exit is not None:
             self._events.append(Exited(record=attempt.close(at)))
 
-    def _process_acts(self, attempt: _Attempt, index: int, process: _Process, at: float) -> None:
+    def _clean_up_acts(self, attempt: ScriptedAttempt, process: ScriptedProcess, at: float) -> None:
+        if process.due_at > at:
+            process.kill(at)
+            attempt.kill_at = inf
+        elif process.output and process.output[0][0] <= process.ends_at:
+            self._note(attempt, process.output.pop(0)[1])
+        else:
+            process.end(at)
+            if process.code != 0:
+                attempt.on_end_problem = f"exited with code {process.code}"
+            self._conclude(attempt, at)
+
+    def _note(self, attempt: ScriptedAttempt, data: bytes) -> None:
+        log = attempt.processes[0]
+        log.log += data
+        self._events.append(OutputGrew(key=attempt.start.key, process=0, size_bytes=len(log.log)))
+
+    def _went_idle(self, attempt: ScriptedAttempt, at: float) -> None:
+        rule = attempt.start.idle
+        assert rule is not None
+        attempt.idle = f"no output for {rule.timeout_s:g} s"
+        self._note(attempt, f"[{attempt.idle}]\n".encode())
+        if rule.ends:
+            self._notice(attempt, IDLE, "keeper", attempt.start.grace_s, at, is_own=True)
+        else:
+            self._events.append(WentIdle(key=attempt.start.key, text=attempt.idle))
+
+    def _process_acts(
+        self, attempt: ScriptedAttempt, index: int, process: ScriptedProcess, at: float
+    ) -> None:
         if process.output and process.output[0][0] <= process.ends_at:
             process.log += process.output.pop(0)[1]
             grew = OutputGrew(key=attempt.start.key, process=index, size_bytes=len(process.log))
             self._events.append(grew)
+            attempt.printed_at = at
+            if attempt.idle and attempt.kill_at == inf:
+                attempt.idle = ""
+                self._events.append(WentIdle(key=attempt.start.key, text=""))
             return
         process.end(at)
         if process.code != 0:
             self._failed(attempt, index, at)
 
-    def _failed(self, attempt: _Attempt, index: int, at: float) -> None:
+    def _failed(self, attempt: ScriptedAttempt, index: int, at: float) -> None:
         if attempt.first_failed is None:
             attempt.first_failed = index
             attempt.failed_by_itself = not attempt.notices
             if attempt.failed_by_itself:
                 grace_s = attempt.start.grace_s
-                self._notice(attempt, SIBLING_FAILED, f"p{index}", grace_s, at)
+                self._notice(attempt, SIBLING_FAILED, f"p{index}", grace_s, at, is_own=True)
 
-    def _notice(self, attempt: _Attempt, reason: str, by: str, grace_s: float, at: float) -> None:
+    def _notice(
+        self,
+        attempt: ScriptedAttempt,
+        reason: str,
+        by: str,
+        grace_s: float,
+        at: float,
+        *,
+        is_own: bool = False,
+    ) -> None:
+        if attempt.record is not None:
+            return
+        kept_s = 0.0
+        if not is_own:
+            attempt.end_by = min(attempt.end_by, at + grace_s)
+            if attempt.start.on_end is not None:
+                kept_s = min(attempt.start.on_end_s, grace_s / 2)
+        if attempt.clean_up is not None:
+            attempt.kill_at = min(attempt.kill_at, attempt.end_by)
         if not attempt.is_alive:
             return
         if all((notice.reason, notice.by) != (reason, by) for notice in attempt.notices):
@@ -387,10 +342,10 @@ class FakeKeeper:
             for process in attempt.processes:
                 if process.exit is None:
                     process.notice(at)
-        attempt.kill_at = min(attempt.kill_at, at + grace_s)
+        attempt.kill_at = min(attempt.kill_at, at + grace_s - kept_s)
 
 
-def _state(attempt: _Attempt, life: int) -> AttemptState:
+def _state(attempt: ScriptedAttempt, life: int) -> AttemptState:
     secrets = attempt.start.secrets
     if attempt.record is not None:
         known = secrets if attempt.life == life or not secrets else None
@@ -404,4 +359,5 @@ def _state(attempt: _Attempt, life: int) -> AttemptState:
         log_sizes_bytes=tuple(len(process.log) for process in attempt.processes),
         notices=tuple(attempt.notices),
         secrets=secrets,
+        idle=attempt.idle,
     )

@@ -2,8 +2,9 @@
 The journal: what this home's keepers have started and how it ended, in one append-only file.
 
 A line is a JSON object: `life` (a keeper began), `exec` (an attempt is about to be forked),
-`leaders` (the pids it got), `end` (its record), `forget`. `exec` and `end` count only after
-`commit`, which syncs; the others may be lost with the machine, and nothing depends on them then.
+`leaders` (the pids it got), `on_end` (its clean-up is about to be forked), `end` (its record),
+`forget`. `exec`, `on_end` and `end` count only after `commit`, which syncs; the others may be lost
+with the machine, and nothing depends on them then.
 One file and not one per attempt: a commit is one sync for everything a turn of the loop decided,
 and replay is one read. Standard library only.
 """
@@ -25,11 +26,12 @@ _COMPACT_BYTES = 1 << 18
 class Entry:
     """What the journal knows of one attempt, as the lines that say it."""
 
-    __slots__ = ("end", "exec", "leaders")
+    __slots__ = ("end", "exec", "leaders", "on_end")
 
     def __init__(self, exec_line: bytes) -> None:
         self.exec = exec_line
         self.leaders = b""
+        self.on_end = b""
         self.end = b""
 
     def started(self) -> dict[str, object]:
@@ -57,7 +59,11 @@ class Entry:
 
     def size(self) -> int:
         """Bytes of its lines."""
-        return len(self.exec) + len(self.leaders) + len(self.end)
+        return len(self.lines())
+
+    def lines(self) -> bytes:
+        """All that is known, as it stands in the file."""
+        return self.exec + self.leaders + self.on_end + self.end
 
 
 class Journal:
@@ -104,6 +110,12 @@ class Journal:
         self._live += len(line)
         self._waiting.append((key, line))
 
+    def on_end(self, key: str) -> None:
+        """Add, for the next `commit`, that the clean-up of `key` is about to be forked."""
+        line = self.entries[key].on_end = _line({"on_end": key})
+        self._live += len(line)
+        self._waiting.append((key, line))
+
     def end(self, key: str, record: dict[str, object]) -> None:
         """Add, for the next `commit`, how `key` ended."""
         line = self.entries[key].end = _line({"end": key, "record": record})
@@ -141,6 +153,7 @@ class Journal:
     def leaders(self, key: str, boot: str, sessions: list[tuple[int, int]]) -> None:
         """Note, unsynced, which session leaders `key` got in this `boot`."""
         entry = self.entries[key]
+        self._live -= len(entry.leaders)
         entry.leaders = _line({"leaders": key, "boot": boot, "of": sessions})
         self._live += len(entry.leaders)
         with contextlib.suppress(OSError):
@@ -190,7 +203,7 @@ class Journal:
     def _lines(self) -> Iterator[bytes]:
         yield _line({"life": self.life})
         for entry in self.entries.values():
-            yield entry.exec + entry.leaders + entry.end
+            yield entry.lines()
 
     def _replay(self) -> int:
         """Read everything; the size up to the last whole line, where the file is cut."""
@@ -210,6 +223,8 @@ class Journal:
             self.entries[said["exec"]] = Entry(line)
         elif "leaders" in said:
             self.entries[said["leaders"]].leaders = line
+        elif "on_end" in said:
+            self.entries[said["on_end"]].on_end = line
         elif "end" in said:
             self.entries[said["end"]].end = line
         elif "forget" in said:

@@ -12,13 +12,22 @@ from __future__ import annotations
 import os
 import select
 import signal
+import traceback
 
 from bastion.agent import strays
 from bastion.agent.keeper_attempt import Attempt, boot_time
-from bastion.agent.keeper_reasons import KEEPER_STOPPED, LOST_CONTACT, SIBLING_FAILED, TIME_LIMIT
+from bastion.agent.keeper_idle import Watchdog
+from bastion.agent.keeper_reasons import (
+    IDLE,
+    KEEPER_STOPPED,
+    LOST_CONTACT,
+    SIBLING_FAILED,
+    TIME_LIMIT,
+)
 from bastion.agent.keeper_request import BadRequestError, Start, file_name, key, seconds, text
 from bastion.agent.keeper_server import AnswerError, Connection, Server
 from bastion.agent.keeper_spool import remove_spool
+from bastion.agent.keeper_tools import Tools
 from bastion.agent.keeper_tree import Tree
 
 TYPE_CHECKING = False
@@ -65,9 +74,13 @@ class Loop:
         self._running: dict[str, Attempt] = {}
         self._mains: dict[int, Attempt] = {}
         self._undoing: dict[int, Attempt] = {}
-        self._tree = Tree(mark_prefix, self._mains, self._running, spared=self._undoing)
+        self._tools = Tools(self._watch, self._unwatch)
+        spared = (self._undoing, self._tools)
+        self._tree = Tree(mark_prefix, self._mains, self._running, spared=spared)
+        self._watchdog = Watchdog(self._tree, self._tools, self._hung)
         self._closing: dict[str, Attempt] = {}
         self._secrets: dict[str, list[str]] = {}
+        self._to_clean: list[Attempt] = []
         self._to_fork: list[tuple[Attempt, Connection, object]] = []
         self._to_tell: list[dict[str, object]] = []
         self._grown: dict[tuple[str, int], Process] = {}
@@ -78,6 +91,7 @@ class Loop:
         verbs = {
             "start": self._start,
             "stop": self._stop,
+            "limit": self._limit,
             "permit": self._permit,
             "list": self._list,
             "forget": self._forget,
@@ -95,6 +109,7 @@ class Loop:
         ready()
         while self._running or not self._is_ending:
             self._turn()
+        self._tools.end()
         self._server.end()
 
     def _turn(self) -> None:
@@ -172,7 +187,18 @@ class Loop:
             raise AnswerError("not found", f"no attempt {wanted}")
         self._commit()
         if wanted in self._running:
+            self._running[wanted].start.hold_s = 0.0
             self._give_notice(self._running[wanted], reason, by, grace_s)
+        return {}
+
+    def _limit(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
+        wanted, limit_s = key(said), seconds(said.get("max_runtime_s"), "max_runtime_s")
+        if wanted not in self._journal.entries:
+            raise AnswerError("not found", f"no attempt {wanted}")
+        self._commit()
+        if wanted in self._running:
+            self._running[wanted].start.max_runtime_s = limit_s
+            self._wake(self._running[wanted].limit_at)
         return {}
 
     def _permit(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
@@ -236,38 +262,72 @@ class Loop:
                 self._exited(attempt, pid, status)
             elif (undone := self._undoing.pop(pid, None)) is not None:
                 undone.undo.exited(status, boot_time())
+            elif pid in self._tools:
+                self._tools.reaped(pid)
 
     def _exited(self, attempt: Attempt, pid: int, status: int) -> None:
+        if attempt.on_end is not None:
+            attempt.cleaned_up(status, boot_time())
         for index, process in enumerate(attempt.processes):
             if process.pid == pid:
                 process.exited(status, boot_time())
                 if process.code != 0:
                     self._failed(attempt, index)
         if not attempt.living():
+            self._watchdog.forget(attempt)
             self._closing[attempt.key] = attempt
 
     def _failed(self, attempt: Attempt, index: int) -> None:
         if attempt.failed(index) and attempt.failed_by_itself:
             by = f"p{index}"
-            self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s)
+            self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s, is_own=True)
 
-    def _give_notice(self, attempt: Attempt, reason: str, by: str, grace_s: float) -> None:
+    def _give_notice(
+        self, attempt: Attempt, reason: str, by: str, grace_s: float, *, is_own: bool = False
+    ) -> None:
         """
         TERM the whole tree, unless its processes are all dead, and let the grace begin.
 
-        SIGCONT follows, so that a stopped process hears of it.
+        SIGCONT follows, so that a stopped process hears of it. When the grace is over, so is all
+        of it, for somebody may wait for the devices: a clean-up has its second half at most. After
+        a fault of its own nobody waits, and the clean-up has a time of its own.
         """
         self._reap()
         if not attempt.living():
             return
+        now, kept_s = boot_time(), 0.0
+        if not is_own:
+            attempt.end_by = min(attempt.end_by, now + grace_s)
+            if attempt.start.on_end is not None:
+                kept_s = min(attempt.start.on_end_s, grace_s / 2)
+        if attempt.on_end is not None:
+            attempt.kill_at = min(attempt.kill_at, attempt.end_by)
+            self._wake(attempt.kill_at)
+            return
         said = (reason, by)
         if all((notice["reason"], notice["by"]) != said for notice in attempt.notices):
-            attempt.tell(reason, by, grace_s)
+            attempt.tell(reason, by, grace_s - kept_s)
             at = boot_time()
             if self._tree.signal(attempt, signal.SIGTERM, signal.SIGCONT):
                 attempt.notices.append({"reason": reason, "by": by, "at": at})
-        attempt.kill_at = min(attempt.kill_at, boot_time() + grace_s)
+        attempt.kill_at = min(attempt.kill_at, now + grace_s - kept_s)
         self._wake(attempt.kill_at)
+
+    def _watch_over(self, attempt: Attempt) -> None:
+        try:
+            self._wake(boot_time() + self._watchdog.look(attempt))
+        except Exception:  # noqa: BLE001 - whoever watches jobs must not be what ends them all
+            traceback.print_exc()
+            self._watchdog.forget(attempt)
+
+    def _hung(self, attempt: Attempt, text: str) -> None:
+        """The watchdog's word: it is hung, and its stacks are in its log; or it goes on again."""
+        self._grown[attempt.key, 0] = attempt.processes[0]
+        attempt.idle = text
+        if text and attempt.start.idle is not None and attempt.start.idle.ends:
+            self._give_notice(attempt, IDLE, _BY, attempt.start.grace_s, is_own=True)
+        else:
+            self._to_tell.append({"event": "idle", "key": attempt.key, "text": text})
 
     def _look_at_clocks(self) -> None:
         now = boot_time()
@@ -286,6 +346,8 @@ class Loop:
                 self._wake(attempt.kill_at)
             else:
                 self._wake(min(attempt.kill_at, attempt.limit_at))
+                self._watch_over(attempt)
+        self._wake(self._tools.look(now))
 
     def _stop_all(self, reason: str) -> None:
         for attempt in tuple(self._running.values()):
@@ -307,9 +369,16 @@ class Loop:
             if attempt.undo.pid:
                 self._undoing[attempt.undo.pid] = attempt
             return
-        for process in attempt.processes:
-            if process.pipe >= 0:
+        for process in (*attempt.processes, attempt.on_end):
+            if process is not None and process.pipe >= 0:
                 self._unwatch(process.pipe)
+        self._watchdog.forget(attempt)
+        attempt.died(boot_time())
+        if attempt.start.on_end is not None and attempt.on_end is None:
+            del self._closing[attempt.key]
+            self._journal.on_end(attempt.key)
+            self._to_clean.append(attempt)
+            return
         record = attempt.close(boot_time())
         for index in range(len(attempt.processes)):
             self._grown.pop((attempt.key, index), None)
@@ -346,9 +415,26 @@ class Loop:
                 self._journal.withdraw(attempt.key)
                 message = "the disk is full: no start can be recorded"
                 connection.send({"id": number, "error": "refused", "message": message})
+        # Where the disk is full it is run all the same: no later life would ever fork it.
+        ended, self._to_clean = self._to_clean, []
+        for attempt in ended:
+            self._clean_up(attempt)
         told, self._to_tell = self._to_tell, []
         for event in told:
             self._server.tell(event)
+
+    def _clean_up(self, attempt: Attempt) -> None:
+        mark = self._mark_prefix + attempt.key
+        process = attempt.clean_up(mark, self._cgroups.make(limits_memory=False))
+        self._grown[attempt.key, 0] = attempt.processes[0]
+        if process is None:
+            self._closing[attempt.key] = attempt
+            self._wake(0.0)
+            return
+        self._mains[process.pid] = attempt
+        self._watch(process.pipe, self._reader(attempt, 0, process))
+        self._journal.leaders(attempt.key, self._boot, _sessions(attempt))
+        self._wake(attempt.kill_at)
 
     def _fork(self, attempt: Attempt) -> None:
         self._running[attempt.key] = attempt
@@ -362,29 +448,33 @@ class Loop:
         for index, process in enumerate(attempt.processes):
             if process.pid:
                 self._mains[process.pid] = attempt
-                self._watch(process.pipe, self._reader(attempt, index))
+                self._watch(process.pipe, self._reader(attempt, index, process))
         self._journal.leaders(attempt.key, self._boot, _sessions(attempt))
         if attempt.is_over_memory or not attempt.living():
             self._closing[attempt.key] = attempt
             self._wake(0.0)
-        elif attempt.first_failed is not None:
+        else:
+            self._watchdog.begin(attempt)
+            self._watch_over(attempt)
+        if attempt.living() and attempt.first_failed is not None:
             by = f"p{attempt.first_failed}"
-            self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s)
+            self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s, is_own=True)
 
     def _spool_folder(self, of_key: str) -> str:
         return f"{self._folder}/spool/{file_name(of_key)}"
 
     # What logs hold.
 
-    def _reader(self, attempt: Attempt, index: int) -> Callable[[], None]:
-        process = attempt.processes[index]
+    def _reader(self, attempt: Attempt, index: int, process: Process) -> Callable[[], None]:
+        logged = attempt.processes[index]
 
         def read() -> None:
+            self._watchdog.printed(attempt)
             if not process.read(boot_time()):
                 self._unwatch(process.pipe)
                 process.close_pipe()
-            if process.size_bytes > process.told_bytes:
-                self._grown[attempt.key, index] = process
+            if logged.size_bytes > logged.told_bytes:
+                self._grown[attempt.key, index] = logged
 
         return read
 

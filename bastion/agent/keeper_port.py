@@ -21,6 +21,7 @@ from dataclasses import field
 from typing import Protocol, TypeAlias
 
 from bastion.agent.keeper_reasons import (
+    IDLE,
     KEEPER_STOPPED,
     LOST_CONTACT,
     SIBLING_FAILED,
@@ -30,6 +31,7 @@ from bastion.errors import BastionError
 from bastion.value import value
 
 __all__ = [
+    "IDLE",
     "KEEPER_STOPPED",
     "LOST_CONTACT",
     "SIBLING_FAILED",
@@ -40,6 +42,7 @@ __all__ = [
     "Ended",
     "ExitRecord",
     "Exited",
+    "IdleRule",
     "Keeper",
     "KeeperError",
     "KeeperEvent",
@@ -50,6 +53,7 @@ __all__ = [
     "ProcessStart",
     "Running",
     "Spool",
+    "WentIdle",
 ]
 
 LAST_LINES_BYTES = 4096
@@ -79,6 +83,19 @@ class ProcessStart:
 
 
 @value
+class IdleRule:
+    """When an attempt is taken for hung, and what becomes of it; its stacks are in its log then."""
+
+    timeout_s: float
+    """Without any of `signs`; time in which the machine slept does not count."""
+    ends: bool = True
+    """Whether it is stopped; else it is only told."""
+    signs: tuple[str, ...] = ("output", "devices", "processor")
+    devices: tuple[int, ...] = ()
+    """Indices, as nvidia-smi has them, whose use is a sign."""
+
+
+@value
 class AttemptStart:
     """The processes of one replica on this machine, started and ended together."""
 
@@ -101,6 +118,14 @@ class AttemptStart:
     undo: tuple[str, ...] = ()
     """A command (its program a path) for what no signal reaches: run once everything is dead, again
     until it exits 0, by this life or a later one; `Exited` is told only then. Empty: none."""
+    idle: IdleRule | None = None
+    """None: it may be silent for ever."""
+    on_end: ProcessStart | None = None
+    """Run once, when all processes are dead, before the end is told; it changes no outcome."""
+    on_end_s: float = 0.0
+    """How long that may take; in the grace of a stop it has at most half of it."""
+    hold_s: float = 0.0
+    """How long whoever asked wants to keep the devices if it fails by itself."""
 
 
 @value
@@ -158,6 +183,12 @@ class ExitRecord:
     out_of_memory: bool
     lost: bool
     """The keeper died with the attempt running: a later life killed what was left of it."""
+    idle: str = ""
+    """What it had not shown for how long when it was stopped for that, or empty."""
+    on_end: str = ""
+    """What went wrong with its `on_end`, or empty."""
+    hold_until: float | None = None
+    """Until when its devices are to be kept; None: it did not fail by itself, or was stopped."""
 
 
 @value
@@ -172,6 +203,8 @@ class Running:
     notices: tuple[Notice, ...]
     secrets: tuple[str, ...] | None = field(default=(), repr=False)
     """The values it was started with."""
+    idle: str = ""
+    """What it has not shown for how long, if it was told for that and goes on; or empty."""
 
 
 @value
@@ -202,7 +235,15 @@ class Exited:
     record: ExitRecord
 
 
-KeeperEvent: TypeAlias = OutputGrew | Exited
+@value
+class WentIdle:
+    """A running attempt showed no sign of life, as `text` says; empty: it shows one again."""
+
+    key: str
+    text: str
+
+
+KeeperEvent: TypeAlias = OutputGrew | Exited | WentIdle
 
 
 class Keeper(Protocol):
@@ -233,7 +274,20 @@ class Keeper(Protocol):
         Give notice: the notice file and SIGTERM to the whole tree now, SIGKILL after `grace_s`.
 
         Returns at once. A later stop is a further notice and can only bring SIGKILL nearer. An
-        attempt that has ended is left as it is.
+        attempt that has ended is left as it is. Whoever is stopped is not held afterwards.
+
+        Raises:
+            NotFoundError: No such attempt.
+            KeeperGoneError: No answer.
+        """
+        ...
+
+    def limit(self, key: str, *, max_runtime_s: float) -> None:
+        """
+        Let an attempt run `max_runtime_s` from its start, in place of what was said before.
+
+        Where that is over already it is stopped now. What has ended or has had its notice is left
+        as it is.
 
         Raises:
             NotFoundError: No such attempt.

@@ -14,5 +14,21 @@ LOST_CONTACT = "lost contact"
 SIBLING_FAILED = "sibling failed"
 """Another process of the same attempt failed."""
 
+IDLE = "idle"
+"""It showed no sign of life for its `idle_timeout`."""
+
 KEEPER_STOPPED = "keeper stopped"
 """The keeper itself was told to end (SIGTERM)."""
+
+_OUTCOMES = {
+    "preempt": "preempted",
+    "cancel": "cancelled",
+    TIME_LIMIT: "timed_out",
+    SIBLING_FAILED: "stopped",
+    IDLE: "failed",
+}
+
+
+def outcome_after(reason: str) -> str:
+    """What a clean-up is told of an attempt whose first notice had this reason."""
+    return _OUTCOMES.get(reason, "lost")

@@ -8,6 +8,7 @@ socket is 0600). Standard library only.
 from __future__ import annotations
 
 import math
+import os
 import re
 
 KEY_BYTES = 255
@@ -38,15 +39,42 @@ class Wanted:
         self.cwd = text(fields.get("cwd"), "cwd")
 
 
+SIGNS = ("output", "devices", "processor")
+"""What a rule may count as a sign of life."""
+
+
+class Rule:
+    """When an attempt is taken for hung."""
+
+    __slots__ = ("devices", "ends", "signs", "timeout_s")
+
+    def __init__(self, said: object) -> None:
+        fields = _object(said, "idle")
+        self.timeout_s = seconds(fields.get("timeout_s"), "timeout_s")
+        self.ends = fields.get("ends") is True
+        self.signs = _texts(fields.get("signs"), "signs")
+        devices = fields.get("devices")
+        if not isinstance(devices, list):
+            raise BadRequestError(f"devices must be a list of numbers, not {devices!r:.80}")
+        self.devices = frozenset(_whole(index, "devices") for index in devices)
+        if not self.timeout_s or not set(self.signs) <= set(SIGNS):
+            raise BadRequestError(f"idle must have a time and signs of {', '.join(SIGNS)}")
+
+
 class Start:
     """A whole attempt to start."""
 
     __slots__ = (
         "grace_s",
+        "hold_s",
+        "idle",
         "key",
         "max_runtime_s",
         "memory_limit_bytes",
         "notice_path",
+        "on_end",
+        "on_end_s",
+        "path",
         "processes",
         "secrets",
         "spool_limit_bytes",
@@ -60,6 +88,8 @@ class Start:
         if not isinstance(processes, list) or not processes:
             raise BadRequestError("processes must be a list of at least one process")
         self.processes = [Wanted(process) for process in processes]
+        self.path = self.processes[0].env.get("PATH", os.defpath)
+        """Where its first process finds programs."""
         self.grace_s = seconds(said.get("grace_s"), "grace_s")
         limit = said.get("max_runtime_s")
         self.max_runtime_s = None if limit is None else seconds(limit, "max_runtime_s")
@@ -72,6 +102,11 @@ class Start:
         self.undo = _texts(said.get("undo", []), "undo")
         if self.undo and not self.undo[0].startswith("/"):
             raise BadRequestError(f"undo must begin with the path of a program: {self.undo[0]!r}")
+        rule, on_end = said.get("idle"), said.get("on_end")
+        self.idle = None if rule is None else Rule(rule)
+        self.on_end = None if on_end is None else Wanted(on_end)
+        self.on_end_s = seconds(said.get("on_end_s", 0), "on_end_s")
+        self.hold_s = seconds(said.get("hold_s", 0), "hold_s")
 
 
 def key(said: dict[str, object]) -> str:

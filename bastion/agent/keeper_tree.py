@@ -17,7 +17,7 @@ from bastion.agent import strays
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Mapping, Sequence
 
     from bastion.agent.keeper_attempt import Attempt
 
@@ -39,7 +39,7 @@ class Tree:
         mains: Mapping[int, Attempt],
         running: Mapping[str, Attempt],
         *,
-        spared: Container[int],
+        spared: Sequence[Container[int]],
     ) -> None:
         self._mark_prefix = mark_prefix
         self._mains = mains
@@ -56,13 +56,23 @@ class Tree:
         return {
             pid
             for pid in strays.children(os.getpid())
-            if pid not in self._mains and pid not in self._spared and self._belongs(pid, attempt)
+            if pid not in self._mains
+            and not any(pid in each for each in self._spared)
+            and self._belongs(pid, attempt)
         }
 
     def signal(self, attempt: Attempt, *numbers: int) -> int:
         """Send signals to everything that belongs to `attempt`; how many processes got them."""
         if signal.SIGKILL in numbers and attempt.cgroup is not None:
             attempt.cgroup.kill()
+        reached = 0
+        for process in filter(None, map(strays.look, sorted(self.members(attempt)))):
+            if not process.zombie:
+                reached += all(map(strays.send, [process] * len(numbers), numbers))
+        return reached
+
+    def members(self, attempt: Attempt) -> set[int]:
+        """Everything that belongs to `attempt`, all that its processes started included."""
         pids = attempt.living() | self.left_of(attempt)
         pending = list(pids)
         while pending:
@@ -71,11 +81,7 @@ class Tree:
             pending.extend(below)
         if attempt.cgroup is not None:
             pids |= attempt.cgroup.pids()
-        reached = 0
-        for process in filter(None, map(strays.look, sorted(pids))):
-            if not process.zombie:
-                reached += all(map(strays.send, [process] * len(numbers), numbers))
-        return reached
+        return pids
 
     def _belongs(self, pid: int, attempt: Attempt) -> bool:
         owner = self._owner.get(pid) or self._attribute(pid)

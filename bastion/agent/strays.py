@@ -45,7 +45,7 @@ class Seen:
 
 def look(pid: int) -> Seen | None:
     """The process `pid` as it is now, or None; `start` is in clock ticks since boot."""
-    stat = _read(f"/proc/{pid}/stat", 1024)
+    stat = read(f"/proc/{pid}/stat", 1024)
     # The name in parentheses may hold anything, ")" included: count from the last one.
     fields = stat[stat.rfind(b")") + 2 :].split()
     if len(fields) < 20:
@@ -70,19 +70,19 @@ def children(pid: int) -> list[int]:
     except OSError:
         return found
     for thread in threads:
-        found.extend(map(int, _read(f"/proc/{pid}/task/{thread}/children", 1 << 20).split()))
+        found.extend(map(int, read(f"/proc/{pid}/task/{thread}/children", 1 << 20).split()))
     return found
 
 
 def boot_id() -> str:
     """This boot's name: pids and start times of another boot mean nothing."""
-    return _read("/proc/sys/kernel/random/boot_id", 64).decode().strip()
+    return read("/proc/sys/kernel/random/boot_id", 64).decode().strip()
 
 
 def mark_of(pid: int) -> str:
     """The mark in the environment of `pid`; empty when it has none or may not be read."""
     prefix = MARK.encode() + b"="
-    for entry in _read(f"/proc/{pid}/environ", _ENVIRON_BYTES).split(b"\0"):
+    for entry in read(f"/proc/{pid}/environ", _ENVIRON_BYTES).split(b"\0"):
         if entry.startswith(prefix):
             return os.fsdecode(entry[len(prefix) :])
     return ""
@@ -170,7 +170,7 @@ def _ancestors(everyone: dict[int, Seen]) -> set[int]:
     return above
 
 
-def _read(path: str, size: int) -> bytes:
+def read(path: str, size: int) -> bytes:
     """Up to `size` bytes of a file of /proc; empty when it is gone or not ours to read."""
     try:
         handle = os.open(path, os.O_RDONLY)

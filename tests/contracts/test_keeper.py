@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.keeper_port import (
+    IDLE,
     LOST_CONTACT,
     SIBLING_FAILED,
     TIME_LIMIT,
     AttemptState,
     Ended,
+    IdleRule,
     KeeperError,
     KeeperGoneError,
     ProcessStart,
     Running,
+    WentIdle,
 )
 from bastion.errors import ConflictError, NotFoundError
 from tests.bastion.agent.keepers import (
@@ -29,7 +32,10 @@ from tests.bastion.agent.keepers import (
     IGNORES,
     OBEYS_0,
     OBEYS_5,
+    PAUSES,
     SLEEPS,
+    TICKS,
+    TIDIES,
     FakeWorld,
     RealWorld,
     World,
@@ -341,3 +347,127 @@ def test_secrets_die_with_their_keeper(world: World) -> None:
 
 def _key(state: AttemptState) -> str:
     return state.record.key if isinstance(state, Ended) else state.key
+
+
+SILENCE = IdleRule(timeout_s=0.3, signs=("output",))
+
+
+def test_silence_ends_an_attempt(world: World) -> None:
+    """Without a sign of life for its time it is stopped for that, with a word in its log."""
+    world.keeper.start(attempt("a", SLEEPS, idle=SILENCE))
+    record = world.ended("a")
+    assert [notice.reason for notice in record.notices] == [IDLE]
+    assert "no output for 0.3 s" in record.idle
+    assert record.ended_at - record.started_at >= 0.3 - ROUNDING_S
+    log = world.log("a")
+    assert log.startswith(b"up\n")
+    assert b"no output for 0.3 s" in log
+    assert record.processes[0].log_size_bytes == len(log)
+    assert not record.failed_by_itself
+
+
+def test_output_is_a_sign_of_life(world: World) -> None:
+    """Who prints again and again is not taken for hung."""
+    world.keeper.start(attempt("a", TICKS, idle=IdleRule(timeout_s=5.0, signs=("output",))))
+    world.wrote("a", 40)
+    stop(world, "a")
+    record = world.ended("a")
+    assert record.idle == ""
+    assert [notice.reason for notice in record.notices] == ["preempt"]
+
+
+def test_silence_may_only_be_told(world: World) -> None:
+    """Where it shall go on, it is told once, and told again when it shows a sign."""
+    rule = IdleRule(timeout_s=0.2, ends=False, signs=("output",))
+    world.keeper.start(attempt("a", PAUSES, idle=rule))
+
+    def told() -> list[str]:
+        return [event.text for event in world.seen if isinstance(event, WentIdle)]
+
+    world.until(lambda: len(told()) >= 3, "it is not told that it goes on")
+    assert "no output for 0.2 s" in told()[0]
+    assert told()[1] == ""
+    assert told()[2] == told()[0]
+    (state,) = world.keeper.attempts()
+    assert isinstance(state, Running)
+    assert state.idle == told()[0]
+    assert state.notices == ()
+
+
+@pytest.mark.parametrize("line", [EXITS, FAILS, CRASHES])
+def test_a_clean_up_runs_however_it_ended(world: World, line: str) -> None:
+    """`on_end` runs once, in the same log, and its failure is told apart from the attempt's."""
+    world.keeper.start(attempt("a", line, on_end=TIDIES, on_end_s=60.0))
+    record = world.ended("a")
+    assert world.log("a").count(b"tidy\n") == 1
+    assert record.on_end == "exited with code 4"
+    assert (record.first_failed is None) == (line == EXITS)
+    assert record.last_lines == ""
+
+
+def test_a_clean_up_runs_after_a_stop_within_its_grace(world: World) -> None:
+    """Who ignores a notice is killed at half of the grace, so that the clean-up has the rest."""
+    world.keeper.start(attempt("a", IGNORES, on_end=IGNORES, on_end_s=60.0))
+    world.wrote("a")
+    stop(world, "a", grace_s=1.0)
+    record = world.ended("a")
+    told_at = record.notices[0].at
+    assert record.processes[0].ended_at - told_at >= 0.5 - ROUNDING_S
+    assert record.ended_at - told_at >= 1.0 - ROUNDING_S
+    assert [notice.reason for notice in record.notices] == ["preempt"]
+    assert world.log("a").count(b"up\n") == 2
+
+
+def test_a_clean_up_is_bounded(world: World) -> None:
+    """Who takes longer than it may is killed, and the attempt ends as it would have."""
+    world.keeper.start(attempt("a", EXITS, on_end=SLEEPS, on_end_s=0.2))
+    record = world.ended("a")
+    assert record.ended_at - record.processes[0].ended_at >= 0.2 - ROUNDING_S
+    assert record.processes[0].code == 0
+
+
+def test_a_clean_up_that_died_with_its_keeper_is_not_run_again(world: World) -> None:
+    """The next life has it lost, says so, and runs nothing."""
+    world.keeper.start(attempt("a", EXITS, on_end=SLEEPS, on_end_s=600.0))
+    world.until(lambda: b"up\n" in world.log("a"), "no clean-up began")
+    world.crash()
+    world.next_life()
+    record = world.record("a")
+    assert record.lost
+    assert record.on_end == "died with its keeper"
+    assert world.log("a").count(b"up\n") == 1
+
+
+def test_who_fails_is_held_as_long_as_was_asked(world: World) -> None:
+    """The record says until when the devices are to be kept, of a failure and of a hang."""
+    world.keeper.start(attempt("a", FAILS, hold_s=50.0))
+    record = world.ended("a")
+    assert record.hold_until == pytest.approx(record.ended_at + 50.0)
+    world.keeper.start(attempt("b", SLEEPS, hold_s=50.0, idle=SILENCE))
+    assert world.ended("b").hold_until is not None
+    world.keeper.start(attempt("c", FAILS, hold_s=50.0, max_runtime_s=20.0))
+    short = world.ended("c")
+    assert short.hold_until == pytest.approx(short.started_at + 20.0)
+
+
+def test_who_is_stopped_or_succeeds_is_not_held(world: World) -> None:
+    """Nothing is kept of what did not fail by itself, nor of what somebody wants ended."""
+    world.keeper.start(attempt("a", EXITS, hold_s=50.0))
+    assert world.ended("a").hold_until is None
+    world.keeper.start(attempt("b", FAILS, IGNORES, hold_s=50.0))
+    world.wrote("b", process=1)
+    stop(world, "b", grace_s=0.0)
+    assert world.ended("b").hold_until is None
+
+
+def test_a_limit_can_be_changed_while_it_runs(world: World) -> None:
+    """A new limit counts from the start, and stops at once what is past it."""
+    world.keeper.start(attempt("a", SLEEPS, max_runtime_s=1000.0))
+    world.wrote("a")
+    world.keeper.limit("a", max_runtime_s=0.2)
+    record = world.ended("a")
+    assert record.timed_out
+    world.keeper.limit("a", max_runtime_s=1.0)
+    assert world.record("a") == record
+    with pytest.raises(NotFoundError):
+        world.keeper.limit("nobody", max_runtime_s=1.0)

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from bastion.agent import strays
 from bastion.agent.keeper_cgroup import Cgroups, find_places
@@ -47,10 +48,16 @@ SCRIPTS: dict[str, Script] = {
     "trap '' TERM; echo up; while :; do sleep 1000; done": Script(
         output=((0.0, b"up\n"),), runs_s=inf, on_notice=None
     ),
+    "echo tidy; exit 4": Script(output=((0.0, b"tidy\n"),), code=4),
+    "while :; do echo tick; sleep 0.1; done": Script(
+        output=tuple((n / 10, b"tick\n") for n in range(100)), runs_s=inf
+    ),
+    "sleep 1; echo up; exec sleep 1000": Script(output=((1.0, b"up\n"),), runs_s=inf),
 }
 """What a shell line does, for the fake."""
 
-EXITS, FAILS, HELLO, COMPLAINS, CRASHES, SLEEPS, OBEYS_5, OBEYS_0, IGNORES = SCRIPTS
+EXITS, FAILS, HELLO, COMPLAINS, CRASHES, SLEEPS, OBEYS_5, OBEYS_0, IGNORES, *_MORE = SCRIPTS
+TIDIES, TICKS, PAUSES = _MORE
 
 
 def shell(line: str, **env: str) -> ProcessStart:
@@ -71,6 +78,8 @@ def attempt(
     grace_s: float = 10.0,
     max_runtime_s: float | None = None,
     notice_path: str = "",
+    on_end: str = "",
+    **more: Any,
 ) -> AttemptStart:
     """An attempt; a string is a line of shell."""
     return AttemptStart(
@@ -79,6 +88,8 @@ def attempt(
         grace_s=grace_s,
         max_runtime_s=max_runtime_s,
         notice_path=notice_path,
+        on_end=shell(on_end) if on_end else None,
+        **more,
     )
 
 
