@@ -16,7 +16,6 @@ from bastion.spec.indices import Indices
 from bastion.spec.names import check_name, job_id
 from bastion.spec.notify import Notify, notifies
 from bastion.spec.python_env import PythonEnv
-from bastion.spec.quantity import seconds_of
 from bastion.spec.resources import Resources
 from bastion.spec.secret import VARIABLE, Secret, secrets_problems
 from bastion.spec.sweep import Sweep
@@ -30,6 +29,24 @@ MAX_JOBS = 1_000
 """Of one launch: what one gang may be made of."""
 MAX_COMMAND_BYTES = 100_000
 """Of one process: below the 128 KiB that Linux allows one argument (MAX_ARG_STRLEN)."""
+MAX_HOLD_S = 86400.0
+"""Longest `hold_on_failure`: devices that nobody looks at within a day are wasted."""
+MAX_ON_END_S = 600.0
+"""Longest `on_end_timeout`: more is a job of its own."""
+
+Sign = Literal["output", "devices", "processor"]
+"""What shows that a host lives: bytes that it prints, use of its devices, use of processors."""
+SIGNS: tuple[Sign, ...] = ("output", "devices", "processor")
+
+_DURATIONS = (
+    "max_runtime",
+    "retry_backoff",
+    "grace",
+    "idle_timeout",
+    "hold_on_failure",
+    "on_end_timeout",
+)
+"""Fields of a job that are seconds once it is made."""
 
 
 Alias: TypeAlias = Literal["clusterfudge", "blox"]
@@ -79,6 +96,11 @@ class Job:
     a preempted job always resumes. `priority` is 1 (highest) to 5. `after` is what it waits for: a
     job or a launch by id, or a job of the same launch by its name. `secrets` go to every process;
     `aliases` names other schedulers whose variables its processes want to see.
+
+    A host that showed none of its `signs_of_life` for `idle_timeout` is taken for hung: its stacks
+    go into its log, and it fails, or, with `on_idle="report"`, its users are told. When no retry
+    is left, a host that failed keeps machine and devices for `hold_on_failure`, to be looked at.
+    `on_end` runs on every host when its processes are dead, however they ended.
     """
 
     name: str = "main"
@@ -94,6 +116,12 @@ class Job:
     grace: float | str | None = None
     hold: bool = False
     after: Sequence[After | str] = ()
+    idle_timeout: float | str | None = None
+    on_idle: Literal["fail", "report"] = "fail"
+    signs_of_life: Sequence[Sign] = SIGNS
+    hold_on_failure: float | str | None = None
+    on_end: Sequence[str] = ()
+    on_end_timeout: float | str = 60.0
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Sequence[Secret] = ()
     aliases: Sequence[Alias] = ()
@@ -111,7 +139,9 @@ class Job:
         problems += secrets_problems(asked, self.env)
         for process in self.processes:
             problems += secrets_problems(self.secrets, process.env)
-        for name in ("max_runtime", "retry_backoff", "grace"):
+        put(self, "signs_of_life", tuple(self.signs_of_life))
+        put(self, "on_end", tuple(self.on_end))
+        for name in _DURATIONS:
             written = getattr(self, name)
             try:
                 put(self, name, None if written is None else seconds_of(name, written))
@@ -121,8 +151,26 @@ class Job:
             put(self, "after", afters("after", self.after))
         except SpecError as error:
             problems.extend(error.problems)
+        problems = problems or self._end_problems()
         if problems:
             raise SpecError(*problems)
+
+    def _end_problems(self) -> list[str]:
+        """What is wrong with the fields about how an attempt ends; durations are seconds by now."""
+        problems = _command_problems(self.on_end, field="on_end") if self.on_end else []
+        if self.idle_timeout == 0:
+            problems.append("idle_timeout: 0 is not allowed; more than 0 seconds")
+        if not self.signs_of_life:
+            problems.append(f"signs_of_life: none given; any of {', '.join(SIGNS)}")
+        limits = {"hold_on_failure": MAX_HOLD_S, "on_end_timeout": MAX_ON_END_S}
+        for name, limit_s in limits.items():
+            given_s = float(getattr(self, name) or 0.0)
+            if given_s > limit_s:
+                longest = text_of_seconds(limit_s)
+                problems.append(
+                    f"{name}: {text_of_seconds(given_s)} is not allowed; at most {longest}"
+                )
+        return problems
 
     def _count_problems(self) -> list[str]:
         problems = []
@@ -155,6 +203,21 @@ class Job:
     def waits_for(self) -> tuple[After, ...]:
         """What it waits for itself, beside what its whole launch does."""
         return afters("after", self.after)
+
+    @property
+    def idle_timeout_s(self) -> float | None:
+        """Seconds without a sign of life after which a host is taken for hung, or None."""
+        return None if self.idle_timeout is None else float(self.idle_timeout)
+
+    @property
+    def hold_on_failure_s(self) -> float:
+        """Seconds that a failed host is kept to be looked at; 0: it is not."""
+        return float(self.hold_on_failure or 0.0)
+
+    @property
+    def on_end_timeout_s(self) -> float:
+        """Seconds that `on_end` may take."""
+        return float(self.on_end_timeout)
 
     @property
     def stops_others(self) -> bool:
@@ -309,24 +372,26 @@ def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
     ]
 
 
-def _command_problems(command: Sequence[str] | str, *, shell: bool) -> list[str]:
+def _command_problems(
+    command: Sequence[str] | str, *, shell: bool = False, field: str = "command"
+) -> list[str]:
     if isinstance(command, str) and not shell:
         return [
-            f"command: {command!r} is one string; give a list of arguments"
+            f"{field}: {command!r} is one string; give a list of arguments"
             f" ({command.split()!r}), or shell=True for a shell line"
         ]
     parts = (command,) if isinstance(command, str) else tuple(command)
     if shell and len(parts) != 1:
-        return [f"command: shell=True takes one string, not {len(parts)} arguments"]
+        return [f"{field}: shell=True takes one string, not {len(parts)} arguments"]
     if not parts or not all(isinstance(part, str) for part in parts):
-        return [f"command: {list(parts)!r} is not allowed; a list of at least one string"]
+        return [f"{field}: {list(parts)!r} is not allowed; a list of at least one string"]
     if any("\0" in part for part in parts):
-        return ["command: holds a NUL character, which no program can receive"]
+        return [f"{field}: holds a NUL character, which no program can receive"]
     if not parts[0].strip():
-        return ["command: its first word is empty; the first word is the program to run"]
+        return [f"{field}: its first word is empty; the first word is the program to run"]
     size = sum(len(part.encode(errors="surrogateescape")) + 1 for part in parts)
     if size > MAX_COMMAND_BYTES:
-        return [f"command: {size} bytes is too long; at most {MAX_COMMAND_BYTES}"]
+        return [f"{field}: {size} bytes is too long; at most {MAX_COMMAND_BYTES}"]
     return []
 
 
