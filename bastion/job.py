@@ -50,6 +50,8 @@ class StopReason(StrEnum):
     CANCEL = "cancel"
     TIME_LIMIT = "time limit"
     SIBLING = "sibling failed"
+    IDLE = "idle"
+    """It showed no sign of life; only ever given by a keeper, to a host of its own."""
     HOST_LOST = "host lost"
     LOST_CONTACT = "lost contact"
     """Its keeper's permit ran out, or its keeper was told to go."""
@@ -147,12 +149,28 @@ class End:
     ran_s: float = 0.0
     detail: str = ""
     """Last lines of the process that failed first, or the output of the set-up that failed."""
+    on_end: str = ""
+    """What went wrong with its clean-up, or empty."""
 
     def __post_init__(self) -> None:
         if self.first_failed is not None and not 0 <= self.first_failed < len(self.codes):
             n = len(self.codes)
             raise SpecError(f"first_failed: {self.first_failed} is no process; there are {n} codes")
         object.__setattr__(self, "detail", self.detail[-MAX_DETAIL_CHARACTERS:])
+
+
+@value
+class Hold:
+    """A host that failed and is kept to be looked at: its processes are dead, its devices used."""
+
+    until: float
+    """When its agent lets go, as of the store's time when the bastion learnt of it."""
+    folder: str
+    """Where its processes worked, on its machine."""
+    end: End
+    """What it will state then."""
+    released_by: str = ""
+    """Who has looked enough, or empty."""
 
 
 @value
@@ -166,6 +184,11 @@ class HostState:
     claim: Claim | None = None
     end: End | None = None
     drained: bool = False
+    idle: str = ""
+    """What it has not shown for how long, while it goes on all the same; or empty."""
+    hold: Hold | None = None
+    limit_s: float | None = None
+    """The revised `max_runtime` that it was last told; None: none but its spec's."""
 
 
 @value
@@ -259,6 +282,9 @@ class JobRecord:
     launch_scope: bool = False
     retries: int = 0
     retry_backoff_s: float = 30.0
+    hold_on_failure_s: float = 0.0
+    revised_limit_s: float | None = None
+    """The `max_runtime` that a user put in place of the spec's, or None."""
     fail_when_busy: bool = False
     phase: Phase = Phase.QUEUED
     queued_at: float = 0.0
@@ -303,13 +329,15 @@ class JobRecord:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it failed for good: no retry is left."""
+        """Whether it failed for good: no retry is left. Only then a host is held."""
         if self.phase is Phase.DRAINING:
             return self.last is not None and self._is_final(self.last)
+        if self.kept:
+            return True
         return self.outcome is not None and self.outcome.kind in FAILURES
 
     def _is_final(self, last: Outcome) -> bool:
-        return last.kind in FAILURES and self.failures >= self.retries and not self.cancelled_by
+        return last.kind in FAILURES and self.is_last_try and not self.cancelled_by
 
     @property
     def is_failing(self) -> bool:
@@ -319,6 +347,29 @@ class JobRecord:
             return False
         lost = attempt.stop is not None and attempt.stop.reason in _LOSSES
         return lost or attempt.first_failure is not None
+
+    @property
+    def is_last_try(self) -> bool:
+        """Whether a failure now would be final."""
+        return self.failures >= self.retries
+
+    @property
+    def kept(self) -> tuple[tuple[int, HostPlace, Hold], ...]:
+        """(replica, place, hold) of every host that is kept to be looked at."""
+        hosts = self.attempt.each_host() if self.attempt is not None else ()
+        return tuple(
+            (r, place, state.hold)
+            for r, _, place, state in hosts
+            if state.hold is not None and state.end is None
+        )
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nothing of its attempt runs any more, and some host is kept to be looked at."""
+        kept = self.kept
+        if self.phase is not Phase.RUNNING or self.attempt is None or not kept:
+            return False
+        return len(kept) == sum(state.end is None for *_, state in self.attempt.each_host())
 
     @property
     def usage(self) -> Amounts:
@@ -333,11 +384,13 @@ def state_of(job: JobRecord) -> str:
     """
     The one word users see: the phase, except where another word says more.
 
-    `held` while held in the queue, `preempted` while queued again after a preemption, and the
-    outcome once there is one.
+    `held` while held in the queue, and while a host that failed is kept to be looked at;
+    `preempted` while queued again after a preemption, and the outcome once there is one.
     """
     if job.outcome is not None:
         return job.outcome.kind.value
+    if job.is_kept:
+        return "held"
     if job.phase is not Phase.QUEUED:
         return job.phase.value
     if job.held:

@@ -133,6 +133,10 @@ class Start:
     """Where the secrets lie that its job may have, by name."""
     task: int | None = None
     """Which task of the array that `launch` is."""
+    max_runtime_s: float | None = None
+    """In place of what its spec says; None: as that says."""
+    hold_s: float = 0.0
+    """How long it is kept to be looked at if it fails; 0: not at all."""
 
 
 @value
@@ -152,6 +156,20 @@ class StopHost:
 
 
 @value
+class SetLimit:
+    """One host of an attempt may run `max_runtime_s` from its start."""
+
+    kind: Literal["limit"] = "limit"
+    project: str
+    job: str
+    attempt: int
+    nonce: str
+    replica: int
+    host: int
+    max_runtime_s: float
+
+
+@value
 class Follow:
     """Someone follows this job's logs: flush them at once for the next `for_s` seconds."""
 
@@ -168,4 +186,4 @@ class Leave:
     kind: Literal["leave"] = "leave"
 
 
-Instruction = Start | StopHost | Follow | Leave
+Instruction = Start | StopHost | SetLimit | Follow | Leave

@@ -14,6 +14,7 @@ It must not know how any of this is stored, or who does it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypedDict
 
 from bastion.job import Attempt, End, HostPlace, HostState, JobRecord, Phase, Stop, StopReason
 from bastion.lifecycle import (
@@ -21,10 +22,11 @@ from bastion.lifecycle import (
     Event,
     GoWanted,
     Instructed,
+    LimitInstructed,
     StopInstructed,
     StopWanted,
 )
-from bastion.machine import Instruction, Machine, MachinePhase, Start, StopHost
+from bastion.machine import Instruction, Machine, MachinePhase, SetLimit, Start, StopHost
 from bastion.secret_rules import SecretRules
 from bastion.value import value
 
@@ -113,7 +115,13 @@ def watch(
             stop = _stop_wanted(job, attempt, machines, now, options, failed_sibling)
             if stop is not None:
                 return Watched(events=(StopWanted(stop=stop),))
-            return _starting(job, attempt, machines, options)
+            begun = _starting(job, attempt, machines, options)
+            changed = _revised(job, attempt, machines)
+            ending = _ending(job, attempt, machines, now, options)
+            return Watched(
+                events=begun.events + changed.events + ending.events,
+                instructions=begun.instructions + changed.instructions + ending.instructions,
+            )
         case Phase.STOPPING:
             return _stopping(job, attempt, machines)
         case Phase.DRAINING:
@@ -138,7 +146,8 @@ def _due(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> I
         yield WriteGo()
     for r, h, place, state in attempt.each_host():
         if state.end is None and state.claim is not None and is_gone(place, machines):
-            yield WriteEnd(replica=r, host=h, end=_gone_end(place))
+            end = state.hold.end if state.hold is not None else _gone_end(place)
+            yield WriteEnd(replica=r, host=h, end=end)
     if job.phase is not Phase.STOPPING:
         return
     if attempt.go in ("awaited", "wanted"):
@@ -166,7 +175,7 @@ def _stop_wanted(
     failed_sibling: str,
 ) -> Stop | None:
     deadline = now + grace_s(job, options)
-    if attempt.first_failure is not None and job.stops_others:
+    if attempt.first_failure is not None and job.stops_others and not job.kept:
         by = f"replica {attempt.first_failure[0]}"
         return Stop(reason=StopReason.SIBLING, at=now, deadline=deadline, by=by)
     if failed_sibling:
@@ -186,6 +195,8 @@ def _stop_wanted(
 def _is_lost(place: HostPlace, state: HostState, machines: Mapping[str, Machine]) -> bool:
     if state.end is not None:
         return state.end.kind == "lost"
+    if state.hold is not None:
+        return False
     machine = machines.get(place.machine)
     if machine is None:
         return True
@@ -206,11 +217,65 @@ def _starting(
             continue
         if machine.phase is MachinePhase.READY and state.instructed != machine.life:
             events.append(Instructed(replica=r, host=h, life=machine.life))
+            if job.revised_limit_s is not None:
+                events.append(LimitInstructed(replica=r, host=h, limit_s=job.revised_limit_s))
             start = _start(job, attempt, r, h, place, here, options)
             instructions.append((place.machine, start))
     claimed = all(state.claim is not None for _, _, _, state in attempt.each_host())
     if attempt.go == "awaited" and claimed:
         events.append(GoWanted())
+    return Watched(events=tuple(events), instructions=tuple(instructions))
+
+
+def _revised(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Watched:
+    """Tell the time limit that a user has changed to every host that was told another."""
+    limit_s = job.revised_limit_s
+    events: list[Event] = []
+    instructions: list[tuple[str, Instruction]] = []
+    for r, h, place, state in attempt.each_host() if limit_s is not None else ():
+        machine = machines.get(place.machine)
+        is_there = machine is not None and state.instructed == machine.life
+        if state.end is None and state.hold is None and is_there and state.limit_s != limit_s:
+            assert limit_s is not None
+            events.append(LimitInstructed(replica=r, host=h, limit_s=limit_s))
+            wanted = SetLimit(**_named(job, attempt, r, h), max_runtime_s=limit_s)
+            instructions.append((place.machine, wanted))
+    return Watched(events=tuple(events), instructions=tuple(instructions))
+
+
+def _ending(
+    job: JobRecord,
+    attempt: Attempt,
+    machines: Mapping[str, Machine],
+    now: float,
+    options: Options,
+) -> Watched:
+    """
+    End what a host that is kept for its users has to do with: its siblings, and at last itself.
+
+    The attempt goes on meanwhile, so that it may be preempted or cancelled as any other.
+    """
+    if not job.kept:
+        return Watched()
+    events: list[Event] = []
+    instructions: list[tuple[str, Instruction]] = []
+    first = job.kept[0][0]
+    grace = grace_s(job, options)
+    sibling = Stop(reason=StopReason.SIBLING, at=now, deadline=now + grace, by=f"replica {first}")
+    for r, h, place, state in attempt.each_host():
+        machine = machines.get(place.machine)
+        if state.end is not None or machine is None or state.stop_instructed == machine.life:
+            continue
+        if state.hold is None and job.stops_others:
+            stop = _stop_host(job, attempt, r, h, sibling)
+        elif state.hold is not None and state.hold.released_by:
+            stop = StopHost(
+                **_named(job, attempt, r, h), reason="release", by=state.hold.released_by
+            )
+        else:
+            continue
+        events.append(StopInstructed(replica=r, host=h, life=machine.life))
+        instructions.append((place.machine, stop))
     return Watched(events=tuple(events), instructions=tuple(instructions))
 
 
@@ -225,7 +290,9 @@ def _stopping(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine])
             continue
         if state.stop_instructed != machine.life:
             events.append(StopInstructed(replica=r, host=h, life=machine.life))
-            instructions.append((place.machine, _stop_host(job, attempt, r, h)))
+            assert attempt.stop is not None, f"{job.id} is stopping without a stop"
+            stop = _stop_host(job, attempt, r, h, attempt.stop)
+            instructions.append((place.machine, stop))
     return Watched(events=tuple(events), instructions=tuple(instructions))
 
 
@@ -239,14 +306,9 @@ def _start(
     options: Options,
 ) -> Start:
     return Start(
-        project=job.project,
-        job=job.id,
+        **_named(job, attempt, replica, host),
         launch=job.launch,
         index=job.index,
-        attempt=attempt.number,
-        nonce=attempt.nonce,
-        replica=replica,
-        host=host,
         devices=place.devices,
         replicas=len(attempt.placement),
         hosts=len(attempt.placement[replica].hosts),
@@ -257,20 +319,36 @@ def _start(
         replicas_here=here,
         secrets=options.secrets.granted(job.project, job.secrets),
         task=job.task,
+        max_runtime_s=job.revised_limit_s,
+        hold_s=job.hold_on_failure_s if job.is_last_try else 0.0,
     )
 
 
-def _stop_host(job: JobRecord, attempt: Attempt, replica: int, host: int) -> StopHost:
-    stop = attempt.stop
-    assert stop is not None, f"{job.id} is stopping without a stop"
+def _stop_host(job: JobRecord, attempt: Attempt, replica: int, host: int, stop: Stop) -> StopHost:
     return StopHost(
-        project=job.project,
-        job=job.id,
-        attempt=attempt.number,
-        nonce=attempt.nonce,
-        replica=replica,
-        host=host,
+        **_named(job, attempt, replica, host),
         reason=stop.reason.value,
         by=stop.by,
         grace_s=max(0.0, stop.deadline - stop.at),
     )
+
+
+class _Named(TypedDict):
+    project: str
+    job: str
+    attempt: int
+    nonce: str
+    replica: int
+    host: int
+
+
+def _named(job: JobRecord, attempt: Attempt, replica: int, host: int) -> _Named:
+    """Which host of which attempt an instruction is for."""
+    return {
+        "project": job.project,
+        "job": job.id,
+        "attempt": attempt.number,
+        "nonce": attempt.nonce,
+        "replica": replica,
+        "host": host,
+    }

@@ -14,15 +14,19 @@ from bastion.lifecycle.events import (
     HostClaimed,
     HostDrained,
     HostEnded,
+    HostHeld,
+    HostIdle,
     HostReported,
     HostStarted,
     Instructed,
+    LimitInstructed,
     Reclassed,
     Released,
     StopInstructed,
     StopWanted,
     Updated,
 )
+from bastion.lifecycle.remark import remark
 from bastion.lifecycle.step import LifecycleError, step
 
 __all__ = [
@@ -39,14 +43,18 @@ __all__ = [
     "HostClaimed",
     "HostDrained",
     "HostEnded",
+    "HostHeld",
+    "HostIdle",
     "HostReported",
     "HostStarted",
     "Instructed",
     "LifecycleError",
+    "LimitInstructed",
     "Reclassed",
     "Released",
     "StopInstructed",
     "StopWanted",
     "Updated",
+    "remark",
     "step",
 ]

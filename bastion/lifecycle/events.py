@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bastion.job import Claim, End, JobClass, Outcome, Placement, Stop
+from bastion.job import Claim, End, Hold, JobClass, Outcome, Placement, Stop
 from bastion.value import value
 
 
@@ -77,6 +77,33 @@ class HostReported:
 
 
 @value
+class HostIdle:
+    """One host shows no sign of life, as `text` says, and goes on; empty: it shows one again."""
+
+    replica: int
+    host: int
+    text: str
+
+
+@value
+class HostHeld:
+    """One host failed, and is kept to be looked at before it ends."""
+
+    replica: int
+    host: int
+    hold: Hold
+
+
+@value
+class LimitInstructed:
+    """A commit allocated the instruction that gives one host another time limit."""
+
+    replica: int
+    host: int
+    limit_s: float
+
+
+@value
 class HostEnded:
     """Nothing of one host lives any more."""
 
@@ -137,7 +164,9 @@ class HeldBack:
 
 @value
 class Released:
-    """It may start again."""
+    """It may start again; or what was kept of it to be looked at may go."""
+
+    by: str = ""
 
 
 @value
@@ -169,6 +198,9 @@ Event = (
     | HostStarted
     | HostCheckpointed
     | HostReported
+    | HostIdle
+    | HostHeld
+    | LimitInstructed
     | HostEnded
     | HostDrained
     | GoWanted

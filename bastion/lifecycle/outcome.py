@@ -6,6 +6,7 @@ How an attempt ended: one table from what the hosts report and what was asked be
 | no end, the machine is gone                       | anything     | lost (next attempt, or lost)  |
 | set-up, bundle, image or secret failed            | anything     | setup_failed                  |
 | killed by the memory limit                        | anything     | out_of_memory                 |
+| stopped for want of a sign of life, not *finished*| anything     | failed; stays so              |
 | one exited non-zero or by a signal, before notice | anything     | failed; stays so              |
 | exited after the time limit's notice              | time limit   | timed_out                     |
 | exited after a cancel notice, or never started    | cancel       | cancelled                     |
@@ -15,11 +16,13 @@ How an attempt ended: one table from what the hosts report and what was asked be
 
 Siblings that were stopped because of another replica are never the reason. A lost machine comes
 first, because the replicas that talked to it fail within seconds, long before anyone can know why.
+A clean-up (`on_end`) that went wrong is named, and changes nothing.
 """
 
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 from bastion.job import Attempt, End, JobRecord, Outcome, OutcomeKind, StopReason
 
@@ -29,6 +32,12 @@ _DETAIL_CHARACTERS = 300
 def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
     """How `attempt` of `job`, all of whose hosts have ended, ended."""
     ends = [(r, state.end) for r, _, _, state in attempt.each_host() if state.end is not None]
+    outcome = _outcome(job, attempt, ends)
+    untidy = next((end.on_end for _, end in ends if end.on_end), "")
+    return replace(outcome, text=f"{outcome.text}; its on_end {untidy}") if untidy else outcome
+
+
+def _outcome(job: JobRecord, attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome:
     lost = [(r, end) for r, end in ends if end.kind == "lost"]
     if lost:
         return _lost(attempt, lost)
@@ -43,7 +52,13 @@ def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
 
 def failed_first(end: End) -> bool:
     """Whether this host failed on its own account: not stopped, and not merely lost."""
+    if _was_hung(end):
+        return True
     return end.kind == "setup_failed" or end.out_of_memory or end.first_failed is not None
+
+
+def _was_hung(end: End) -> bool:
+    return end.notice == StopReason.IDLE and not end.finished
 
 
 def _own_failure(attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome | None:
@@ -53,18 +68,30 @@ def _own_failure(attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome | Non
     first = attempt.first_failure
     r, end = next((f for f in failures if first and f[0] == first[0]), failures[0])
     where = f"replica {r}: " if len(attempt.placement) > 1 else ""
+    kind = OutcomeKind.FAILED
     if end.kind == "setup_failed":
-        text = f"{where}set-up failed: {_last_lines(end)}"
-        return Outcome(kind=OutcomeKind.SETUP_FAILED, text=text, replica=r)
-    code = end.codes[end.first_failed] if end.first_failed is not None else None
+        kind = OutcomeKind.SETUP_FAILED
+    elif end.out_of_memory:
+        kind = OutcomeKind.OUT_OF_MEMORY
+    return Outcome(kind=kind, text=f"{where}{failure_text(end)}", code=_code(end), replica=r)
+
+
+def _code(end: End) -> int | None:
+    """The exit code of the process that failed first, where one did."""
+    return end.codes[end.first_failed] if end.first_failed is not None else None
+
+
+def failure_text(end: End) -> str:
+    """How a host failed that failed on its own account, in words."""
+    if _was_hung(end):
+        return end.detail
+    if end.kind == "setup_failed":
+        return f"set-up failed: {_last_lines(end)}"
     if end.out_of_memory:
-        text = f"{where}killed by its memory limit"
-        return Outcome(kind=OutcomeKind.OUT_OF_MEMORY, text=text, code=code, replica=r)
+        return "killed by its memory limit"
     process = f"process {end.first_failed} " if len(end.codes) > 1 else ""
-    text = f"{where}{process}{exit_text(code)}"
-    if end.detail:
-        text += f": {_last_lines(end)}"
-    return Outcome(kind=OutcomeKind.FAILED, text=text, code=code, replica=r)
+    said = f": {_last_lines(end)}" if end.detail else ""
+    return f"{process}{exit_text(_code(end))}{said}"
 
 
 def exit_text(code: int | None) -> str:

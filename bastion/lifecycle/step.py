@@ -127,6 +127,23 @@ def _reported(job: JobRecord, event: ev.HostReported, now: float) -> JobRecord:
     return replace(job, report=event.numbers)
 
 
+def _idle(job: JobRecord, event: ev.HostIdle, now: float) -> JobRecord:
+    return _with_host(job, event.replica, event.host, idle=event.text)
+
+
+def _held(job: JobRecord, event: ev.HostHeld, now: float) -> JobRecord:
+    attempt = _attempt(job)
+    if attempt.hosts[event.replica][event.host].end is not None:
+        return job
+    if attempt.first_failure is None:
+        job = replace(job, attempt=replace(attempt, first_failure=(event.replica, event.host)))
+    return _with_host(job, event.replica, event.host, hold=event.hold)
+
+
+def _limit_instructed(job: JobRecord, event: ev.LimitInstructed, now: float) -> JobRecord:
+    return _with_host(job, event.replica, event.host, limit_s=event.limit_s)
+
+
 def _ended(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
     r, h, end = event.replica, event.host, event.end
     if _attempt(job).hosts[r][h].end is not None:
@@ -177,6 +194,13 @@ def _cancel_ending(job: JobRecord, event: ev.CancelWanted, now: float) -> JobRec
     return replace(job, cancelled_by=job.cancelled_by or event.by)
 
 
+def _release_held(job: JobRecord, event: ev.Released, now: float) -> JobRecord:
+    for r, h, _, state in _attempt(job).each_host():
+        if state.hold is not None and state.end is None:
+            job = _with_host(job, r, h, hold=replace(state.hold, released_by=event.by))
+    return job
+
+
 def _hold(job: JobRecord, event: ev.HeldBack, now: float) -> JobRecord:
     return replace(job, held=event.by)
 
@@ -202,6 +226,7 @@ def _update(job: JobRecord, event: ev.Updated, now: float) -> JobRecord:
         request = replace(request, priority=event.priority)
     if event.max_runtime_s is not None:
         request = replace(request, max_runtime_s=event.max_runtime_s)
+        job = replace(job, revised_limit_s=event.max_runtime_s)
     return replace(job, request=request)
 
 
@@ -277,14 +302,18 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     (_Q, ev.HeldBack): _hold,
     (_Q, ev.Released): _release,
     (_Q, ev.DependencyEnded): _dependency_ended,
+    (_R, ev.Released): _release_held,
     **{(phase, ev.Updated): _update for phase in (_Q, _S, _R)},
     **{(phase, ev.Reclassed): _reclass for phase in (_S, _R, _T)},
     **{(phase, ev.Instructed): _instructed for phase in (_S, _R)},
-    **{(phase, ev.StopInstructed): _stop_instructed for phase in (_T,)},
+    **{(phase, ev.StopInstructed): _stop_instructed for phase in (_S, _R, _T)},
+    **{(phase, ev.LimitInstructed): _limit_instructed for phase in (_S, _R)},
     **{(phase, ev.HostClaimed): _claimed for phase in (_S, _R, _T)},
     **{(phase, ev.HostStarted): _started for phase in (_S, _R, _T)},
     **{(phase, ev.HostCheckpointed): _checkpointed for phase in (_S, _R, _T)},
     **{(phase, ev.HostReported): _reported for phase in (_S, _R, _T)},
+    **{(phase, ev.HostIdle): _idle for phase in (_S, _R, _T)},
+    **{(phase, ev.HostHeld): _held for phase in (_S, _R, _T)},
     **{(phase, ev.HostEnded): _ended for phase in (_S, _R, _T)},
     **{(phase, ev.HostDrained): _drained for phase in (_S, _R, _T, _D)},
     **{(phase, ev.GoWanted): _go("wanted") for phase in (_S, _R)},
@@ -305,6 +334,8 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
             ev.HostStarted,
             ev.HostCheckpointed,
             ev.HostReported,
+            ev.HostIdle,
+            ev.HostHeld,
             ev.HostEnded,
         )
     },

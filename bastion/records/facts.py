@@ -76,6 +76,26 @@ class Reported:
 
 
 @value
+class Idle:
+    """This host shows no sign of life, as `text` says, and goes on; empty: it shows one again."""
+
+    kind: Literal["idle"] = "idle"
+    of: HostFact
+    text: str = ""
+
+
+@value
+class Held:
+    """This host failed, as `end` says, and is kept to be looked at for `for_s` from now."""
+
+    kind: Literal["held"] = "held"
+    of: HostFact
+    for_s: float
+    folder: str
+    end: End
+
+
+@value
 class Ended:
     """`end` of this host is written."""
 
@@ -108,7 +128,19 @@ class Heartbeat:
     kind: Literal["heartbeat"] = "heartbeat"
 
 
-Fact = Hello | Claimed | Started | Checkpointed | Reported | Ended | Drained | Health | Heartbeat
+Fact = (
+    Hello
+    | Claimed
+    | Started
+    | Checkpointed
+    | Reported
+    | Idle
+    | Held
+    | Ended
+    | Drained
+    | Health
+    | Heartbeat
+)
 
 
 @value

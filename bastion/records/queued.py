@@ -72,6 +72,7 @@ def queued_jobs(
             notify=launch.tells,
             held=user if job.hold else "",
             secrets=job.every_secret,
+            hold_on_failure_s=job.hold_on_failure_s,
         )
         for index, job in enumerate(launch.jobs)
     )

@@ -312,7 +312,7 @@ def _event(
         case "hold":
             return HeldBack(by=user)
         case "release":
-            return Released()
+            return Released(by=user)
         case _:
             return CancelWanted(by=user, grace_s=grace_s(job, rules.options))
 
@@ -328,7 +328,7 @@ def _obstacle(
     """Why `event` cannot happen to `job`, or nothing."""
     if not draft.can(job.id, event):
         return f"{job.id}: is {job.phase}; {waiting.name.verb} is not possible any more"
-    if isinstance(event, Released) and not job.held:
+    if isinstance(event, Released) and not (job.held or job.kept):
         return f"{job.id}: is not held"
     return _not_yours(body, job, waiting, rules)
 

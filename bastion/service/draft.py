@@ -14,7 +14,7 @@ from dataclasses import replace
 from bastion.array import ArrayRecord, taken, task_over
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
-from bastion.lifecycle import step
+from bastion.lifecycle import remark, step
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine
 from bastion.records.notification import Notification, notifications_of
@@ -90,6 +90,8 @@ class Draft:
         if before.after and not after.after and after.phase is Phase.QUEUED:
             self.is_scheduling = True
             self.tell(what="ready", text="all that it waited for has ended", job=after)
+        if state_of(before) == state_of(after) and remark(before) != remark(after):
+            self.tell(what="idle", text=remark(after) or "it shows signs of life", job=after)
         if before.phase is not after.phase or before.usage != after.usage:
             self.is_scheduling = True
 
@@ -357,6 +359,8 @@ class Draft:
         elif job.phase is Phase.STOPPING and job.attempt and job.attempt.stop:
             stop = job.attempt.stop
             text = stop.reason.value + (f" ({stop.by})" if stop.by else "")
+        elif job.is_kept:
+            text = remark(job)
         elif job.attempt is not None:
             places = {host.machine for r in job.attempt.placement for host in r.hosts}
             text = f"attempt {job.attempt.number} on {', '.join(sorted(places)[:4])}"

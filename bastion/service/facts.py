@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from bastion.job import HostState
+from bastion.job import Hold, HostState
 from bastion.lifecycle import (
     Event,
     HostCheckpointed,
     HostClaimed,
     HostDrained,
     HostEnded,
+    HostHeld,
+    HostIdle,
     HostReported,
     HostStarted,
 )
@@ -30,8 +32,10 @@ from bastion.records.facts import (
     Fact,
     Health,
     Heartbeat,
+    Held,
     Hello,
     HostFact,
+    Idle,
     Reported,
     Started,
 )
@@ -75,19 +79,33 @@ def _apply(draft: Draft, machine_name: str, life: int, fact: Fact) -> None:
                 draft.tell(what="machine health", text=text)
         case Heartbeat():
             pass
-        case Claimed(of=of, claim=claim):
-            happen(draft, of, HostClaimed(replica=of.replica, host=of.host, claim=claim))
-        case Started(of=of):
-            happen(draft, of, HostStarted(replica=of.replica, host=of.host))
-        case Checkpointed(of=of):
-            happen(draft, of, HostCheckpointed(replica=of.replica, host=of.host))
-        case Reported(of=of, numbers=numbers):
-            reported = HostReported(replica=of.replica, host=of.host, numbers=numbers)
-            happen(draft, of, reported)
-        case Ended(of=of, end=end):
-            happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=end))
-        case Drained(of=of):
-            happen(draft, of, HostDrained(replica=of.replica, host=of.host))
+        case _:
+            happen(draft, fact.of, _event_of(fact, draft.now))
+
+
+_HostFact = Claimed | Started | Checkpointed | Reported | Idle | Held | Ended | Drained
+
+
+def _event_of(fact: _HostFact, now: float) -> Event:
+    """What happened to the job by what is told of its host."""
+    r, h = fact.of.replica, fact.of.host
+    match fact:
+        case Claimed(claim=claim):
+            return HostClaimed(replica=r, host=h, claim=claim)
+        case Started():
+            return HostStarted(replica=r, host=h)
+        case Checkpointed():
+            return HostCheckpointed(replica=r, host=h)
+        case Reported(numbers=numbers):
+            return HostReported(replica=r, host=h, numbers=numbers)
+        case Idle(text=text):
+            return HostIdle(replica=r, host=h, text=text)
+        case Held(for_s=for_s, folder=folder, end=end):
+            return HostHeld(replica=r, host=h, hold=Hold(until=now + for_s, folder=folder, end=end))
+        case Ended(end=end):
+            return HostEnded(replica=r, host=h, end=end)
+        case Drained():
+            return HostDrained(replica=r, host=h)
         case _:
             assert_never(fact)
 

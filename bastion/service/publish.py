@@ -15,6 +15,7 @@ from typing import Any
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
 from bastion.job import JobRecord, state_of
+from bastion.lifecycle import remark
 from bastion.machine import Machine, Pool
 from bastion.records import layout
 from bastion.records.codec import plain
@@ -166,6 +167,7 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
         row["text"] = text(verdict.reason, now)
     if isinstance(verdict, Wait):
         row["estimated_at"] = verdict.estimated_at
+    row["text"] = remark(job) or row["text"]
     if attempt is not None and attempt.stop is not None:
         stop = attempt.stop
         row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bastion.job import Claim, End, HostState, JobRecord, Phase, Stop, StopReason
+from bastion.job import Claim, End, Hold, HostState, JobRecord, Phase, Stop, StopReason
 from bastion.lifecycle import events as ev
 from bastion.lifecycle import step
-from bastion.machine import Machine, MachinePhase, Start, StopHost
+from bastion.machine import Machine, MachinePhase, SetLimit, Start, StopHost
 from bastion.monitor import (
     Options,
     RevokeClaim,
@@ -227,3 +227,77 @@ def test_a_start_names_the_secrets_that_may_be_had_now() -> None:
     starts = [start for _, start in watched.instructions if isinstance(start, Start)]
     assert starts
     assert all(start.secrets == {"A": "env:A"} for start in starts)
+
+
+def kept(*, replicas: int = 1, **more: object) -> JobRecord:
+    """A job whose replica 0 failed and is kept to be looked at."""
+    job = claimed(records.running(replicas=replicas, **more), *range(replicas))
+    hold = Hold(until=T0 + 100, folder="/code", end=exited(3))
+    return step(job, ev.HostHeld(replica=0, host=0, hold=hold), T0)
+
+
+def test_a_kept_host_stops_its_siblings_and_goes_on() -> None:
+    """Others are stopped because of it, once; the attempt itself goes on, and may be preempted."""
+    job = kept(replicas=2, stops_others=True)
+    watched = watch(job, machines(), T0, options=OPTIONS)
+    assert watched.events == (ev.StopInstructed(replica=1, host=0, life=1),)
+    ((machine, stop),) = watched.instructions
+    assert isinstance(stop, StopHost)
+    assert (machine, stop.reason, stop.by, stop.grace_s) == (
+        "m1-0",
+        "sibling failed",
+        "replica 0",
+        5.0,
+    )
+    assert seen(step(job, watched.events[0], T0)) == []
+    preempted = step(job, ev.StopWanted(stop=records.stop()), T0)
+    assert seen(preempted) == ["StopInstructed", "StopInstructed"]
+
+
+def test_a_kept_host_leaves_others_alone_where_they_go_on() -> None:
+    """With `on_failure="continue"` the other replicas run."""
+    assert seen(kept(replicas=2)) == []
+
+
+def test_a_released_host_is_told_to_end() -> None:
+    """Whoever releases it has only what is kept ended."""
+    job = step(kept(replicas=2), ev.Released(by="ann"), T0)
+    ((machine, stop),) = watch(job, machines(), T0, options=OPTIONS).instructions
+    assert isinstance(stop, StopHost)
+    assert (machine, stop.reason, stop.by) == ("m0-0", "release", "ann")
+
+
+def test_a_kept_host_on_a_machine_that_is_gone_ends_as_it_would_have() -> None:
+    """Its end is known: it is not lost, and its job is not tried again for that."""
+    job = kept()
+    assert seen(job, {}) == []
+    assert due(job, {}) == (WriteEnd(replica=0, host=0, end=exited(3)),)
+
+
+@pytest.mark.parametrize(("failures", "hold_s"), [(0, 0.0), (1, 60.0)])
+def test_a_host_is_kept_only_when_no_retry_is_left(failures: int, hold_s: float) -> None:
+    """The start says how long to keep it: not at all while its failure would be tried again."""
+    job = records.starting(hold_on_failure_s=60.0, retries=1, failures=failures)
+    ((_, start),) = watch(job, machines(), T0, options=OPTIONS).instructions
+    assert isinstance(start, Start)
+    assert start.hold_s == hold_s
+
+
+def test_a_revised_limit_is_told_to_every_host() -> None:
+    """Hosts that run are told the new limit once; who starts later gets it with the start."""
+    job = records.starting()
+    late = step(job, ev.Updated(max_runtime_s=7.0), T0)
+    ((_, start),) = watch(late, machines(), T0, options=OPTIONS).instructions
+    assert isinstance(start, Start)
+    assert start.max_runtime_s == 7.0
+    assert seen(late) == ["Instructed", "LimitInstructed"]
+
+    told = step(job, ev.Instructed(replica=0, host=0, life=1), T0)
+    revised = step(told, ev.Updated(max_runtime_s=7.0), T0)
+    watched = watch(revised, machines(), T0, options=OPTIONS)
+    assert watched.events == (ev.LimitInstructed(replica=0, host=0, limit_s=7.0),)
+    ((_, wanted),) = watched.instructions
+    assert isinstance(wanted, SetLimit)
+    assert wanted.max_runtime_s == 7.0
+    assert seen(step(revised, watched.events[0], T0)) == []
+    assert seen(step(told, ev.Updated(priority=1), T0)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bastion.job import (
     Claim,
     End,
+    Hold,
     HostPlace,
     JobClass,
     JobRecord,
@@ -130,6 +131,8 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.HostStarted(replica=0, host=0),
     ev.HostCheckpointed(replica=0, host=0),
     ev.HostReported(replica=0, host=0, numbers={"loss": 0.5}),
+    ev.HostIdle(replica=0, host=0, text="no output for 9 s"),
+    ev.HostHeld(replica=0, host=0, hold=Hold(until=T0 + 9, folder="/code", end=exited(1))),
     ev.HostEnded(replica=0, host=0, end=exited(0)),
     ev.HostDrained(replica=0, host=0),
     ev.GoWanted(),
@@ -146,5 +149,6 @@ EVENTS: tuple[ev.Event, ...] = (
         outcome=Outcome(kind=OutcomeKind.SUCCEEDED, text="exited with code 0"),
         is_last=True,
     ),
+    ev.LimitInstructed(replica=0, host=0, limit_s=9.0),
     ev.Updated(priority=1, max_runtime_s=5.0),
 )

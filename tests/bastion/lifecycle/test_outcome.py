@@ -192,3 +192,30 @@ def test_an_end_makes_sense_or_is_refused() -> None:
     """An end that names a process it has no code of cannot be made."""
     with pytest.raises(ValueError, match="first_failed: 3 is no process; there are 2 codes"):
         End(kind="exited", codes=(0, 1), first_failed=3)
+
+
+HUNG = exited(-15, notice="idle", detail="no output for 30 min; stacks are in its log")
+
+
+def test_a_hang_is_a_failure_in_its_own_words() -> None:
+    """A host stopped for want of a sign of life has failed, and the text says so."""
+    text = "no output for 30 min; stacks are in its log"
+    assert outcome(running(), HUNG) == (OutcomeKind.FAILED, text)
+    assert outcome(running(replicas=2), exited(0), HUNG)[1] == f"replica 1: {text}"
+    assert failed_first(HUNG)
+
+
+def test_a_hang_after_the_work_was_finished_is_none() -> None:
+    """A process that wrote *finished* and hangs in its clean-up has succeeded."""
+    end = exited(-9, notice="idle", finished=True)
+    assert outcome(running(), end)[0] is OutcomeKind.SUCCEEDED
+    assert not failed_first(end)
+
+
+def test_a_clean_up_that_went_wrong_changes_no_outcome() -> None:
+    """What became of `on_end` is named beside the outcome, whatever that is."""
+    untidy = exited(0, on_end="exited with code 9")
+    assert outcome(running(), untidy) == (
+        OutcomeKind.SUCCEEDED,
+        "exited with code 0; its on_end exited with code 9",
+    )

@@ -8,8 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bastion.job import ADMITTED, Claim, End, JobClass, JobRecord, OutcomeKind, Phase, StopReason
-from bastion.lifecycle import LifecycleError, step
+from bastion.job import (
+    ADMITTED,
+    Claim,
+    End,
+    Hold,
+    JobClass,
+    JobRecord,
+    OutcomeKind,
+    Phase,
+    StopReason,
+    state_of,
+)
+from bastion.lifecycle import LifecycleError, remark, step
 from bastion.lifecycle import events as ev
 from bastion.lifecycle.step import (
     GOOD_RUN_S,
@@ -17,6 +28,7 @@ from bastion.lifecycle.step import (
     MAX_BACKOFF_S,
     TABLE,
 )
+from quota import Amounts
 from tests.bastion.lifecycle import records
 from tests.bastion.lifecycle.records import EVENTS, RECORDS, T0, drained, ended, exited
 
@@ -24,11 +36,13 @@ WISHED = {
     "Admitted": "queued",
     "Reclassed": "starting running stopping",
     "Instructed": "starting running",
-    "StopInstructed": "stopping",
+    "StopInstructed": "starting running stopping",
     "HostClaimed": "starting running stopping draining",
     "HostStarted": "starting running stopping draining",
     "HostCheckpointed": "starting running stopping draining",
     "HostReported": "starting running stopping draining",
+    "HostIdle": "starting running stopping draining",
+    "HostHeld": "starting running stopping draining",
     "HostEnded": "starting running stopping draining",
     "HostDrained": "starting running stopping draining",
     "GoWanted": "starting running",
@@ -38,8 +52,9 @@ WISHED = {
     "CancelWanted": "queued starting running stopping draining done",
     "DrainEnded": "draining",
     "HeldBack": "queued",
-    "Released": "queued",
+    "Released": "queued running",
     "DependencyEnded": "queued",
+    "LimitInstructed": "starting running",
     "Updated": "queued starting running",
 }
 """Event -> the phases in which it may happen."""
@@ -313,3 +328,50 @@ def test_reclassing_changes_the_class_alone() -> None:
     assert after.attempt is not None
     assert after.attempt.job_class is JobClass.BORROWED
     assert after.phase is job.phase
+
+
+HOLD = Hold(until=T0 + 100, folder="/work/code", end=exited(3, detail="no such file"))
+
+
+def held(replicas: int = 1, **more: object) -> JobRecord:
+    """A running job whose first host failed and is kept."""
+    event = ev.HostHeld(replica=0, host=0, hold=HOLD)
+    return step(records.running(replicas=replicas, **more), event, T0 + 5)
+
+
+def test_a_kept_host_holds_its_devices_until_it_ends() -> None:
+    """A host that is kept counts as used, is called held, and fails its job when it ends."""
+    job = held()
+    assert (job.phase, state_of(job), job.usage["h100"]) == (Phase.RUNNING, "held", 2)
+    job = ended(job, HOLD.end)
+    assert job.usage == Amounts({})
+    assert job.last is not None
+    assert (job.last.kind, job.last.code) == (OutcomeKind.FAILED, 3)
+
+
+def test_a_job_is_held_only_when_all_that_is_left_is_kept() -> None:
+    """While another replica runs on, a job with a kept host is running."""
+    job = held(replicas=2)
+    assert state_of(job) == "running"
+    other = ev.HostEnded(replica=1, host=0, end=exited(0))
+    assert state_of(step(job, other, T0 + 6)) == "held"
+
+
+def test_a_release_lets_go_of_what_is_kept() -> None:
+    """A release of a running job names who has looked enough, and stops nothing else."""
+    job = step(held(replicas=2), ev.Released(by="ann"), T0 + 6)
+    assert [hold.released_by for _, _, hold in job.kept] == ["ann"]
+    assert job.attempt is not None
+    assert job.attempt.hosts[1][0].hold is None
+
+
+def test_what_users_must_know_is_said() -> None:
+    """Of a kept host: how it failed, until when, where, and what ends it; of a silent one, that."""
+    assert remark(held()) == (
+        "exited with code 3: no such file; held for inspection until 1970-01-01 00:18:20 UTC"
+        " on machine m0-0 in /work/code; bastion release train-1 ends it"
+    )
+    silent = step(records.running(), ev.HostIdle(replica=0, host=0, text="no output for 9 s"), T0)
+    assert remark(silent) == "it shows no output for 9 s; stacks are in its log"
+    assert remark(step(silent, ev.HostIdle(replica=0, host=0, text=""), T0)) == ""
+    assert remark(records.running()) == ""

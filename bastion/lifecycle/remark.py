@@ -1,0 +1,32 @@
+"""What users must know of a job that runs: that it is kept for them, or that it looks hung."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from bastion.job import JobRecord
+from bastion.lifecycle.outcome import failure_text
+
+
+def remark(job: JobRecord) -> str:
+    """
+    Where and until when a failed host of `job` is kept, else which of its hosts looks hung.
+
+    Empty where there is nothing to say. A host is named where the job has more than one replica.
+    """
+    if job.kept:
+        replica, place, hold = max(job.kept, key=lambda each: each[2].until)
+        where = f"replica {replica}: " if job.request.replicas > 1 else ""
+        until = datetime.fromtimestamp(hold.until, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return (
+            f"{where}{failure_text(hold.end)}; held for inspection until {until}"
+            f" on machine {place.machine} in {hold.folder}; bastion release {job.id} ends it"
+        )
+    hosts = job.attempt.each_host() if job.attempt is not None else ()
+    idle = [(r, state.idle) for r, _, _, state in hosts if state.idle and state.end is None]
+    if not idle:
+        return ""
+    replica, text = idle[0]
+    where = f"replica {replica} shows " if job.request.replicas > 1 else "it shows "
+    more = f"; so do {len(idle) - 1} more hosts" if len(idle) > 1 else ""
+    return f"{where}{text}; stacks are in its log{more}"
