@@ -20,16 +20,24 @@ from bastion.agent.engine import Engine
 from bastion.agent.engine_watch import EngineWatch
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
-from bastion.agent.host import Host, Stage
+from bastion.agent.host import Host
 from bastion.agent.instructions import Instructions
-from bastion.agent.keeper_port import Exited, KeeperError, KeeperEvent, KeeperGoneError, OutputGrew
+from bastion.agent.keeper_port import (
+    Exited,
+    KeeperError,
+    KeeperEvent,
+    KeeperGoneError,
+    OutputGrew,
+    WentIdle,
+)
 from bastion.agent.settings import AgentSettings
+from bastion.agent.stage import Stage
 from bastion.agent.surroundings import KeeperAndSpool, Surroundings
 from bastion.clock import Clock
 from bastion.errors import NotFoundError
 from bastion.job import StopReason
 from bastion.lane import InlineLane, Lane
-from bastion.machine import Follow, Instruction, Leave, Start, StopHost
+from bastion.machine import Follow, Instruction, Leave, SetLimit, Start, StopHost
 from bastion.records import layout
 from bastion.records.facts import Heartbeat, Hello
 from bastion.spec.where import CONTAINERS
@@ -216,7 +224,10 @@ class Agent:
                         self._hosts[key].grew(process, size_bytes, now)
                 case Exited(record=record):
                     if record.key in self._hosts:
-                        self._hosts[record.key].exited(record)
+                        self._hosts[record.key].exited(record, now)
+                case WentIdle(key=key, text=text):
+                    if key in self._hosts:
+                        self._hosts[key].went_idle(text)
                 case _:
                     assert_never(event)
         return bool(events)
@@ -235,6 +246,10 @@ class Agent:
                 self._start(number, instruction)
             case StopHost():
                 self._stop(number, instruction, now)
+            case SetLimit():
+                key = key_of(host_named(instruction))
+                if key in self._hosts:
+                    self._hosts[key].limit(instruction.max_runtime_s)
             case Follow(project=project, job=job, for_s=for_s):
                 for host in self._hosts.values():
                     if (host.of.project, host.of.job) == (project, job):
@@ -256,10 +271,11 @@ class Agent:
     def _stop(self, number: int, stop: StopHost, now: float) -> None:
         of = host_named(stop)
         key = key_of(of)
+        # An agent that starts anew must find it again: a host that is held ends by it alone.
+        self._instructions.begin(key, number)
         if key in self._hosts:
             self._hosts[key].stop(stop, now)
             return
-        self._instructions.begin(key, number)
         self._hosts[key] = Host.asked(of, stop, self._around)
 
     def _advance_hosts(self, now: float) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from bastion.machine import Start, StopHost
+from bastion.machine import SetLimit, Start, StopHost
 from bastion.records.facts import HostFact
 
 _KEY = re.compile(r"([^/]+)/([^/]+)/a(\d+)-([^/]+)/r(\d+)/h(\d+)")
@@ -36,7 +36,7 @@ def host_of(key: str) -> HostFact | None:
     )
 
 
-def host_named(instruction: Start | StopHost) -> HostFact:
+def host_named(instruction: Start | StopHost | SetLimit) -> HostFact:
     """The host that an instruction is about."""
     return HostFact(
         project=instruction.project,

@@ -150,3 +150,9 @@ class Launches:
 def mine(settings: AgentSettings, *, life: int, port: int) -> Claim:
     """What this agent writes into a claim."""
     return Claim(machine=settings.machine, life=life, address=settings.address, port=port)
+
+
+def asked(store: ObjectStore, of: HostFact, claim: Claim) -> Standing:
+    """What stands where a stop names a host that the agent, which would `claim` it, knows not."""
+    found = look(store, claim_key(of), ClaimRegister)
+    return standing(store, of, found, claim, lambda: "it was stopped")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bastion.agent.home import Word
+from bastion.agent.home import Marks, Word
 from bastion.agent.keeper_port import KEEPER_STOPPED, LOST_CONTACT, ExitRecord, ProcessExit
 from bastion.job import End, StopReason
+from bastion.lifecycle.outcome import failed_first
 
 _NO_WORD = Word()
 
@@ -22,12 +23,19 @@ def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word
     sizes = tuple(process.log_size_bytes for process in record.processes)
     if record.lost:
         detail = record.last_lines or "its keeper died while it ran"
-        return End(kind="lost", sizes=sizes, checkpointed=checkpointed, detail=detail)
+        return End(
+            kind="lost",
+            sizes=sizes,
+            checkpointed=checkpointed,
+            detail=detail,
+            on_end=record.on_end,
+        )
     told = (one.setup_failure for one in record.processes)
     unstarted = next(filter(None, (*told, word.setup_failure)), "")
     if unstarted:
-        return End(kind="setup_failed", sizes=sizes, detail=unstarted)
+        return End(kind="setup_failed", sizes=sizes, detail=unstarted, on_end=record.on_end)
     by_itself = record.failed_by_itself
+    detail = record.last_lines if record.first_failed is not None else ""
     return End(
         kind="exited",
         codes=tuple(map(_code, record.processes)),
@@ -39,8 +47,27 @@ def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word
         or (word.out_of_memory and record.first_failed is not None),
         sizes=sizes,
         ran_s=round(max(0.0, record.ended_at - record.started_at), 3),
-        detail=record.last_lines if record.first_failed is not None else "",
+        detail=f"{record.idle}; stacks are in its log" if record.idle else detail,
+        on_end=record.on_end,
     )
+
+
+def ended_so(record: ExitRecord, marks: Marks, word: Word) -> End:
+    """`end_of`, with what the host left in its folder."""
+    is_kept = marks.checkpointed_at is not None
+    return end_of(record, finished=marks.finished, checkpointed=is_kept, word=word)
+
+
+def held_s(record: ExitRecord, end: End, *, life: int, now: float) -> float:
+    """
+    How long a host that ended so is still to be kept; 0 where it is not, or no longer.
+
+    What an older life of the keeper recorded is not: its times may be of another boot, and nobody
+    kept the devices in between.
+    """
+    if record.hold_until is None or record.life != life or not failed_first(end):
+        return 0.0
+    return max(0.0, record.hold_until - now)
 
 
 def _code(process: ProcessExit) -> int:

@@ -1,9 +1,9 @@
 """
 One host of one attempt, from the instruction that names it until nothing of it is left to do.
 
-    CLAIMING ─> SETTING_UP ─> AT_BARRIER ─> RUNNING ─> ENDING ─> GONE
-        └────────────┴────────────┴─────────────────────┘
-    ASKING ─────────────────────────────────────────────┘   a stop for a host nobody here knows
+    CLAIMING ─> SETTING_UP ─> AT_BARRIER ─> RUNNING ─> HOLDING ─> ENDING ─> GONE
+        └────────────┴────────────┴────────────┴──────────────────┘
+    ASKING ───────────────────────────────────────────────────────┘   a stop for a host nobody knows
 
 Rules:
 
@@ -13,15 +13,16 @@ Rules:
   starts anew adopts what it finds and needs no file of its own.
 * A stop that arrives before the keeper was told to start wins: the host ends without running, as
   `exited` with no codes and the notice's reason. A revoked barrier ends it as `revoked`.
+* A host that failed and is to be looked at writes no `end` before its time is over or a stop comes,
+  so its devices are used until then.
 * The keeper forgets a host only when its `end`, its logs and the bell that says so are in the
   bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from enum import Enum
 from functools import partial
 
 from bastion.agent.attempt_key import host_of, key_of
@@ -31,14 +32,12 @@ from bastion.agent.claim import (
     Over,
     Standing,
     Taken,
-    claim_key,
+    asked,
     end_key,
     mine,
-    standing,
     take,
 )
-from bastion.agent.ending import end_of
-from bastion.agent.home import Marks
+from bastion.agent.ending import ended_so, held_s
 from bastion.agent.keeper_port import (
     LAST_LINES_BYTES,
     AttemptState,
@@ -48,11 +47,13 @@ from bastion.agent.keeper_port import (
     KeeperGoneError,
     Running,
 )
+from bastion.agent.marking import Marking
 from bastion.agent.preparing import Prepared, is_quick, prepare, with_python
 from bastion.agent.python_env import BuildError
 from bastion.agent.redaction import Redaction
 from bastion.agent.saving import Saving
 from bastion.agent.ship import Shipping
+from bastion.agent.stage import Stage
 from bastion.agent.starting import attempt_start, job_named
 from bastion.agent.surroundings import Surroundings
 from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
@@ -65,25 +66,8 @@ from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.spec.launch import Job, Launch
 from bastion.spec.task import task_environment
 
-_REPORT_S = 10.0
-"""Between two reports of one host that are told: each is a commit of the bastion's."""
-_MARKS_S = 0.5
-"""Between two looks for marks: two system calls for each running host."""
-
 _SURPRISED_S = 10.0
 """Until a host that met an internal error is tried again."""
-
-
-class Stage(Enum):
-    """How far a host is."""
-
-    CLAIMING = "claiming"
-    ASKING = "asking"
-    SETTING_UP = "setting up"
-    AT_BARRIER = "at the barrier"
-    RUNNING = "running"
-    ENDING = "ending"
-    GONE = "gone"
 
 
 class Host:
@@ -113,11 +97,9 @@ class Host:
         self._shipping: Shipping | None = None
         self._has_secrets = False
         self._follow_until = 0.0
-        self._marks = Marks()
-        self._marks_at = 0.0
-        self._reported: Mapping[str, float] = {}
-        self._report_at = 0.0
         self._saving = Saving(of, self.key, around)
+        self._marking = Marking(of, self.key, around, self._saving)
+        self._hold_until = 0.0
         self._end: EndRegister | None = None
         self._end_stands = False
         self._drained: int | None = None
@@ -159,6 +141,8 @@ class Host:
                 self._look_for_go(now)
             case Stage.RUNNING:
                 self._watch(now)
+            case Stage.HOLDING:
+                self._hold(now)
             case Stage.ENDING:
                 self._finish(now)
             case Stage.GONE:
@@ -178,6 +162,14 @@ class Host:
         if self._shipping is not None:
             self._shipping.hurry(now, for_s=stop.grace_s)
 
+    def limit(self, max_runtime_s: float) -> None:
+        """It may run that long from its start, however far it is."""
+        if self._start is not None:
+            self._start = replace(self._start, max_runtime_s=max_runtime_s)
+        if self.stage is Stage.RUNNING:
+            with suppress(NotFoundError):
+                self._around.keeper.limit(self.key, max_runtime_s=max_runtime_s)
+
     def follow(self, until: float, now: float) -> None:
         """Somebody reads its logs until then."""
         self.wake_at = 0.0
@@ -191,7 +183,12 @@ class Host:
             self._shipping.grew(process, size_bytes, now)
             self.wake_at = 0.0
 
-    def exited(self, record: ExitRecord) -> None:
+    def went_idle(self, text: str) -> None:
+        """The keeper has told that it shows no sign of life, and goes on; or, empty, shows one."""
+        if self.stage is Stage.RUNNING and self._shipping is not None:
+            self._around.bells.ring(facts.Idle(of=self.of, text=text))
+
+    def exited(self, record: ExitRecord, now: float) -> None:
         """The keeper has told how it ended."""
         if self.stage is not Stage.RUNNING or self._shipping is None:
             return
@@ -199,15 +196,24 @@ class Host:
         if self._has_secrets and record.first_failed is not None:
             said = self._shipping.last_lines(record.first_failed, LAST_LINES_BYTES)
             record = replace(record, last_lines=said)
-        marks = self._around.home.marks(self.key)
-        self._conclude(
-            end_of(
-                record,
-                finished=marks.finished,
-                checkpointed=marks.checkpointed_at is not None,
-                word=self._around.home.word(self.key),
-            )
-        )
+        home = self._around.home
+        end = ended_so(record, home.marks(self.key), home.word(self.key))
+        self._end = EndRegister(write_id=self._around.nonce(), end=end)
+        self._saving.ask()
+        self.wake_at = 0.0
+        hold_s = held_s(record, end, life=self._around.keeper.life, now=now)
+        if hold_s > 0 and self._stop is None:
+            self.stage = Stage.HOLDING
+            self._hold_until = now + hold_s
+            folder = self._around.home.folders(self.key).code
+            self._around.bells.ring(facts.Held(of=self.of, for_s=hold_s, folder=folder, end=end))
+        else:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing of it is wanted any more but its end."""
+        self.stage = Stage.ENDING
+        self._around.home.forget_secrets(self.key)
 
     def surprise(self, error: Exception, now: float) -> None:
         """What nobody expected: it must harm this host alone, and not lose its end."""
@@ -234,19 +240,13 @@ class Host:
             launch_of = partial(around.launches.launch, self._start.project, self._start.launch)
             work = partial(take, around.store, self.of, self._register, launch_of)
         else:
-            work = partial(self._ask)
+            work = partial(asked, around.store, self.of, self._claim)
         around.errands.send(errand, work, self._stands, now=now, otherwise=self._is_unclaimed)
 
     def _is_unclaimed(self, error: Exception) -> None:
         """Nobody can say whose claim it is: whoever has it, this agent must not write its end."""
         self._around.say(f"{self.key} does not run here: {error!r}")
         self._be_gone()
-
-    def _ask(self) -> Standing:
-        """In the lane: what stands where a stop names a host that is not known here."""
-        store = self._around.store
-        found = look(store, claim_key(self.of), ClaimRegister)
-        return standing(store, self.of, found, self._claim, lambda: "it was stopped")
 
     def _stands(self, stands: Standing) -> None:
         match stands:
@@ -375,8 +375,9 @@ class Host:
 
     def _adopt(self, state: AttemptState, now: float) -> None:
         match state:
-            case Running(started_at=started_at, log_sizes_bytes=sizes, secrets=secrets):
+            case Running(started_at=started_at, log_sizes_bytes=sizes, secrets=secrets, idle=idle):
                 self._runs(len(sizes), started_at, is_new=False, secrets=secrets)
+                self.went_idle(idle)
                 for process, size in enumerate(sizes):
                     self.grew(process, size, now)
                 if self._stop is not None:
@@ -384,7 +385,7 @@ class Host:
             case Ended(record=record, secrets=secrets):
                 processes = len(record.processes)
                 self._runs(processes, record.started_at, is_new=False, secrets=secrets)
-                self.exited(record)
+                self.exited(record, now)
 
     def _runs(
         self, processes: int, started_at: float, *, is_new: bool, secrets: tuple[str, ...] | None
@@ -414,21 +415,19 @@ class Host:
 
     def _watch(self, now: float) -> None:
         assert self._shipping is not None
-        if now >= self._marks_at:
-            self._marks_at = now + _MARKS_S
-            self._see_marks(now)
+        look_at = self._marking.turn(now)
         self._saving.turn(now)
-        self.wake_at = min(self._marks_at, self._shipping.turn(now))
+        self.wake_at = min(look_at, self._shipping.turn(now))
 
-    def _see_marks(self, now: float) -> None:
-        marks = self._around.home.marks(self.key)
-        if marks.checkpointed_at not in (None, self._marks.checkpointed_at):
-            self._around.bells.ring(facts.Checkpointed(of=self.of))
-            self._saving.ask()
-        if marks.report != self._reported and now >= self._report_at:
-            self._reported, self._report_at = marks.report, now + _REPORT_S
-            self._around.bells.ring(facts.Reported(of=self.of, numbers=marks.report))
-        self._marks = marks
+    def _hold(self, now: float) -> None:
+        """Its processes are dead, its devices are kept; its logs and output need not wait."""
+        assert self._shipping is not None
+        if self._stop is not None or now >= self._hold_until:
+            self._let_go()
+            self._finish(now)
+            return
+        self._saving.turn(now)
+        self.wake_at = min(self._hold_until, self._shipping.turn(now))
 
     # How it ends.
 
@@ -454,12 +453,9 @@ class Host:
     def _conclude(self, end: End) -> None:
         if self.stage in (Stage.ENDING, Stage.GONE):
             return
-        self.stage = Stage.ENDING
         self.wake_at = 0.0
         self._end = EndRegister(write_id=self._around.nonce(), end=end)
-        self._around.home.forget_secrets(self.key)
-        if self._is_in_keeper:
-            self._saving.ask()
+        self._let_go()
 
     def _finish(self, now: float) -> None:
         around = self._around

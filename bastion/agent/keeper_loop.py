@@ -26,6 +26,7 @@ from bastion.agent.keeper_reasons import (
 )
 from bastion.agent.keeper_request import BadRequestError, Start, file_name, key, seconds, text
 from bastion.agent.keeper_server import AnswerError, Connection, Server
+from bastion.agent.keeper_signals import drain, signal_pipe
 from bastion.agent.keeper_spool import remove_spool
 from bastion.agent.keeper_tools import Tools
 from bastion.agent.keeper_tree import Tree
@@ -103,8 +104,8 @@ class Loop:
     def run(self, ready: Callable[[], None]) -> None:
         """Call `ready`, and serve until told to end (SIGTERM) and nothing runs any more."""
         self._watch(self._server.listener.fileno(), self._accept)
-        signals = _signal_pipe()
-        self._watch(signals, lambda: _drain(signals))
+        signals = signal_pipe()
+        self._watch(signals, lambda: drain(signals))
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._end())
         ready()
         while self._running or not self._is_ending:
@@ -494,15 +495,3 @@ class Loop:
 def _sessions(attempt: Attempt) -> list[tuple[int, int]]:
     """The session leaders of `attempt`, with their start times."""
     return [(seen.pid, seen.start) for seen in map(strays.look, attempt.living()) if seen]
-
-
-def _signal_pipe() -> int:
-    """A pipe that is readable when a signal has come: what `epoll` waits on for them."""
-    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-    return read_end
-
-
-def _drain(pipe: int) -> None:
-    os.read(pipe, 1 << 12)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bastion.agent.containers import contained
-from bastion.agent.environment import Place, environments
+from bastion.agent.environment import Place, environments, gpus_of
 from bastion.agent.home import Folders
-from bastion.agent.keeper_port import AttemptStart, ProcessStart
+from bastion.agent.keeper_port import AttemptStart, IdleRule, ProcessStart
 from bastion.agent.preparing import Prepared
 from bastion.agent.settings import AgentSettings
 from bastion.errors import SpecError
@@ -59,6 +59,7 @@ def attempt_start(
         python=prepared.python,
     )
     envs = environments(start, job, place, told)
+    limit_s = job.max_runtime_s if start.max_runtime_s is None else start.max_runtime_s
     attempt = AttemptStart(
         key=key,
         processes=tuple(
@@ -66,10 +67,18 @@ def attempt_start(
             for process, env in zip(job.processes, envs, strict=True)
         ),
         grace_s=start.grace_s,
-        max_runtime_s=job.max_runtime_s,
+        max_runtime_s=limit_s,
         memory_limit_bytes=memory_limit(job.processes, hosts=start.hosts),
         notice_path=folders.notice_file,
         secrets=tuple(prepared.secrets.values()),
+        idle=_idle_rule(start, job, in_image=bool(image)),
+        on_end=(
+            ProcessStart(argv=tuple(job.on_end), env=envs[0], cwd=folders.code)
+            if job.on_end
+            else None
+        ),
+        on_end_s=job.on_end_timeout_s,
+        hold_s=start.hold_s,
     )
     if not image:
         return attempt
@@ -81,6 +90,19 @@ def attempt_start(
         processes=job.processes,
         devices=start.devices,
         hosts=start.hosts,
+    )
+
+
+def _idle_rule(start: Start, job: Job, *, in_image: bool) -> IdleRule | None:
+    # What runs in a container is no descendant of the keeper's: its processor use is not seen.
+    signs = tuple(sign for sign in job.signs_of_life if not (in_image and sign == "processor"))
+    if job.idle_timeout_s is None or not signs:
+        return None
+    return IdleRule(
+        timeout_s=job.idle_timeout_s,
+        ends=job.on_idle == "fail",
+        signs=signs,
+        devices=gpus_of(start.devices),
     )
 
 

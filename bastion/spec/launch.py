@@ -16,6 +16,7 @@ from bastion.spec.indices import Indices
 from bastion.spec.names import check_name, job_id
 from bastion.spec.notify import Notify, notifies
 from bastion.spec.python_env import PythonEnv
+from bastion.spec.quantity import seconds_of, text_of_seconds
 from bastion.spec.resources import Resources
 from bastion.spec.secret import VARIABLE, Secret, secrets_problems
 from bastion.spec.sweep import Sweep
