@@ -14,13 +14,12 @@ import pwd
 import secrets
 import signal
 import socket
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bastion.agent.agent import Agent
+from bastion.agent.agent_log import say
 from bastion.agent.end import ENDING, LOCK, end_home
 from bastion.agent.engine import DEFAULT_SOCKET, Engine
 from bastion.agent.home import FolderHome
@@ -120,13 +119,6 @@ def amounts_of(text: str) -> Amounts:
         else:
             raise SpecError(f"resources.{name}: {number!r} is not a whole number of units")
     return Amounts(units)
-
-
-def say(line: str) -> None:
-    """Write one line to the log, with the time."""
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    sys.stderr.write(f"{now} {line}\n")
-    sys.stderr.flush()
 
 
 def _end(argv: Sequence[str]) -> int:
