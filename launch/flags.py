@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import re
 from pathlib import PurePath
+from typing import Any
 
 from bastion.errors import SpecError
 from bastion.spec import (
@@ -55,6 +56,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         priority=args.priority,
         retries=args.retries,
         hold=args.hold,
+        **_end_fields(args),
         env=pairs("--env", args.env),
         secrets=_secrets(args.secret),
         aliases=tuple(args.alias),
@@ -86,6 +88,18 @@ def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:
         raise UsageError("--notify_on: says when, and --notify nobody", hint="add --notify=WEBHOOK")
     on = tuple(args.notify_on) or USUAL
     return tuple(Notify(to, on=on) for to in args.notify)
+
+
+def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
+    """Fields of a job about how it ends; a flag that was not given leaves its field alone."""
+    given = {
+        "idle_timeout": args.idle_timeout,
+        "hold_on_failure": args.hold_on_failure,
+        "on_end_timeout": args.on_end_timeout,
+        "signs_of_life": tuple(filter(None, args.signs_of_life.split(","))),
+        "on_end": ("/bin/sh", "-c", args.on_end) if args.on_end else (),
+    }
+    return {"on_idle": args.on_idle} | {name: each for name, each in given.items() if each}
 
 
 def name_from(command: list[str]) -> str:

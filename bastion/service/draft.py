@@ -14,7 +14,7 @@ from dataclasses import replace
 from bastion.array import ArrayRecord, taken, task_over
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
-from bastion.lifecycle import remark, step
+from bastion.lifecycle import HostHeld, HostIdle, remark, step
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine
 from bastion.records.notification import Notification, notifications_of
@@ -87,11 +87,12 @@ class Draft:
             self._notify(told)
         if state_of(before) != state_of(after):
             self._tell_state(after)
+        elif isinstance(event, HostIdle | HostHeld):
+            what = "held" if isinstance(event, HostHeld) else "idle"
+            self.tell(what=what, text=remark(after) or "it shows signs of life again", job=after)
         if before.after and not after.after and after.phase is Phase.QUEUED:
             self.is_scheduling = True
             self.tell(what="ready", text="all that it waited for has ended", job=after)
-        if state_of(before) == state_of(after) and remark(before) != remark(after):
-            self.tell(what="idle", text=remark(after) or "it shows signs of life", job=after)
         if before.phase is not after.phase or before.usage != after.usage:
             self.is_scheduling = True
 

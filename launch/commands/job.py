@@ -44,7 +44,13 @@ def register(verbs: Verbs) -> None:
     text(wait, "--timeout", "as 90s or 2h; then exit 124", metavar="TIME")
     _add(verbs, "cancel", cancel, "end jobs, or all jobs of a launch", count="+")
     _add(verbs, "hold", hold, "keep waiting jobs from starting", count="+")
-    _add(verbs, "release", release, "let held jobs start again", count="+")
+    _add(
+        verbs,
+        "release",
+        release,
+        "let held jobs start, and what is held of a failure go",
+        count="+",
+    )
     prioritize = _add(
         verbs,
         "prioritize",

@@ -96,12 +96,24 @@ def _flags(parser: Parser) -> None:
     text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
     many(group, "--sweep", "run it once for every combination, as lr=0.1,0.01", metavar="NAME=V,V")
     number(group, "--at_once", "of the tasks of an array or a sweep, so many at a time")
+    _end_flags(group)
     _where_flags(parser)
     _code_flags(parser)
     own = [each for title in _SHAPING for each in _group(parser, title)]
     parser.set_defaults(shaping={action.dest: action.default for action in own})
     group = parser.add_argument_group("submission")
     text(group, "--idempotency_key", "submitting again with the same key gives the same jobs")
+
+
+def _end_flags(group: argparse._ArgumentGroup) -> None:
+    text(group, "--idle_timeout", "taken for hung after that long without a sign", metavar="TIME")
+    choice(group, "--on_idle", ("fail", "report"), "what becomes of it; its stacks are in its log")
+    signs = "what shows that it lives; by default any of output,devices,processor"
+    text(group, "--signs_of_life", signs, metavar="SIGN,...")
+    held = "keep devices and folder of a job that failed for good, to look at, as 1h"
+    text(group, "--hold_on_failure", held, metavar="TIME")
+    text(group, "--on_end", "a shell line, run on every host when it has ended", metavar="LINE")
+    text(group, "--on_end_timeout", "how long that may take, by default 60s", metavar="TIME")
 
 
 def _group(parser: Parser, title: str) -> list[argparse.Action]:
