@@ -50,8 +50,11 @@ def looked(path: Path, times: int) -> bool:
 def test_work_of_processors_is_a_sign_of_life(world: RealWorld) -> None:
     """A silent job that computes goes on; the same job is hung where only output counts."""
     world.keeper.start(attempt("calm", SLEEPS, idle=rule("output", "processor")))
-    world.keeper.start(attempt("busy", BUSY, idle=rule("output", "processor")))
+    lives = rule("output", "processor", timeout_s=3.0)
+    world.keeper.start(attempt("busy", BUSY, idle=lives))
     assert world.ended("calm").notices[0].reason == IDLE
+    world.keeper.start(attempt("silent", SLEEPS, idle=lives))
+    assert world.ended("silent").notices[0].reason == IDLE
     assert stop(world, "busy").notices[0].reason == "cancel"
     world.keeper.start(attempt("spins", BUSY, idle=rule("output")))
     assert world.ended("spins").idle == "no output for 0.5 s"
