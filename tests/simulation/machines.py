@@ -140,6 +140,14 @@ class SimKeeper:
 
         self._call("keeper stop", f"{key} ({reason})", work)
 
+    def limit(self, key: str, *, max_runtime_s: float) -> None:
+        """See `Keeper.limit`."""
+
+        def work() -> None:
+            self._keeper.limit(key, max_runtime_s=max_runtime_s)
+
+        self._call("keeper limit", key, work)
+
     def permit(self, *, valid_for_s: float, sent_at: float) -> None:
         """See `Keeper.permit`."""
         self._keeper.permit(valid_for_s=valid_for_s, sent_at=sent_at)

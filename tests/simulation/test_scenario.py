@@ -10,6 +10,7 @@ from bastion.records.request import Result
 from tests.simulation.chains import chains
 from tests.simulation.fates import Calm, Choice, Fate
 from tests.simulation.scenario import JOBS, calm, comings, duel, slices, spoilt, stormy
+from tests.simulation.watched import watched
 from tests.simulation.wild import wild
 from tests.simulation.world import World
 
@@ -121,6 +122,38 @@ def test_invariants_hold_for_chains(seed: int) -> None:
 def test_a_leader_of_chains_may_die_at_some_operations(nth: int, fate: Fate) -> None:
     """What it knew of an end is known to the next."""
     chains(1, fates=Choice("north", "", "", fate, nth=nth)).run()
+
+
+def test_without_faults_what_is_watched_ends_as_it_should() -> None:
+    """Hangs fail, what is kept ends as it failed, new limits hold, clean-ups change nothing."""
+    world = watched(0, fates=Calm())
+    world.run()
+    found = results(world)
+    outcomes = {name: result.outcome for name, result in found.items()}
+    assert outcomes == {
+        **dict.fromkeys(("hung", "hung-twice", "kept", "released", "cancelled"), "failed"),
+        **dict.fromkeys(("untidy", "gang", "borrower"), "failed"),
+        **dict.fromkeys(("slow", "tidy", "longer", "own"), "succeeded"),
+        "shorter": "timed_out",
+    }
+    assert found["hung"].text == "no output for 20 s; stacks are in its log"
+    assert (found["hung-twice"].attempts, found["kept"].attempts) == (2, 1)
+    assert found["tidy"].text == "exited with code 0; its on_end exited with code 4"
+    assert found["borrower"].ended_at < found["own"].ended_at
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_invariants_hold_for_what_is_watched(seed: int) -> None:
+    """What is kept, cleaned up or given another limit frees its devices once, and ends."""
+    watched(seed).run()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
+def test_invariants_hold_for_much_that_is_watched(first: int) -> None:
+    """The same for 2,500 storms over jobs that hang, are kept or clean up."""
+    for seed in range(first, first + PORTION):
+        watched(seed).run()
 
 
 @pytest.mark.prove
