@@ -266,3 +266,21 @@ def test_an_unknown_scheduler_is_refused() -> None:
     """A slip in a name is told with the names there are."""
     with pytest.raises(SpecError, match=r"aliases\[0\]: 'cluster' is unknown, .*clusterfudge"):
         job(aliases=["cluster"])
+
+
+def test_a_container_counts_its_devices_anew() -> None:
+    """It sees the GPUs of its host alone, from 0 on, and of each process those that are its own."""
+    two = tuple(Process(["true"], resources=Resources(h100=1)) for _ in range(2))
+    made = environments(
+        start(devices={"h100": (3, 6)}), job(*two), replace(PLACE, in_image=True, home="")
+    )
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in made] == ["0", "1"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in made[0]
+
+
+def test_what_an_image_says_of_itself_stands() -> None:
+    """Nothing of the machine's own files is set, and no GPU is given to an image that asks."""
+    env = one(start(), where=replace(PLACE, in_image=True, home=""))
+    assert not env.keys() & {"PATH", "HOME", "SHELL", "LANG", "TMPDIR"}
+    assert (env["USER"], env["CUDA_VISIBLE_DEVICES"]) == ("ada", "")
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "void"

@@ -1,0 +1,68 @@
+"""What a container is made of, by what was asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bastion.agent.containers import contained
+from bastion.agent.home import Folders
+from bastion.agent.keeper_port import AttemptStart, ProcessStart
+from bastion.agent.settings import AgentSettings
+from bastion.spec import Process, Resources
+
+FOLDERS = Folders(
+    code="/w/code",
+    output="/w/output",
+    marks="/w",
+    notice_file="/w/n",
+    secrets="/w/s",
+    python="/w/p",
+)
+SETTINGS = AgentSettings(machine="m", home="/home", engine_socket="/run/docker.sock")
+
+
+def made(
+    *asked: Process, devices: dict[str, tuple[int, ...]] | None = None
+) -> tuple[AttemptStart, list[dict[str, Any]]]:
+    """An attempt in containers, and what each is made of."""
+    one = ProcessStart(argv=("python", "a.py"), env={"SECRET": "x"}, cwd="/w/code")
+    plain = AttemptStart(
+        key="p/j/a1-x/r0/h0", processes=(one,) * len(asked), grace_s=1.0, memory_limit_bytes=5
+    )
+    attempt = contained(
+        plain, "h/x@sha256:1", FOLDERS, SETTINGS, processes=asked, devices=devices or {}, hosts=1
+    )
+    return attempt, [json.loads(process.argv[-3]) for process in attempt.processes]
+
+
+def test_a_container_is_given_what_it_asked_for_and_no_more() -> None:
+    """No GPU, no limit and no privilege where none was asked for."""
+    _, (body,) = made(Process(["x"]))
+    host = body["HostConfig"]
+    assert not host.keys() & {"Privileged", "DeviceRequests", "Memory", "Ulimits", "CapAdd"}
+    assert host["Devices"] == []
+    assert [mount["Target"] for mount in host["Mounts"]] == ["/w", "/dev/shm"]
+
+
+def test_gpus_and_memory_are_those_assigned() -> None:
+    """Every container of a host sees the GPUs of its attempt there; memory is each one's own."""
+    asked = (Process(["x"], resources=Resources(h100=1, memory="1GiB")), Process(["x"]))
+    attempt, (first, second) = made(*asked, devices={"h100": (6, 3), "cpu": (), "memory": ()})
+    for body in (first, second):
+        (request,) = body["HostConfig"]["DeviceRequests"]
+        assert request == {"DeviceIDs": ["3", "6"], "Capabilities": [["gpu"]]}
+    assert first["HostConfig"]["Memory"] == first["HostConfig"]["MemorySwap"] == 1 << 30
+    assert "Memory" not in second["HostConfig"]
+    assert attempt.memory_limit_bytes is None
+
+
+def test_no_variable_stands_in_an_argument() -> None:
+    """Values go by way of the program's own environment, behind a prefix; names differ by index."""
+    attempt, _ = made(Process(["x"]), Process(["x"]))
+    first, second = attempt.processes
+    assert first.env == {"+SECRET": "x"}
+    assert not any("SECRET" in word for word in first.argv)
+    assert first.argv[-2:] == ("python", "a.py")
+    assert first.argv != second.argv
+    assert "bastion.attempt=/home:p/j/a1-x/r0/h0" in attempt.undo
