@@ -69,7 +69,7 @@ class Project:
     name: str
     members: People = People()
     admins: People = People()
-    """Those who may change the priority of other members' jobs."""
+    """Those who may change, stop and hold other members' jobs."""
     fractions: Mapping[str, Decimal] = field(default_factory=dict)
     """Of the total, by type, as the file has them."""
     nominal: Amounts = NOTHING
@@ -91,7 +91,7 @@ class Project:
         return self.members.has(user)
 
     def has_admin(self, user: str) -> bool:
-        """Whether `user` may change the priority of other members' jobs."""
+        """Whether `user` may change, stop and hold other members' jobs."""
         return self.admins.has(user)
 
 

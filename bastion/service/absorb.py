@@ -35,6 +35,7 @@ from bastion.records.ulid import is_ulid, seconds_of
 from bastion.scheduler.census import MachineReport
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
+from bastion.service.rights import membership_problem, ownership_problem
 from bastion.service.targets import change, obstacle, targets_of
 from bastion.service.webhooks import Notifications
 from bastion.spec import CodeRef, Launch, job_id, python_problems
@@ -112,8 +113,8 @@ def general_problems(waiting: Waiting, rules: Rules) -> list[str]:
     if rules.quota is None:
         why = rules.quota_problem or "there is none at project-quotas/project-quotas.config"
         return [f"no quota file is in force: {why}"]
-    refusal = rules.quota.resolve_project(name.user, name.project)
-    return [] if isinstance(refusal, str) else [str(refusal)]
+    problem = membership_problem(name, rules.quota)
+    return [problem] if problem else []
 
 
 def spec_record(waiting: Waiting, body: LaunchRequest) -> SpecRecord:
@@ -262,6 +263,7 @@ def _change(
     targets: Sequence[str],
     rules: Rules,
 ) -> bool:
+    assert rules.quota is not None
     name = waiting.name
     aim = targets_of(draft, name.project, targets)
     if aim.unknown and draft.now - waiting.entry.modified_at < UNKNOWN_JOB_WAIT_S:
@@ -272,7 +274,7 @@ def _change(
     passed: dict[str, str] = {}
     for job in aim.jobs:
         event = _event(waiting, body, job, rules)
-        problem = _obstacle(draft, body, job, event, waiting, rules)
+        problem = _obstacle(draft, job, event, waiting, rules)
         if problem and job.task is not None:
             passed[job.launch] = problem
         elif problem:
@@ -282,7 +284,7 @@ def _change(
     moved = {job.launch for job, _ in events}
     for aimed in aim.arrays:
         each = aimed.array.each
-        problem = _not_yours(body, each, waiting, rules) or obstacle(
+        problem = ownership_problem(name, each, rules.quota) or obstacle(
             aimed, name.verb, moves=each.id in moved, passed=passed.get(each.id, "")
         )
         problems += [problem] if problem else []
@@ -317,28 +319,11 @@ def _event(
             return CancelWanted(by=user, grace_s=grace_s(job, rules.options))
 
 
-def _obstacle(
-    draft: Draft,
-    body: JobsRequest | UpdateRequest,
-    job: JobRecord,
-    event: Event,
-    waiting: Waiting,
-    rules: Rules,
-) -> str:
+def _obstacle(draft: Draft, job: JobRecord, event: Event, waiting: Waiting, rules: Rules) -> str:
     """Why `event` cannot happen to `job`, or nothing."""
     if not draft.can(job.id, event):
         return f"{job.id}: is {job.phase}; {waiting.name.verb} is not possible any more"
     if isinstance(event, Released) and not (job.held or job.kept):
         return f"{job.id}: is not held"
-    return _not_yours(body, job, waiting, rules)
-
-
-def _not_yours(
-    body: JobsRequest | UpdateRequest, job: JobRecord, waiting: Waiting, rules: Rules
-) -> str:
-    """That its user may not change `job`, or nothing."""
     assert rules.quota is not None
-    user, project = waiting.name.user, rules.quota.project(job.project)
-    if not isinstance(body, UpdateRequest) or job.user == user or project.has_admin(user):
-        return ""
-    return f"{job.id}: is {job.user}'s; he or an admin of {job.project} may change it"
+    return ownership_problem(waiting.name, job, rules.quota)

@@ -281,7 +281,7 @@ def test_priority_and_time_limit_are_the_whole_arrays() -> None:
     other = rig.ask("ben", "blue", "update", UpdateRequest(targets=(array,), priority=2))
     rig.turn()
     (problem,) = rig.answer(other, user="ben").problems
-    assert problem == f"{array}: is ann's; he or an admin of blue may change it"
+    assert problem == f"{array}: is ann's; ann or an admin of blue (none is named) may update it"
 
 
 def test_a_task_that_failed_is_tried_again_with_its_history() -> None:

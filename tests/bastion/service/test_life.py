@@ -383,7 +383,9 @@ def test_an_update_changes_what_waits() -> None:
     assert rig.answer(mine).accepted
     assert (rig.job(job).request.priority, rig.job(job).request.max_runtime_s) == (1, 60.0)
     refused = rig.answer(theirs, user="ben")
-    assert refused.problems == (f"{job}: is ann's; he or an admin of blue may change it",)
+    assert refused.problems == (
+        f"{job}: is ann's; ann or an admin of blue (none is named) may update it",
+    )
 
 
 def test_jobs_of_a_launch_share_a_machine_and_know_it() -> None:

@@ -1,0 +1,43 @@
+"""
+Who may ask for what of a project's jobs, by the quota file in force.
+
+| who asks                                          | may                                      |
+|---------------------------------------------------|------------------------------------------|
+| a member                                          | submit; change, stop and hold what is his |
+| an admin of the project                           | the same with what is anybody's           |
+| a member, where the project names no admins       | stop and hold what is anybody's           |
+| the owner of a job who is not a member any more   | cancel it                                 |
+
+Whoever else may write into the bucket is refused: his path says who he is.
+"""
+
+from __future__ import annotations
+
+from bastion.job import JobRecord
+from bastion.records.layout import RequestName
+from quota import Quota
+
+
+def membership_problem(asked: RequestName, quota: Quota) -> str:
+    """Why its user may ask for nothing of this kind here, or nothing."""
+    if asked.verb == "cancel":
+        return ""  # what runs may be his though he was taken out since: every job is looked at
+    refusal = quota.resolve_project(asked.user, asked.project)
+    return "" if isinstance(refusal, str) else str(refusal)
+
+
+def ownership_problem(asked: RequestName, job: JobRecord, quota: Quota) -> str:
+    """Why its user may not do this to `job`, or nothing."""
+    project = quota.project(job.project)
+    if job.user == asked.user:
+        return ""
+    refusal = quota.resolve_project(asked.user, asked.project)
+    if not isinstance(refusal, str):
+        return str(refusal)
+    if project.has_admin(asked.user) or (asked.verb != "update" and not project.admins.written):
+        return ""
+    others = ", ".join(project.admins.written) or "none is named"
+    return (
+        f"{job.id}: is {job.user}'s; {job.user} or an admin of {job.project} ({others})"
+        f" may {asked.verb} it"
+    )

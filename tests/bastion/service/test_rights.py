@@ -1,0 +1,65 @@
+"""Who may cancel, hold and update whose jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.records import layout
+from bastion.records.request import UpdateRequest
+from tests.bastion.service.rig import QUOTA, Rig
+
+ADMINS = """
+[project_options.blue]
+admins = ["ben"]
+"""
+
+
+def asked(rig: Rig, verb: str, job: str, user: str) -> tuple[str, ...]:
+    """The problems of a request; none when it was accepted."""
+    if verb == "update":
+        body = UpdateRequest(targets=(job,), priority=1)
+        request = rig.ask(user, "blue", verb, body)
+    else:
+        request = rig.verb(verb, job, user=user)
+    rig.turn()
+    return rig.answer(request, user=user).problems
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold"])
+def test_members_stop_each_other_until_there_are_admins(verb: str) -> None:
+    """A team of friends needs no admins; with them, what is not yours is theirs to stop."""
+    rig = Rig()
+    first, second = rig.submit("first", h100=8, replicas=2), rig.submit("second", h100=8)
+    assert asked(rig, verb, second, "ben") == ()
+    quota = QUOTA.replace('["ann", "ben"]', '["ann", "ben", "dan"]') + ADMINS
+    rig.put(layout.QUOTA, quota)
+    third = rig.submit("third", h100=8)
+    assert asked(rig, verb, third, "dan") == (
+        f"{third}: is ann's; ann or an admin of blue (ben) may {verb} it",
+    )
+    assert asked(rig, verb, third, "ben") == ()
+    assert rig.phase(first) == "running"
+
+
+def test_only_the_owner_and_admins_update() -> None:
+    """A priority is a claim on others' time."""
+    rig = Rig(quota=QUOTA + ADMINS)
+    rig.start("first", h100=8, replicas=2)
+    job = rig.submit("second", h100=8)
+    assert asked(rig, "update", job, "ann") == asked(rig, "update", job, "ben") == ()
+
+
+def test_one_who_was_taken_out_may_end_what_is_his() -> None:
+    """What runs goes on charged to the project, so its owner must be able to stop it."""
+    rig = Rig()
+    mine, other = rig.start("mine", h100=1), rig.start("other", h100=1)
+    rig.put(layout.QUOTA, QUOTA.replace('["ann", "ben"]', '["ben"]'))
+    rig.turn()
+    assert asked(rig, "hold", mine, "ann") == (
+        "ann is not a member of blue, you are a member of none",
+    )
+    assert asked(rig, "cancel", mine, "ann") == ()
+    assert asked(rig, "cancel", other, "cat") == ("cat is not a member of blue, yours are red",)
+    rig.put(layout.QUOTA, QUOTA.replace("blue", "green"))
+    rig.turn()
+    assert asked(rig, "cancel", other, "ann") == ()
