@@ -30,6 +30,7 @@ from tests.simulation.capacity import ALONE, CAPACITY, Capacity
 from tests.simulation.machines import SimMachine, SimProvider
 from tests.simulation.order import AFTER, Order
 from tests.simulation.processes import Wish
+from tests.simulation.tasks import TASKS, Tasks
 from tests.simulation.webhooks import SimWebhooks
 
 SUBMITTED = "1: every acknowledged request is in inbox, root or results"
@@ -63,6 +64,7 @@ NAMES = (
     BARRIER,
     LOGS,
     AFTER,
+    TASKS,
     TOLD,
 )
 
@@ -119,6 +121,7 @@ class Invariants:
         self._events: list[Event] = []
         self._ever: dict[str, JobRecord] = {}
         self._order = Order(store, fail)
+        self._tasks = Tasks(store, fail)
         self._capacity = Capacity(fail)
         self._draining: dict[str, float] = {}
         """Nonce of an attempt -> the store's time of the commit that knew of its last end."""
@@ -180,6 +183,7 @@ class Invariants:
         return (
             root is not None
             and not root.jobs
+            and not root.arrays
             and not root.answers
             and not root.outbox
             and not root.machines
@@ -211,6 +215,7 @@ class Invariants:
         for job in root.jobs.values():
             self._check_job(root, before.jobs.get(job.id) if before is not None else None, job)
         self._order.check(root, before, self._ever)
+        self._tasks.check(root, before)
         if before is not None:
             for job_id in before.jobs:
                 if job_id not in root.jobs and not self._exists(
@@ -243,6 +248,7 @@ class Invariants:
 
     def _check_requests(self, root: Root) -> None:
         in_root = {job.ulid for job in root.jobs.values()}
+        in_root |= {array.each.ulid for array in root.arrays.values()}
         for wish in self._wishes:
             asked = wish.asked
             if asked is None or not wish.is_acknowledged or asked.ulid in in_root:
