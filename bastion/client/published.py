@@ -171,9 +171,15 @@ class Published:
     def task(self, array: JobView, index: int) -> JobView | None:
         """A task of `array`: its row, its final record, or what the array says of it."""
         wanted = task_id(array.id, index)
-        rows = () if array.has_ended else self.queue()
+        try:
+            rows = () if array.has_ended else self.queue()
+        except NotFoundError:
+            rows = ()
         row = next((row for row in rows if row.id == wanted), None)
-        return row or self.result(array.project, wanted) or task_of(array, index)
+        known = row or task_of(array, index)
+        if known is not None and not known.has_ended:
+            return known
+        return self.result(array.project, wanted) or known or self.active(wanted)
 
     def finished(self, projects: Iterable[str], *, limit: int) -> tuple[JobView, ...]:
         """

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.output import save
+from bastion.records import layout
+from bastion.records.codec import encode
 from bastion.records.facts import HostFact
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.scheduler.census import MachineReport
@@ -561,3 +563,51 @@ def test_what_cannot_be_imported_is_told(
     ran = run(*words)
     assert ran.err.startswith(problem)
     assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--array=9-0"], "array: '9-0' ends before it begins; write 0-9"),
+        (["--array=0-9%0"], "array: %0 in '0-9%0' is not allowed"),
+        (["--array=0-9", "--when_busy=fail"], "when_busy: 'fail' is not possible with array"),
+        (["--at_once=2"], "--at_once: without --array or --sweep there are no tasks to limit"),
+        (["--sweep=lr"], "--sweep: 'lr' is not NAME=TEXT"),
+        (["--sweep=lr=1", "--sweep=lr=2"], "--sweep: a parameter is given twice"),
+        (["--sweep=rl=1"], "{lr} is no parameter of the sweep (rl); for braces write {{lr}}"),
+        (["--sweep=lr=1,2", "--array=0-2"], "array: 2 is no task of the sweep; it has 2, from 0"),
+    ],
+)
+def test_a_wrong_array_is_told_before_anything_is_sent(
+    run: Run, flags: list[str], problem: str
+) -> None:
+    """Each mistake is a line of its own, and exit 2."""
+    ran = run("launch", *flags, "--", "train", "--lr={lr}")
+    assert ran.code == 2
+    assert problem in ran.err
+
+
+def test_an_array_is_submitted_as_one_object(run: Run, bucket: Bucket) -> None:
+    """Ten thousand tasks are one request of some hundred bytes; a sweep is typed as it is meant."""
+    with bucket.bastion() as bastion:
+        ran = run("launch", "-q", "--array=0-9999%10", "--", "train")
+        swept = run(
+            "launch", "-q", "--sweep=lr=0.1,1e-3", "--sweep=on=true,x,3", "--at_once=4",
+            "--", "train", "{lr}", "{on}",
+        )  # fmt: skip
+    assert (ran.code, swept.code) == (0, 0)
+    (_, one), (_, other) = bastion.taken
+    assert isinstance(one, LaunchRequest)
+    assert isinstance(other, LaunchRequest)
+    assert len(encode(one)) < 500
+    assert str(one.launch.array) == "0-9999%10"
+    assert other.launch.sweep is not None
+    assert other.launch.sweep.grid == {"lr": (0.1, 0.001), "on": (True, "x", 3)}
+    assert other.launch.at_once == 4
+
+
+def test_a_dry_run_tells_tasks_together(run: Run, bucket: Bucket) -> None:
+    """The spec as it would be sent; nothing is written."""
+    ran = run("launch", "--dry_run", "--array=0-99%10", "--", "train")
+    assert json.loads(ran.out)["launch"]["array"] == "0-99%10"
+    assert not bucket.store.list(layout.INBOX)
