@@ -54,7 +54,7 @@ from bastion.agent.redaction import Redaction
 from bastion.agent.saving import Saving
 from bastion.agent.ship import Shipping
 from bastion.agent.stage import Stage
-from bastion.agent.starting import attempt_start, job_named
+from bastion.agent.starting import attempt_start, planned
 from bastion.agent.surroundings import Surroundings
 from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
 from bastion.job import End
@@ -64,7 +64,6 @@ from bastion.records.facts import HostFact
 from bastion.records.register import Lost, Won, look, win
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.spec.launch import Job, Launch
-from bastion.spec.task import task_environment
 
 _SURPRISED_S = 10.0
 """Until a host that met an internal error is tried again."""
@@ -88,8 +87,7 @@ class Host:
         self._stop: StopHost | None = None
         self._claim = mine(around.settings, life=around.keeper.life, port=0)
         self._register: ClaimRegister | None = None
-        self._job: Job | None = None
-        self._launch: Launch | None = None
+        self._planned: tuple[Launch, Job] | None = None
         self._prepared: Prepared | None = None
         self._go: GoRegister | None = None
         self._next_go_at = 0.0
@@ -268,11 +266,8 @@ class Host:
         if self._is_stopped():
             return
         assert self._start is not None
-        if isinstance(launch, str):
-            self._fail(launch)
-            return
         try:
-            self._launch, self._job = launch, job_named(launch, self._start)
+            self._planned = planned(launch, self._start)
             self.stage = Stage.SETTING_UP
         except SpecError as error:
             self._fail("; ".join(error.problems))
@@ -284,10 +279,9 @@ class Host:
             prepared, cannot = self._prepared, self._cannot
             self._is_set_up(with_python(self._around, self.of, prepared, now=now, otherwise=cannot))
             return
-        assert self._launch is not None
-        assert self._job is not None
+        assert self._planned is not None
         assert self._start is not None
-        around, launch, job = self._around, self._launch, self._job
+        around, (launch, job) = self._around, self._planned
         work = partial(prepare, around, self.key, self.of, launch, job, self._start)
         if is_quick(launch, job, self.of):
             try:
@@ -336,19 +330,17 @@ class Host:
 
     def _run(self, now: float) -> None:
         assert self._start is not None
-        assert self._job is not None
+        assert self._planned is not None
         assert self._prepared is not None
-        assert self._launch is not None
         go = self._go
         attempt = attempt_start(
             self.key,
             self._start,
-            self._job,
+            self._planned,
             self._prepared,
             self._around.settings,
             addresses=go.addresses if go else (self._claim.address,),
             port=go.port if go else self._claim.port,
-            told=task_environment(self._launch, self._start.task),
         )
         try:
             self._around.keeper.start(attempt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bastion.agent.containers import contained
 from bastion.agent.environment import Place, environments, gpus_of
@@ -13,37 +13,36 @@ from bastion.agent.settings import AgentSettings
 from bastion.errors import SpecError
 from bastion.machine import Start
 from bastion.spec.launch import Job, Launch, Process
-from bastion.spec.task import job_of_task
+from bastion.spec.task import job_of_task, task_environment
 
 
-def job_named(launch: Launch, start: Start) -> Job:
+def planned(launch: Launch | str, start: Start) -> tuple[Launch, Job]:
     """
-    The job that `start` is about, with the parameters of its task where it is one.
+    The launch and the job that `start` is about, with the parameters of its task where it is one.
 
     Raises:
-        SpecError: There is no such job, or the parameters make none of it.
+        SpecError: The launch cannot be read, it has no such job, or the parameters make none of it.
     """
+    if isinstance(launch, str):
+        raise SpecError(launch)
     if start.index >= len(launch.jobs):
         raise SpecError(f"launch {start.launch} has no job {start.index}")
-    return launch.jobs[start.index] if start.task is None else job_of_task(launch, start.task)
+    job = launch.jobs[start.index] if start.task is None else job_of_task(launch, start.task)
+    return launch, job
 
 
 def attempt_start(
     key: str,
     start: Start,
-    job: Job,
+    plan: tuple[Launch, Job],
     prepared: Prepared,
     settings: AgentSettings,
     *,
     addresses: tuple[str, ...],
     port: int,
-    told: Mapping[str, str],
 ) -> AttemptStart:
-    """
-    The processes of the host that `start` names, in containers where it has an image.
-
-    `told` is what a task knows of its array.
-    """
+    """The processes of the host that `start` names, in containers where it has an image."""
+    launch, job = plan
     folders, image = prepared.folders, prepared.image
     place = Place(
         home=_home_in_image(folders, settings) if image else settings.user_home,
@@ -58,7 +57,7 @@ def attempt_start(
         secret_files=prepared.secret_files,
         python=prepared.python,
     )
-    envs = environments(start, job, place, told)
+    envs = environments(start, job, place, task_environment(launch, start.task))
     limit_s = job.max_runtime_s if start.max_runtime_s is None else start.max_runtime_s
     attempt = AttemptStart(
         key=key,
