@@ -29,6 +29,7 @@ from bastion.store.gcs import GcsStore
 from bastion.store.local import LocalStore
 from bastion.store.s3 import S3Store
 from tests.servers.gcs import GcsServer
+from tests.servers.localstack import localstack_python
 from tests.servers.s3 import KEYS, credentials, make_bucket, moto_server
 
 
@@ -107,12 +108,7 @@ def s3_root(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def localstack_root(folder: Path) -> Iterator[Place]:
-    """
-    Amazon S3, as far as localstack is it: every conditional write is right there.
-
-    Its environment is too large to be ours: `LOCALSTACK` names the Python of another one, made by
-    `uv pip install --exclude-newer 2025-09-20 'localstack-core[runtime]==4.8.1'`.
-    """
+    """Amazon S3, as far as localstack is it: every conditional write is right there."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -125,7 +121,7 @@ def localstack_root(folder: Path) -> Iterator[Place]:
         "DISABLE_EVENTS": "1",
         "LOCALSTACK_VOLUME_DIR": str(folder / "localstack"),
     }
-    argv = [os.environ[LOCALSTACK], "-m", "localstack.runtime.main"]
+    argv = [localstack_python(), "-m", "localstack.runtime.main"]
     with (folder / "localstack.log").open("wb") as log:
         server = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
     try:
@@ -137,7 +133,7 @@ def localstack_root(folder: Path) -> Iterator[Place]:
                 store=S3Store("bucket", folder.name, endpoint_url=f"http://{address}"),
             )
     finally:
-        server.terminate()
+        server.kill()  # it has nothing to keep, and may take minutes to stop by itself
         server.wait(timeout=30)
 
 
@@ -151,9 +147,6 @@ def _make_bucket_at(endpoint_url: str) -> None:
             time.sleep(0.5)
     raise AssertionError("localstack does not answer")
 
-
-LOCALSTACK = "LOCALSTACK"
-"""The environment variable that says where it is."""
 
 ROOTS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "file": folder_root,

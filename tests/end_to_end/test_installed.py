@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from bastion import Job, Launch, Process, Resources
 from bastion.records import layout
 from tests.end_to_end.installed import Installed, build_wheel
 from tests.end_to_end.programs import until
-from tests.end_to_end.roots import LOCALSTACK, ROOTS
+from tests.end_to_end.roots import ROOTS
 
 pytestmark = pytest.mark.end_to_end
 
@@ -54,13 +53,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-PROVEN = pytest.param(
-    "localstack",
-    marks=[
-        pytest.mark.prove,
-        pytest.mark.skipif(LOCALSTACK not in os.environ, reason=f"{LOCALSTACK} names no Python"),
-    ],
-)
+PROVEN = pytest.param("localstack", marks=pytest.mark.prove)
 
 
 @pytest.fixture(scope="module", params=["file", "gs", "s3", PROVEN])

@@ -1,0 +1,55 @@
+"""
+localstack as an S3 server that shares no code with moto, in an environment of its own.
+
+Its 330 MB are not ours to depend on, and later releases ask for an account: one version, with what
+the registry held at its time, is installed once and kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+VERSION = "4.8.1"
+BEFORE = "2025-09-20"
+"""What it depends on is taken as it was then: newer releases of it do not fit."""
+NAMED = "LOCALSTACK"
+"""The environment variable that names the Python of one that is there already."""
+
+
+def localstack_python() -> str:
+    """The Python that has localstack; it is installed first where it has to be."""
+    if NAMED in os.environ:
+        return os.environ[NAMED]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bastion-tests"
+    kept = cache / f"localstack-{VERSION}"
+    if not kept.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=cache)) / "environment"
+        try:
+            _install(made)
+            made.rename(kept)
+        finally:
+            shutil.rmtree(made.parent)
+    return str(kept / "bin" / "python")
+
+
+def _install(folder: Path) -> None:
+    """
+    Install it in `folder`, from which it may be moved.
+
+    Skips the test where the registry is out of reach.
+    """
+    uv = [sys.executable, "-m", "uv"]
+    make = [*uv, "venv", "--quiet", "--relocatable", f"--python={sys.executable}", str(folder)]
+    fill = [*uv, "pip", "install", "--quiet", f"--python={folder}", f"--exclude-newer={BEFORE}"]
+    for command in (make, [*fill, f"localstack-core[runtime]=={VERSION}"]):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            pytest.skip(f"localstack cannot be installed here: {done.stderr[-500:]}")
