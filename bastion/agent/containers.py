@@ -71,19 +71,24 @@ def contained(
     name = "bastion-" + hashlib.sha256(mark.encode()).hexdigest()[:32]
     shm = f"/dev/shm/{name}"  # noqa: S108 - the name is ours alone
     word = f"{folders.marks}/container.json"
-    made = []
-    for index, (one, asked) in enumerate(zip(attempt.processes, processes, strict=True)):
-        memory = asked.resources.amounts["memory"] // hosts
+
+    def boxed(one: ProcessStart, suffix: str, memory_bytes: int) -> ProcessStart:
         body = _body(image, settings.home, mark)
-        body["HostConfig"] = _host(folders, shm, devices, memory_bytes=memory)
-        where = (settings.engine_socket, f"{name}-p{index}", word, shm, json.dumps(body))
+        body["HostConfig"] = _host(folders, shm, devices, memory_bytes=memory_bytes)
+        where = (settings.engine_socket, f"{name}-{suffix}", word, shm, json.dumps(body))
         env = {PREFIX + variable: text for variable, text in one.env.items()}
-        argv = (*_program("run"), *where, *one.argv)
-        made.append(ProcessStart(argv=argv, env=env, cwd=folders.marks))
+        return ProcessStart(argv=(*_program("run"), *where, *one.argv), env=env, cwd=folders.marks)
+
+    memory = [asked.resources.amounts["memory"] // hosts for asked in processes]
+    made = [
+        boxed(one, f"p{index}", most)
+        for index, (one, most) in enumerate(zip(attempt.processes, memory, strict=True))
+    ]
     label = f"{ATTEMPT_LABEL}={mark}"
     return replace(
         attempt,
         processes=tuple(made),
+        on_end=boxed(attempt.on_end, "end", 0) if attempt.on_end is not None else None,
         memory_limit_bytes=None,
         undo=(*_program("remove"), settings.engine_socket, label, shm),
     )

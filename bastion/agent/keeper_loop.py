@@ -378,6 +378,8 @@ class Loop:
         if attempt.start.on_end is not None and attempt.on_end is None:
             del self._closing[attempt.key]
             self._journal.on_end(attempt.key)
+            # The clean-up may make anew what has just been undone.
+            attempt.undo.renew()
             self._to_clean.append(attempt)
             return
         record = attempt.close(boot_time())

@@ -57,6 +57,11 @@ class Undo:
         if not self.is_done:
             self._failed(now)
 
+    def renew(self) -> None:
+        """There may be something to undo again."""
+        self.is_done = not self._argv
+        self._again_at = self._pause_s = 0.0
+
     def finish(self) -> None:
         """Block until it is done: for whoever cannot go on before."""
         while not self.is_done:

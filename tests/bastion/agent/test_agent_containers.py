@@ -151,6 +151,20 @@ def test_a_preempted_job_resumes_with_what_it_kept(host: Host) -> None:
     host.until(lambda: host.bucket.end(again) is not None)
 
 
+def test_a_clean_up_runs_in_a_container_too(host: Host) -> None:
+    """It finds what the job kept, and is gone like the rest."""
+    job = shell(
+        "echo kept >$BASTION_OUTPUT_DIR/f; exit 4", on_end=["sh", "-c", "cat $BASTION_OUTPUT_DIR/f"]
+    )
+    host.run(job)
+    host.ended()
+    end = host.bucket.end()
+    assert end is not None
+    assert end.codes == (4,)
+    host.until(lambda: host.bucket.told()[-1] == "drained")
+    assert host.bucket.log().endswith(b"kept\n")
+
+
 def test_a_killed_agent_changes_nothing(host: Host) -> None:
     """The next agent finds the container running, and not one byte of its log is missing."""
     host.run(shell("echo up; while ! test -e $BASTION_MARKS_DIR/go; do sleep 0.05; done; echo on"))

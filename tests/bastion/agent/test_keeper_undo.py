@@ -11,7 +11,7 @@ import pytest
 
 from bastion.agent.end import end_home
 from bastion.agent.keeper_port import AttemptStart, KeeperError, Running
-from tests.bastion.agent.keepers import EXITS, IGNORES, SLEEPS, RealWorld, attempt
+from tests.bastion.agent.keepers import EXITS, IGNORES, SLEEPS, RealWorld, attempt, shell
 
 KEY = "p/j/a1-x/r0/h0"
 
@@ -108,3 +108,13 @@ def test_a_program_to_undo_is_a_path(world: RealWorld) -> None:
     with pytest.raises(KeeperError, match="undo must begin with the path of a program: 'docker'"):
         world.keeper.start(replace(attempt(KEY, EXITS), undo=("docker", "rm")))
     assert world.keeper.attempts() == ()
+
+
+def test_what_a_clean_up_makes_is_undone_too(world: RealWorld, tmp_path: Path) -> None:
+    """The command runs after the processes, and again after the clean-up."""
+    (tmp_path / "may").touch()
+    start = replace(undoable(tmp_path, EXITS), on_end=shell(f"touch {tmp_path}/made"), on_end_s=9.0)
+    world.keeper.start(start)
+    world.ended(KEY)
+    assert tries(tmp_path) == 2
+    assert not (tmp_path / "made").exists()
