@@ -10,11 +10,17 @@ from bastion.job import Phase
 from bastion.machine import Machine
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
+from bastion.spec.where import Where
+from quota import Quota
 from tests.bastion.scheduler.laws import Law
 from tests.bastion.scheduler.world import Decide, World, decide, machines_of, pool_of, quota_of
 
 PROJECTS = ("A", "B", "C")
 SHARES = ((0.5, 0.5, 0.0), (0.5, 0.25, 0.25), (0.25, 0.25, 0.25), (0.75, 0.25, 0.0))
+
+
+Make = Callable[[Random, Decide], World]
+"""Makes the world of a history."""
 
 
 def watched(laws: Iterable[Law], inner: Decide = decide) -> Decide:
@@ -62,6 +68,64 @@ def world_of(random: Random, decide: Decide) -> World:
     return World(quota, machines, pools, decide=decide)
 
 
+def mixed_world_of(random: Random, decide: Decide) -> World:
+    """
+    A small world of several types: devices with processors and memory, slices, up to three tiers.
+
+    Processors are under quota in half of them; the totals are what the machines have, or less.
+    """
+    machines = machines_of(random.choice((1, 2)), gpu=4, cpu=16, memory=64)
+    pools = {"p": pool_of(2, gpu=4, cpu=16, memory=64)}
+    tiers: list[dict[str, int]] = [{"gpu": 4 * len(machines), "cpu": 16 * len(machines)}]
+    if random.random() < 0.4:
+        machines |= slices_of(2, hosts=2, v4=4, cpu=8)
+        pools["t"] = pool_of(4, "t", hosts=2, v4=4, cpu=8)
+        tiers[0] |= {"v4": 16, "cpu": tiers[0]["cpu"] + 32}
+    for tier in range(1, random.choice((1, 1, 2, 3))):
+        name = f"q{tier}"
+        more = machines_of(1, name, gpu=4, cpu=16, memory=64)
+        machines |= {n: replace(machine, tier=tier) for n, machine in more.items()}
+        pools[name] = pool_of(1, name, tier=tier, gpu=4, cpu=16, memory=64)
+        tiers.append({"gpu": 4, "cpu": 16})
+    if random.random() < 0.2:
+        tiers[0]["gpu"] -= 2
+    types = ["gpu", *(["cpu"] if random.random() < 0.5 else []), "v4"]
+    under = [{t: units for t, units in tier.items() if t in types} for tier in tiers]
+    world = World(_mixed_quota(random, under), machines, pools, decide=decide)
+    world.is_mixed = True
+    return world
+
+
+def slices_of(count: int, pool: str = "t", *, hosts: int, **resources: int) -> dict[str, Machine]:
+    """`count` whole slices of `hosts` machines each."""
+    found = {}
+    for number in range(count):
+        for name, machine in machines_of(hosts, f"{pool}{number}", **resources).items():
+            found[name] = replace(machine, pool=pool, slice=f"{pool}{number}")
+    return found
+
+
+def _mixed_quota(random: Random, tiers: list[dict[str, int]]) -> Quota:
+    types = sorted({each for tier in tiers for each in tier})
+    rows = {each: random.choice(SHARES) for each in types}
+    shares = {name: {each: rows[each][i] for each in types} for i, name in enumerate(PROJECTS)}
+    options = {}
+    if random.random() < 0.2:
+        options["A"] = "lend = { gpu = 0.5 }"
+    if random.random() < 0.2:
+        options["B"] = "ceiling = { gpu = 0.8 }"
+    return quota_of(
+        tiers if len(tiers) > 1 else tiers[0],
+        shares,
+        options=options,
+        min_runtime_s=random.choice((0, 100)),
+        grace_s=10,
+        max_grace_s=30,
+        plan_after_s=random.choice((60, 300)),
+        borrow_slice_s=random.choice((100, 500)),
+    )
+
+
 def step(random: Random, world: World) -> None:
     """Something happens."""
     kind = random.random()
@@ -73,6 +137,9 @@ def step(random: Random, world: World) -> None:
             world.end(random.choice(running))
     elif kind < 0.7:
         _hurt(random, world)
+    elif kind < 0.73 and world.is_mixed:
+        edited = _mixed_quota(random, [dict(tier.units.items()) for tier in world.quota.tiers])
+        world.quota = replace(edited, scheduler=world.quota.scheduler)
     elif kind < 0.73:
         shares = dict(zip(PROJECTS, random.choice(SHARES)))
         tiers = [{"gpu": tier.units["gpu"]} for tier in world.quota.tiers]
@@ -103,8 +170,34 @@ def _ask(random: Random, world: World) -> None:
             world.ask(project, name, gang=gang, gpu=random.choice((1, 2)), **common)
         return
     name = f"{project}-{world.seq}-{len(world.jobs)}"
+    if world.is_mixed:
+        kind, units = random.choice(_mixed_asks(world))
+        where = Where(exclusive=kind == "exclusive")
+        hosts = 2 if kind == "slice" else 1
+        replicas = random.choice((1, 1, 2)) if hosts == 1 else 1
+        world.ask(project, name, replicas=replicas, hosts=hosts, where=where, **units, **common)
+        return
     replicas = random.choice((1, 1, 1, 2, 3))
     world.ask(project, name, replicas=replicas, gpu=random.choice((1, 1, 2, 3, 4, 8)), **common)
+
+
+def _mixed_asks(world: World) -> list[tuple[str, dict[str, int]]]:
+    """What a job of a mixed world may ask for."""
+    asks: list[tuple[str, dict[str, int]]] = [
+        ("plain", {"gpu": 1, "cpu": 4, "memory": 16}),
+        ("plain", {"gpu": 2, "cpu": 2}),
+        ("plain", {"gpu": 3, "cpu": 12, "memory": 8}),
+        ("plain", {"gpu": 4}),
+        ("plain", {"cpu": 6}),
+        ("plain", {"cpu": 16, "memory": 32}),
+        ("plain", {}),
+        ("exclusive", {"gpu": 1}),
+        ("exclusive", {"gpu": 2, "cpu": 4}),
+        ("exclusive", {"cpu": 4}),
+    ]
+    if "t" in world.pools:
+        asks += 3 * [("slice", {"v4": 8})] + [("slice", {"v4": 4})]
+    return asks
 
 
 def _hurt(random: Random, world: World) -> None:
@@ -117,7 +210,7 @@ def _hurt(random: Random, world: World) -> None:
     elif what == "heal":
         world.machines[name] = replace(machine, cordoned="", bad_devices={})
     elif what == "device":
-        world.machines[name] = replace(machine, bad_devices={"gpu": (random.randrange(4),)})
+        world.machines[name] = replace(machine, bad_devices=_bad(random, machine))
     else:
         world.machines[name] = replace(machine, cordoned="dead")
         for job in list(world.jobs.values()):
@@ -127,6 +220,10 @@ def _hurt(random: Random, world: World) -> None:
                 world.requeue(job.id)
 
 
+def _bad(random: Random, machine: Machine) -> dict[str, tuple[int, ...]]:
+    return {"v4" if machine.slice else "gpu": (random.randrange(4),)}
+
+
 def run(
     seed: int,
     laws: Iterable[Law],
@@ -134,10 +231,11 @@ def run(
     steps: int = 25,
     inner: Decide = decide,
     after: Callable[[World], None] | None = None,
+    make: Make = world_of,
 ) -> World:
     """Play one history; every cycle is held against `laws`, every state against `after`."""
     random = Random(seed)
-    world = world_of(random, watched(laws, inner))
+    world = make(random, watched(laws, inner))
     for _ in range(steps):
         for _ in range(random.choice((1, 1, 2, 4))):
             step(random, world)

@@ -1,25 +1,42 @@
 """
 What must hold of every plan, whatever the state: written from the promises, not from the code.
 
-Every law takes what `decide` saw and what it gave, and raises AssertionError. The worlds of these
-tests ask for one type, `gpu`, so that "fits" can be counted by hand here.
+Every law takes what `decide` saw and what it gave, and raises AssertionError. What "fits" is found
+by trying every placement, in `byhand`.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 
 from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.scheduler.promise import Promise
+from bastion.scheduler.reason import text
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 from quota.ledger import available
+from tests.bastion.scheduler.byhand import (
+    COUNTED,
+    NOTHING,
+    admits,
+    alive,
+    can_start,
+    charge_of,
+    held_by,
+    machines_of,
+    placed,
+    size_of,
+    stand,
+    takes_whole,
+    total,
+    waiting,
+)
 
 Devices = Counter[tuple[str, str, int]]
 Law = Callable[[Snapshot, float, Plan], None]
+_Claim = tuple[bool, float, float, str, Amounts, Sequence[JobRecord]]
 
 
 def devices(placements: Iterable[Placement]) -> Devices:
@@ -34,36 +51,45 @@ def devices(placements: Iterable[Placement]) -> Devices:
     )
 
 
-def alive(snapshot: Snapshot) -> list[JobRecord]:
-    """Jobs that hold devices."""
-    return [job for job in snapshot.jobs.values() if job.is_admitted and job.attempt]
-
-
-def placed(job: JobRecord) -> Placement:
-    """Where it lies."""
-    assert job.attempt is not None
-    return job.attempt.placement
-
-
-def admits(plan: Plan) -> dict[str, Admit]:
-    """Who starts."""
-    return {name: v for name, v in plan.verdicts.items() if isinstance(v, Admit)}
-
-
 def preempts(plan: Plan) -> dict[str, Preempt]:
     """Who is stopped."""
     return {name: v for name, v in plan.verdicts.items() if isinstance(v, Preempt)}
 
 
-def usage(snapshot: Snapshot, plan: Plan | None = None) -> dict[str, Amounts]:
-    """What projects hold, with those who start."""
-    held: dict[str, Amounts] = defaultdict(lambda: Amounts({}))
+def usage(
+    snapshot: Snapshot,
+    plan: Plan | None = None,
+    *,
+    gone: Iterable[str] = (),
+    promises: Iterable[Promise] = (),
+) -> dict[str, Amounts]:
+    """What projects hold without `gone`, with those whom `plan` starts, and with `promises`."""
+    left_out = set(gone)
+    held: dict[str, Amounts] = defaultdict(lambda: NOTHING)
     for job in alive(snapshot):
-        held[job.project] = held[job.project] + job.request.units
-    for name in admits(plan) if plan else ():
+        if job.id not in left_out:
+            held[job.project] += held_by(snapshot, job)
+    for name, verdict in (admits(plan) if plan else {}).items():
         job = snapshot.jobs[name]
-        held[job.project] = held[job.project] + job.request.units
-    return dict(held)
+        held[job.project] += total(charge_of(snapshot, job, verdict.placement, plan))
+    for promise in promises:
+        held[snapshot.jobs[promise.gang[0]].project] += promised(snapshot, plan, promise)
+    return held
+
+
+def promised(snapshot: Snapshot, plan: Plan | None, promise: Promise) -> Amounts:
+    """What a promise costs its project."""
+    pairs = zip(promise.gang, promise.placements)
+    return Amounts.sum(
+        total(charge_of(snapshot, snapshot.jobs[name], placement, plan))
+        for name, placement in pairs
+    )
+
+
+def is_within(snapshot: Snapshot, project: str, held: Amounts, asked: Amounts) -> bool:
+    """Whether `asked` fits in the share of `project`; what asks for no type under quota borrows."""
+    nominal = snapshot.quota.project(project).nominal
+    return bool(asked) and all(held[t] + units <= nominal[t] for t, units in asked.items())
 
 
 def gang_of(snapshot: Snapshot, name: str) -> list[JobRecord]:
@@ -74,20 +100,18 @@ def gang_of(snapshot: Snapshot, name: str) -> list[JobRecord]:
 
 
 def guaranteed(snapshot: Snapshot) -> set[str]:
-    """
-    Jobs on their project's own share by the fixed order, worked out here once more.
-
-    A gang of this world asks for one type, and stands or falls as a whole.
-    """
+    """Jobs on their project's own share by the fixed order, worked out here once more."""
     found = set()
-    gangs: dict[str, list[tuple[bool, int, float, str, list[JobRecord]]]] = defaultdict(list)
+    gangs: dict[str, list[_Claim]] = defaultdict(list)
     seen = set()
     for job in alive(snapshot):
-        assert job.attempt is not None
-        members = [j for j in gang_of(snapshot, job.id) if j in alive(snapshot)]
         if job.phase is Phase.STOPPING:
             continue
-        members = [j for j in members if j.phase is not Phase.STOPPING]
+        members = [
+            j
+            for j in gang_of(snapshot, job.id)
+            if j.is_admitted and j.attempt and j.phase is not Phase.STOPPING
+        ]
         first = members[0].id
         if first in seen:
             continue
@@ -96,27 +120,32 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         was = any(a.job_class is JobClass.BORROWED for a in attempts)
         priority = min(j.request.priority for j in members)
         at = min(a.admitted_at for a in attempts)
-        gangs[job.project].append((was, priority, at, first, members))
+        held = Amounts.sum(held_by(snapshot, j) for j in members)
+        gangs[job.project].append((was, priority, at, first, held, members))
     for promise in snapshot.promises:
-        waiting = [snapshot.jobs[name] for name in promise.gang if name in snapshot.jobs]
-        if promise.within_share and waiting and waiting[0].phase is Phase.QUEUED:
-            priority = min(job.request.priority for job in waiting)
-            entry = (False, priority, float("inf"), promise.gang[0], waiting)
-            gangs[waiting[0].project].append(entry)
+        left = waiting(snapshot, promise.gang)
+        is_sound = all(
+            host.machine in snapshot.machines
+            for placement in promise.placements
+            for replica in placement
+            for host in replica.hosts
+        )
+        if promise.within_share and left and is_sound:
+            priority = min(job.request.priority for job in left)
+            held = promised(snapshot, None, promise)
+            entry = (False, priority, float("inf"), promise.gang[0], held, left)
+            gangs[left[0].project].append(entry)
     for project, entries in gangs.items():
-        left = snapshot.quota.project(project).nominal["gpu"]
-        for *_, members in sorted(entries, key=lambda entry: entry[:4]):
-            units = sum(j.request.units["gpu"] for j in members)
-            if 0 < units <= left:
-                left -= units
+        room = snapshot.quota.project(project).nominal
+        for *_, held, members in sorted(entries, key=lambda entry: entry[:4]):
+            if held and all(units <= room[t] for t, units in held.items()):
+                room = room - held
                 found |= {j.id for j in members}
     return found
 
 
 def everyone_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """Every queued or admitted job has one verdict of its kind, and a reason with words."""
-    from bastion.scheduler.reason import text
-
     for job in snapshot.jobs.values():
         if job.phase is Phase.QUEUED:
             assert isinstance(plan.verdicts.get(job.id), Admit | Wait | Refuse)
@@ -133,27 +162,50 @@ def no_device_is_shared(snapshot: Snapshot, now: float, plan: Plan) -> None:
     assert all(number == 1 for number in held.values())
     promised = devices([place for promise in plan.promises for place in promise.placements])
     assert all(number == 1 for number in promised.values())
-    machines = {**snapshot.machines, **{m.name: m for m in plan.new_machines}}
+    machines = machines_of(snapshot, plan)
     for verdict in admits(plan).values():
         for name, resource, index in devices([verdict.placement]):
             assert machines[name].accepts
             assert index not in machines[name].bad_devices.get(resource, ())
-            full = machines[name].resources or snapshot.pools[machines[name].pool].resources
-            assert index < full[resource]
+            assert index < size_of(snapshot, machines[name])[resource]
+
+
+def no_machine_holds_too_much(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """Amounts are not handed out twice; whoever takes whole machines is alone on them."""
+    there: dict[str, list[JobRecord]] = defaultdict(list)
+    amounts: dict[str, Amounts] = defaultdict(lambda: NOTHING)
+    started = {name: verdict.placement for name, verdict in admits(plan).items()}
+    holding = {**{job.id: placed(job) for job in alive(snapshot)}, **started}
+    for name, placement in holding.items():
+        job = snapshot.jobs[name]
+        for place in placement:
+            for host in place.hosts:
+                there[host.machine].append(job)
+                if job.request.hosts == 1:
+                    amounts[host.machine] += job.request.per_replica.only(COUNTED)
+    machines = machines_of(snapshot, plan)
+    for verdict in admits(plan).values():
+        for place in verdict.placement:
+            for host in place.hosts:
+                jobs = there[host.machine]
+                assert len({job.id for job in jobs}) == 1 or not any(map(takes_whole, jobs))
+                assert amounts[host.machine] <= size_of(snapshot, machines[host.machine])
 
 
 def within_capacity(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """No plan raises the usage of a tier above its total."""
-    before: Counter[int] = Counter()
-    after: Counter[int] = Counter()
+    """No plan raises the usage of a tier above its total, whatever the type."""
+    tiers = range(len(snapshot.quota.tiers))
+    before, after = [NOTHING for _ in tiers], [NOTHING for _ in tiers]
     for job in alive(snapshot):
-        for place in placed(job):
-            before[place.tier] += job.request.per_replica["gpu"]
+        for tier, charge in enumerate(charge_of(snapshot, job, placed(job))):
+            before[tier] += charge
     for name, verdict in admits(plan).items():
-        for place in verdict.placement:
-            after[place.tier] += snapshot.jobs[name].request.per_replica["gpu"]
-    for tier, more in after.items():
-        assert before[tier] + more <= snapshot.quota.tiers[tier].units["gpu"]
+        charges = charge_of(snapshot, snapshot.jobs[name], verdict.placement, plan)
+        for tier, charge in enumerate(charges):
+            after[tier] += charge
+    for tier, more in enumerate(after):
+        for resource, units in more.items():
+            assert before[tier][resource] + units <= snapshot.quota.tiers[tier].units[resource]
 
 
 def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
@@ -207,78 +259,61 @@ def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) ->
             continue
         if any(verdict.by == promise.gang[0] for promise in snapshot.promises):
             continue  # what it borrowed since the promise was made does not undo the promise
-        gang = [job for job in gang_of(snapshot, verdict.by) if job.phase is Phase.QUEUED]
-        asked = sum(job.request.units["gpu"] for job in gang)
-        nominal = snapshot.quota.project(by.project).nominal["gpu"]
-        assert held.get(by.project, Amounts({}))["gpu"] + asked <= nominal
-
-
-def free_by_machine(
-    snapshot: Snapshot, plan: Plan, *, without: Iterable[str] = (), closed: bool = True
-) -> dict[str, int]:
-    """Free devices by machine once the jobs `without` are gone; `closed`: less what is promised."""
-    gone = set(without)
-    free = {}
-    for machine in snapshot.machines.values():
-        full = (machine.resources or snapshot.pools[machine.pool].resources)["gpu"]
-        bad = set(machine.bad_devices.get("gpu", ()))
-        if machine.accepts:
-            free[machine.name] = {i for i in range(full) if i not in bad}
-    taken = [placed(job) for job in alive(snapshot) if job.id not in gone]
-    taken += [verdict.placement for verdict in admits(plan).values()]
-    if closed:
-        taken += [place for each in (*plan.promises, *plan.planned) for place in each.placements]
-    for name, _, index in devices(taken):
-        free.get(name, set()).discard(index)
-    return {name: len(indices) for name, indices in free.items()}
-
-
-def fits(jobs: Iterable[JobRecord], free: Mapping[str, int]) -> bool:
-    """Whether a gang fits into `free`; the largest replicas first, which one type allows."""
-    left = dict(free)
-    needs = sorted(
-        (job.request.per_replica["gpu"] for job in jobs for _ in range(job.request.replicas)),
-        reverse=True,
-    )
-    return _fits(needs, left)
-
-
-def _fits(needs: list[int], left: dict[str, int]) -> bool:
-    if not needs:
-        return True
-    tried = set()
-    for name in sorted(left):
-        if left[name] >= needs[0] and left[name] not in tried:
-            tried.add(left[name])
-            if _fits(needs[1:], {**left, name: left[name] - needs[0]}):
-                return True
-    return False
+        asked = Amounts.sum(
+            promised(snapshot, plan, promise)
+            for promise in plan.promises
+            if verdict.by in promise.gang
+        )
+        assert is_within(snapshot, by.project, held.get(by.project, NOTHING), asked)
 
 
 def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    Of the victims of a new promise none could be left out, and each gives devices it needs.
+    Of the victims of a new promise none could be left out, neither for its devices nor its quota.
 
-    What else starts in the same cycle counts as there already: that makes less free than was, so
-    whoever fits all the same without a victim proves it was one too many.
+    What else starts or is promised in the same cycle counts as there already: that makes less free
+    than was, so whoever fits all the same without a victim proves it was one too many. A victim of
+    two promises is judged by the one for which it is stopped.
     """
-    if len(snapshot.quota.tiers) > 1:
-        return
+    doomed = {
+        name: each.reason.by
+        for name, each in plan.verdicts.items()
+        if isinstance(each, Preempt | Keep) and hasattr(each.reason, "by")
+    }
+    stopping = {job.id for job in alive(snapshot) if job.phase is Phase.STOPPING}
+    firm = {
+        name
+        for promise in plan.promises
+        for name, _ in promise.victims
+        if promise.within_share and not _is_new(snapshot, promise)
+    }
     for promise in plan.promises:
-        if not promise.within_share or not _is_new(snapshot, promise):
+        if not _is_new(snapshot, promise):
             continue
-        victims = {name for name, _ in promise.victims}
         gang = [snapshot.jobs[name] for name in promise.gang]
-        own = {name for name in victims if snapshot.jobs[name].project == gang[0].project}
-        gone = {job.id for job in alive(snapshot) if job.phase is Phase.STOPPING}
-        gone |= victims
-        rest = tuple(each for each in plan.promises if each.gang != promise.gang)
-        others = replace(plan, promises=rest)
-        shared = {name for each in rest for name, _ in each.victims}
-        shared |= {name for name, v in preempts(plan).items() if v.by not in promise.gang}
-        for victim in _gangs(snapshot, victims - shared - own):  # own: the quota may need it
-            free = free_by_machine(snapshot, others, without=gone - victim)
-            assert not _startable(snapshot, gang, free, gone - victim)
+        victims = {name for name, _ in promise.victims if name not in stopping}
+        own = {name for name in victims if doomed.get(name) == promise.gang[0]}
+        others = [each for each in plan.promises if each.gang != promise.gang]
+        for victim in _gangs(snapshot, own):
+            gone = (stopping | firm | victims) - victim
+            held = usage(snapshot, plan, gone=gone, promises=others)
+            left = stand(snapshot, plan, gone=gone, ignoring=[promise.gang])
+            allows = _allows(snapshot, gang[0].project, held)
+            assert not can_start(snapshot, gang, left, allows), (promise, victim)
+
+
+def _allows(
+    snapshot: Snapshot, project: str, held: dict[str, Amounts]
+) -> Callable[[Amounts], bool]:
+    """Whether a charge is allowed within the share, or out of what others leave idle."""
+
+    def allows(charge: Amounts) -> bool:
+        if is_within(snapshot, project, held.get(project, NOTHING), charge):
+            return True
+        room = available(snapshot.quota, held, project)
+        return all(units <= room[t] for t, units in charge.items())
+
+    return allows
 
 
 def _is_new(snapshot: Snapshot, promise: Promise) -> bool:
@@ -292,27 +327,18 @@ def _gangs(snapshot: Snapshot, names: Iterable[str]) -> list[set[str]]:
     return [set(each) for each in sorted(found, key=sorted)]
 
 
-def _startable(
-    snapshot: Snapshot, gang: list[JobRecord], free: Mapping[str, int], gone: set[str]
-) -> bool:
-    held = sum(j.request.units["gpu"] for j in alive(snapshot) if j.id not in gone)
-    asked = sum(job.request.units["gpu"] for job in gang)
-    return held + asked <= snapshot.quota.totals["gpu"] and fits(gang, free)
-
-
 def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """Nothing idles that a waiting gang could legally use; promises and plans apart."""
     if plan.promises or plan.planned:
         return
     held = usage(snapshot, plan)
-    free = free_by_machine(snapshot, plan)
+    left = stand(snapshot, plan)
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Wait | Refuse) or _is_aside(verdict.reason.kind):
             continue
-        gang = [j for j in gang_of(snapshot, name) if j.phase is Phase.QUEUED]
-        asked = Amounts.sum(job.request.units for job in gang)
-        if asked <= available(snapshot.quota, held, gang[0].project):
-            assert not fits(gang, free), f"{name} could have started: {verdict.reason}"
+        gang = waiting(snapshot, [job.id for job in gang_of(snapshot, name)])
+        allows = _allows(snapshot, gang[0].project, held)
+        assert not can_start(snapshot, gang, left, allows), f"{name} could: {verdict.reason}"
 
 
 def _is_aside(kind: str) -> bool:
@@ -329,37 +355,54 @@ def _is_aside(kind: str) -> bool:
     }
 
 
+def _lowest(snapshot: Snapshot, job: JobRecord) -> int:
+    """The priority of its gang."""
+    members = [j for j in gang_of(snapshot, job.id) if j.is_admitted]
+    return min(each.request.priority for each in members)
+
+
 def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """A satisfiable gang within its share starts, or has a promise within the admin's bound."""
+    """
+    A satisfiable gang within its share starts, or has a promise within the admin's bound.
+
+    Its own project's jobs are in its way, unless they are of lower priority.
+    """
     options = snapshot.quota.scheduler
     bound = now + options.min_runtime_s + options.max_grace_s
-    safe = guaranteed(snapshot)
-    held = usage(snapshot, plan)
     for promise in plan.promises:
         if _is_new(snapshot, promise):
             assert promise.deadline <= bound
-        owner = snapshot.jobs[promise.gang[0]].project
-        units = sum(snapshot.jobs[name].request.units["gpu"] for name in promise.gang)
-        held[owner] = held.get(owner, Amounts({})) + Amounts({"gpu": units})
+    held = usage(snapshot, plan, promises=plan.promises)
+    safe = guaranteed(snapshot)
+    plans = [each.gang for each in plan.planned]
     for name, verdict in plan.verdicts.items():
-        job = snapshot.jobs[name]
         if not isinstance(verdict, Wait) or _is_aside(verdict.reason.kind):
             continue
         if verdict.reason.kind == "Promised":
             continue
-        gang = [j for j in gang_of(snapshot, name) if j.phase is Phase.QUEUED]
-        asked = sum(j.request.units["gpu"] for j in gang)
-        nominal = snapshot.quota.project(job.project).nominal["gpu"]
-        if held.get(job.project, Amounts({}))["gpu"] + asked > nominal:
-            continue
-        movable = {j.id for j in alive(snapshot) if j.id not in safe}
-        free = free_by_machine(snapshot, plan, without=movable)
-        assert not _startable(snapshot, gang, free, movable), f"{name}: {verdict.reason}"
+        project = snapshot.jobs[name].project
+        gang = waiting(snapshot, [job.id for job in gang_of(snapshot, name)])
+        priority = min(job.request.priority for job in gang)
+        movable = {
+            job.id
+            for job in alive(snapshot)
+            if job.phase is Phase.STOPPING
+            or (
+                job.id not in safe and (job.project != project or _lowest(snapshot, job) > priority)
+            )
+        }
+        left = stand(snapshot, plan, gone=movable, ignoring=plans)
+
+        def allows(charge: Amounts, project: str = project) -> bool:
+            return is_within(snapshot, project, held.get(project, NOTHING), charge)
+
+        assert not can_start(snapshot, gang, left, allows), f"{name}: {verdict.reason}"
 
 
 LAWS: tuple[Law, ...] = (
     everyone_has_a_verdict,
     no_device_is_shared,
+    no_machine_holds_too_much,
     within_capacity,
     gangs_are_whole,
     no_guaranteed_victim,

@@ -15,11 +15,15 @@ LONG = settings(max_examples=2_000, deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 
 
+WORLDS = pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
+
+
+@WORLDS
 @given(seed=SEEDS)
 @QUICK
-def test_who_waits_starts_when_its_reasons_are_taken_away(seed: int) -> None:
+def test_who_waits_starts_when_its_reasons_are_taken_away(seed: int, make: histories.Make) -> None:
     """At every cycle of a random history every reason to wait is taken at its word."""
-    histories.run(seed, (), steps=12, after=reasons_are_true)
+    histories.run(seed, (), steps=12, after=reasons_are_true, make=make)
 
 
 @pytest.mark.parametrize("seed", [35_216])
@@ -29,11 +33,12 @@ def test_reasons_that_were_once_untrue(seed: int) -> None:
 
 
 @pytest.mark.prove
+@WORLDS
 @given(seed=SEEDS)
 @LONG
-def test_reasons_are_true_at_length(seed: int) -> None:
+def test_reasons_are_true_at_length(seed: int, make: histories.Make) -> None:
     """Two thousand histories, every reason at every cycle."""
-    histories.run(seed, (), steps=25, after=reasons_are_true)
+    histories.run(seed, (), steps=25, after=reasons_are_true, make=make)
 
 
 @pytest.mark.parametrize("inner", [mutants.blames_machines, mutants.blames_the_share])

@@ -102,6 +102,8 @@ class World:
         self.ends: dict[str, float] = {}
         self.decayed: dict[str, float] = {}
         self.extra: dict[str, object] = {}
+        self.is_mixed = False
+        """Whether its jobs ask for several types."""
         self._decide = decide
 
     def copy(self) -> World:

@@ -1,0 +1,269 @@
+"""
+Capacity counted by hand: whether a gang could start, found by trying every placement.
+
+Written from the rules, not from the code: machines with devices by index and amounts, whole
+machines for `exclusive` and for slices, tiers with totals. It is exact where the scheduler's own
+way (replica by replica) can be: gangs of one job, or of jobs whose sizes divide each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from bastion.job import JobRecord, Phase, Placement
+from bastion.machine import Machine
+from bastion.scheduler.plan import Admit, Plan
+from bastion.scheduler.snapshot import Snapshot
+from quota import Amounts
+
+NOTHING = Amounts({})
+COUNTED = ("cpu", "memory")
+GUESTS = 32
+
+Charge = tuple[Amounts, ...]
+"""By tier, of the types under quota."""
+
+
+def alive(snapshot: Snapshot) -> list[JobRecord]:
+    """Jobs that hold something."""
+    return [job for job in snapshot.jobs.values() if job.is_admitted and job.attempt]
+
+
+def placed(job: JobRecord) -> Placement:
+    """Where it lies."""
+    assert job.attempt is not None
+    return job.attempt.placement
+
+
+def admits(plan: Plan) -> dict[str, Admit]:
+    """Who starts."""
+    return {name: v for name, v in plan.verdicts.items() if isinstance(v, Admit)}
+
+
+def size_of(snapshot: Snapshot, machine: Machine) -> Amounts:
+    """Everything that a machine has."""
+    return machine.resources or snapshot.pools[machine.pool].resources
+
+
+def machines_of(snapshot: Snapshot, plan: Plan | None = None) -> dict[str, Machine]:
+    """All machines, with those that `plan` makes."""
+    made = plan.new_machines if plan else ()
+    return {**snapshot.machines, **{machine.name: machine for machine in made}}
+
+
+def takes_whole(job: JobRecord) -> bool:
+    """Whether it is given whole machines, and charged for them."""
+    return job.request.where.exclusive or job.request.hosts > 1
+
+
+def charge_of(
+    snapshot: Snapshot, job: JobRecord, placement: Placement, plan: Plan | None = None
+) -> Charge:
+    """What a job is charged for `placement`."""
+    machines = machines_of(snapshot, plan)
+    types = snapshot.quota.types
+    by_tier = [NOTHING for _ in snapshot.quota.tiers]
+    seen = set()
+    for place in placement:
+        if not takes_whole(job):
+            by_tier[place.tier] += job.request.per_replica.only(types)
+            continue
+        for host in place.hosts:
+            if host.machine not in seen and host.machine in machines:
+                seen.add(host.machine)
+                by_tier[place.tier] += size_of(snapshot, machines[host.machine]).only(types)
+    return tuple(by_tier)
+
+
+def total(charge: Charge) -> Amounts:
+    """Over all tiers."""
+    return Amounts.sum(charge)
+
+
+def held_by(snapshot: Snapshot, job: JobRecord) -> Amounts:
+    """What an admitted job is charged."""
+    return total(charge_of(snapshot, job, placed(job)))
+
+
+@dataclass(frozen=True)
+class Spot:
+    """What is left on one machine."""
+
+    pool: str
+    tier: int
+    slice: str
+    size: Amounts
+    free: Amounts
+    is_vacant: bool
+    """Nobody is here, and nothing is promised here."""
+    is_sound: bool
+    """No device is out of order."""
+    guests: int = 0
+    owner: str = ""
+    """The job that has taken all of it, in this trial."""
+
+
+@dataclass
+class Stand:
+    """What is left everywhere, and in the tiers."""
+
+    spots: dict[str, Spot]
+    tiers: list[Amounts]
+
+
+def stand(
+    snapshot: Snapshot,
+    plan: Plan,
+    *,
+    gone: Iterable[str] = (),
+    ignoring: Iterable[tuple[str, ...]] = (),
+) -> Stand:
+    """
+    What is left once the jobs `gone` have ended, with all that starts, is promised and planned.
+
+    `ignoring` are gangs whose promises and plans do not count.
+    """
+    without, left_out = set(gone), set(ignoring)
+    taken: list[tuple[JobRecord, Placement]] = [
+        (job, placed(job)) for job in alive(snapshot) if job.id not in without
+    ]
+    taken += [(snapshot.jobs[name], verdict.placement) for name, verdict in admits(plan).items()]
+    for each in (*plan.promises, *plan.planned):
+        if each.gang not in left_out:
+            taken += [(snapshot.jobs[n], p) for n, p in zip(each.gang, each.placements)]
+    machines = machines_of(snapshot, plan)
+    devices: dict[str, set[tuple[str, int]]] = defaultdict(set)
+    amounts: dict[str, Amounts] = defaultdict(lambda: NOTHING)
+    guests: dict[str, int] = defaultdict(int)
+    sealed, visited = set(), set()
+    tiers = [tier.units for tier in snapshot.quota.tiers]
+    for job, placement in taken:
+        for tier, charge in enumerate(charge_of(snapshot, job, placement, plan)):
+            tiers[tier] -= charge
+        for place in placement:
+            for host in place.hosts:
+                visited.add(host.machine)
+                if takes_whole(job):
+                    sealed.add(host.machine)
+                if not job.request.per_replica:
+                    guests[host.machine] += 1
+                devices[host.machine] |= {(t, i) for t, ids in host.devices.items() for i in ids}
+                amounts[host.machine] += job.request.per_replica.only(COUNTED)
+    spots = {}
+    for name, machine in machines.items():
+        if not machine.accepts or name in sealed:
+            continue
+        size = size_of(snapshot, machine)
+        out = {(t, i) for t, ids in machine.bad_devices.items() for i in ids if i < size[t]}
+        used = devices[name] | out
+        units = {t: n - sum(each == t for each, _ in used) for t, n in size.items()}
+        spots[name] = Spot(
+            pool=machine.pool,
+            tier=min(machine.tier, len(tiers) - 1),
+            slice=machine.slice,
+            size=size,
+            free=Amounts(units) - amounts[name],
+            is_vacant=name not in visited,
+            is_sound=not out,
+            guests=guests[name],
+        )
+    return Stand(spots, tiers)
+
+
+@dataclass(frozen=True)
+class _Need:
+    job: str
+    units: Amounts
+    hosts: int
+    is_exclusive: bool
+    pool: str
+
+
+def can_start(
+    snapshot: Snapshot, gang: Iterable[JobRecord], left: Stand, allows: Callable[[Amounts], bool]
+) -> bool:
+    """Whether some placement holds all of `gang`, and what it is charged there is allowed."""
+    needs = [
+        _Need(
+            job=job.id,
+            units=job.request.per_replica,
+            hosts=job.request.hosts,
+            is_exclusive=job.request.where.exclusive,
+            pool=job.request.where.pool or "",
+        )
+        for job in gang
+        for _ in range(job.request.replicas)
+    ]
+    needs.sort(key=lambda need: (-need.hosts, not need.is_exclusive, -sum(_sizes(need)), need.job))
+    return _try(snapshot.quota.types, needs, left.spots, left.tiers, NOTHING, allows)
+
+
+def _sizes(need: _Need) -> list[int]:
+    return [units for resource, units in need.units.items() if resource not in COUNTED]
+
+
+def _try(
+    types: frozenset[str],
+    needs: list[_Need],
+    spots: Mapping[str, Spot],
+    tiers: list[Amounts],
+    spent: Amounts,
+    allows: Callable[[Amounts], bool],
+) -> bool:
+    if not needs:
+        return allows(spent)
+    need, tried = needs[0], set()
+    for change in _ways(need, spots):
+        key = tuple(sorted((repr(spots[n]), repr(spot)) for n, spot in change.items()))
+        if key in tried:
+            continue
+        tried.add(key)
+        tier = next(iter(change.values())).tier
+        is_new = any(not spots[name].owner and spot.owner for name, spot in change.items())
+        whole = Amounts.sum(spot.size for spot in change.values())
+        is_whole = need.hosts > 1 or need.is_exclusive
+        cost = (whole if is_new else NOTHING) if is_whole else need.units
+        cost = cost.only(types)
+        if any(units > tiers[tier][t] for t, units in cost.items()):
+            continue
+        left = [free - cost if i == tier else free for i, free in enumerate(tiers)]
+        if _try(types, needs[1:], {**spots, **change}, left, spent + cost, allows):
+            return True
+    return False
+
+
+def _ways(need: _Need, spots: Mapping[str, Spot]) -> Iterable[dict[str, Spot]]:
+    if need.hosts > 1:
+        yield from _slices(need, spots)
+        return
+    for name, spot in spots.items():
+        if spot.slice or (need.pool and need.pool != spot.pool):
+            continue
+        if not need.units and not need.is_exclusive:
+            if spot.guests < GUESTS and not spot.owner:
+                yield {name: replace(spot, guests=spot.guests + 1, is_vacant=False)}
+        elif any(units > spot.free[t] for t, units in need.units.items()):
+            continue
+        elif need.is_exclusive:
+            if spot.owner == need.job or (spot.is_vacant and not spot.owner):
+                left = spot.free - need.units
+                yield {name: replace(spot, free=left, is_vacant=False, owner=need.job)}
+        elif not spot.owner:
+            yield {name: replace(spot, free=spot.free - need.units, is_vacant=False)}
+
+
+def _slices(need: _Need, spots: Mapping[str, Spot]) -> Iterable[dict[str, Spot]]:
+    for name in sorted({spot.slice for spot in spots.values() if spot.slice}):
+        hosts = {n: spot for n, spot in spots.items() if spot.slice == name}
+        is_free = all(s.is_vacant and s.is_sound and not s.owner for s in hosts.values())
+        size = Amounts.sum(spot.size for spot in hosts.values())
+        if len(hosts) == need.hosts and is_free and need.units <= size:
+            yield {n: replace(spot, is_vacant=False, owner=need.job) for n, spot in hosts.items()}
+
+
+def waiting(snapshot: Snapshot, gang: Iterable[str]) -> list[JobRecord]:
+    """Those of `gang` that wait."""
+    jobs = [snapshot.jobs[name] for name in gang if name in snapshot.jobs]
+    return [job for job in jobs if job.phase is Phase.QUEUED]
