@@ -1,5 +1,5 @@
 """
-Whom a reserved start waits for: holders of its devices, and holders of its room in the quota.
+Whom a reserved start waits for: holders of its devices, of its amounts, of its room in the quota.
 
 Rules: nobody is waited for without whom it has room too. What one gang gives back is counted for
 one start only.
@@ -12,20 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from bastion.scheduler.draft import Draft
+from bastion.scheduler.footprint import Footprint
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.running import Running
 from quota.amounts import Amounts
 
 
 def by_end(draft: Draft, ending: Iterable[Running]) -> Iterator[Running]:
-    """Those of `ending` that are under quota, the first to end first."""
-    ends = [(draft.ends_at(r), r.name, r) for r in ending if r.held]
+    """`ending`, the first to end first; not sorted before somebody asks."""
+    ends = [(draft.ends_at(running), running.name, running) for running in ending]
     yield from (running for _, _, running in sorted(ends, key=lambda each: each[:2]))
 
 
 def awaited(
     draft: Draft,
     project: str,
+    wanted: Footprint,
     placed: Placed,
     sure: Iterable[Running],
     ending: Iterable[Running],
@@ -38,16 +40,20 @@ def awaited(
     Args:
         draft: Unchanged when this returns.
         project: Whose gang is to start.
-        placed: Where, and at what charge; not yet counted.
-        sure: Those who have ended by then in any case.
+        wanted: What it takes.
+        placed: At what charge; neither is closed or counted yet.
+        sure: Those who have ended by then in any case, all holders of its devices among them.
         ending: Others who will have ended by then, in the order in which to count on them.
         within_share: Whether the room in the quota is its project's own, so that only the tiers
             have to have some.
     """
+    lacking = wanted.lacking(draft.capacity)
     certain = {running.name: running for running in sure}
 
     def has_room(more: Sequence[Running]) -> bool:
         gone = [*certain.values(), *more]
+        if any(_freed(gone, *where) < units for where, units in lacking.items()):
+            return False
         if not _tiers_have_room(draft, placed, gone):
             return False
         if within_share:
@@ -67,6 +73,10 @@ def awaited(
         if has_room(fewer):
             needed = fewer
     return [*certain.values(), *needed]
+
+
+def _freed(gone: Iterable[Running], machine: str, resource: str) -> float:
+    return sum(running.footprint.frees(machine, resource) for running in gone)
 
 
 def _tiers_have_room(draft: Draft, placed: Placed, gone: Iterable[Running]) -> bool:

@@ -30,6 +30,7 @@ def borrow(draft: Draft) -> None:
 
     queues = {name: queue_of(draft, name, lines) for name, lines in draft.rest.items() if lines}
     projects = Projects(queues, score)
+    made = len(draft.promises)
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
     while (name := projects.pop()) is not None:
@@ -39,6 +40,7 @@ def borrow(draft: Draft) -> None:
                 draft.blocked.append(line)
             elif _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
                 queues[name].spend(line.user, spent(draft, line))
+                draft.forget_plan(line.head)
                 line.at += 1
                 queues[name].put(line)
                 projects.put(name)
@@ -47,7 +49,21 @@ def borrow(draft: Draft) -> None:
                 draft.blocked.append(line)
                 if not line.head[0].fail_when_busy:
                     hopeless.add(key)  # equal gangs of its project fare no better: it gets fuller
+    _outrank_again(draft, len(draft.promises) - made)
     draft.discount_plans()
+
+
+def _outrank_again(draft: Draft, made: int) -> None:
+    """Whoever is stopped may leave more than he is stopped for: look once more who can outrank."""
+    while made:
+        before = len(draft.promises)
+        outranks_none: set[tuple[str, int]] = set()
+        for line in draft.blocked:
+            while not line.is_over and _outrank(draft, line, outranks_none):
+                draft.forget_plan(line.head)
+                line.at += 1
+        made = len(draft.promises) - before
+    draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
 def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
@@ -69,6 +85,16 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
 def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
     """Promise the devices of lower priority of the same project, if that lets it start."""
+    plan = draft.plans.get(line.head[0].id)
+    if plan is not None:
+        draft.lend(plan)  # what is kept for it already needs nobody's stop
+    done = _promise_lower(draft, line, outranks_none)
+    if plan is not None:
+        draft.call_in(plan)
+    return done
+
+
+def _promise_lower(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
     gang, shape = line.head, line.shape
     policy = draft.parts.preemption
     if gang[0].fail_when_busy or not (policy.outranks or policy.follows_order):

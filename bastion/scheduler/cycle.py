@@ -7,6 +7,8 @@ clock, `whatif` to tell what would happen.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bastion.scheduler.borrow import borrow
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.explain import explain
@@ -35,16 +37,33 @@ def decide(snapshot: Snapshot, now: float) -> Plan:
 
 def decide_with(parts: Parts, snapshot: Snapshot, now: float) -> Plan:
     """`decide` with other parts than the quota file names."""
-    # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
-    draft = stand_by(Draft(snapshot, now, parts))
-    # 3. Guarantee: standing promises first, then gangs within their project's share.
-    fulfil(draft)
-    take_over_plans(draft)
-    guarantee(draft)
-    start_outranking(draft)
+    # 1. to 3.: survey, order and guarantee.
+    draft = begun(parts, snapshot, now)
     # 4. Plan: a start in the future for the oldest blocked gang of each pool.
     plan_starts(draft)
     # 5. Borrow: everybody else, on what is left idle.
     borrow(draft)
     # 6. Explain: every job leaves with a verdict.
     return explain(draft)
+
+
+def begun(parts: Parts, snapshot: Snapshot, now: float) -> Draft:
+    """
+    The first three phases, on the promises that hold through all of them.
+
+    A promise counts in the share of its project, keeps devices closed and dooms its victims. Where
+    one turns out to be void all of that was wrong, so everything begins once more without it.
+    """
+    while True:
+        draft = Draft(snapshot, now, parts)
+        # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
+        draft.survey()
+        # 3. Guarantee: standing promises first, then gangs within their project's share.
+        for phase in (stand_by, fulfil, take_over_plans, guarantee, start_outranking):
+            phase(draft)
+            if draft.void:
+                break
+        else:
+            return draft
+        left = tuple(each for each in snapshot.promises if each.gang not in draft.void)
+        snapshot = replace(snapshot, promises=left)

@@ -14,7 +14,8 @@ from functools import cached_property
 
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
-from bastion.scheduler.extent import never_fits, unmatched
+from bastion.scheduler.extent import Extent, never_fits, no_way, unmatched
+from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
 from bastion.scheduler.order import Gang, Line
 from bastion.scheduler.planned import Claims, first_fit
 from bastion.scheduler.reason import (
@@ -58,11 +59,18 @@ class Diagnosis:
         self._closure: dict[int, WaitingReason | None] = {}
         self._capacity: dict[int, WaitingReason] = {}
         self._free_of: dict[int, Amounts] = {}
+        self._asked: dict[int, Amounts] = {}
 
     @cached_property
     def claims(self) -> Claims:
         """Of all projects, at the end of the cycle."""
         return Claims(self.draft)
+
+    @cached_property
+    def extent(self) -> Extent:
+        """What there is when nobody else is there."""
+        draft = self.draft
+        return Extent(draft.snapshot, draft.now, draft.parts.placement)
 
     def tell(self) -> Iterator[Told]:
         """Every blocked gang; those that wait for the same behind each other."""
@@ -137,33 +145,43 @@ class Diagnosis:
         return known[key]
 
     def _by_extent(self, line: Line) -> WaitingReason | None:
-        capacity = self.draft.capacity
-        return unmatched(capacity, line.shape) or never_fits(capacity, line.shape)
+        capacity, shape = self.draft.capacity, line.shape
+        found = unmatched(capacity, shape) or never_fits(capacity, shape)
+        if found is None and (shape.takes_whole or len(shape.parts) > 1):
+            alone = self.extent.alone(shape)
+            if alone is None:
+                return no_way(shape)
+            self._asked[shape.form] = alone.total
+        return found
+
+    def _asks(self, shape: Shape) -> Amounts:
+        """What a gang is charged: at least that, where it takes whole machines."""
+        return self._asked.get(shape.form, shape.asked) if shape.takes_whole else shape.asked
 
     def _by_quota(self, line: Line) -> WaitingReason | None:
         shares, shape = self.draft.shares, line.shape
         project = shares.project(line.project)
-        held, asked, totals = shares.held(line.project), shape.asked, shares.totals
+        held, asked, totals = shares.held(line.project), self._asks(shape), shares.totals
         is_capped = any(
             project.ceiling[t] != totals[t] or units > totals[t] for t, units in asked.items()
         )
         if is_capped and not shares.is_under_ceiling(line.project, asked):
             ceiling = project.ceiling.only(asked)
             return OverCeiling(
-                project=line.project, asked=asked, held=held.only(shape.types), ceiling=ceiling
+                project=line.project, asked=asked, held=held.only(asked), ceiling=ceiling
             )
         if not asked or shares.is_within(line.project, asked):
             return None
-        others = self.claims.of_others(line.project).only(shape.types)
+        others = self.claims.of_others(line.project).only(asked)
         if not others or all(others[t] + held[t] + n <= totals[t] for t, n in asked.items()):
             return None
         return BeyondShare(
             project=line.project,
             asked=asked,
-            share=project.nominal.only(shape.types),
-            held=held.only(shape.types),
+            share=project.nominal.only(asked),
+            held=held.only(asked),
             others=others,
-            total=totals.only(shape.types),
+            total=totals.only(asked),
         )
 
     def _by_closure(self, line: Line) -> WaitingReason | None:
@@ -193,8 +211,12 @@ class Diagnosis:
             scattered = self._scattered(line, free)
             if scattered is not None:
                 return scattered
+        short = missing(shape.units, free)
+        if not short:  # it is the quota that has too little room
+            room = self.draft.shares.available(line.project, self._asks(shape))
+            return self._missing(shape, missing(self._asks(shape), room))
         if shape.form not in self._capacity:
-            self._capacity[shape.form] = self._missing(shape, missing(shape.units, free))
+            self._capacity[shape.form] = self._missing(shape, short)
         return self._capacity[shape.form]
 
     def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:
@@ -258,7 +280,7 @@ class Diagnosis:
 
     def _scattered(self, line: Line, free: Amounts) -> Fragmented | CapacityLost | None:
         draft, shape = self.draft, line.shape
-        if not draft.shares.may_borrow(line.project, shape.asked):
+        if not draft.shares.may_borrow(line.project, self._asks(shape)):
             return None
         fitting = sum(
             min(
@@ -297,21 +319,30 @@ class Diagnosis:
                 continue
             else:
                 gone = {t: room.full[t] for t in shape.types}
-            if any(gone.values()):
+            if any(gone.values()) or not (shape.types or room.opened):
                 machines.append(room.name)
                 for resource, units in gone.items():
                     lost[resource] = lost.get(resource, 0) + units
         return Amounts(lost), tuple(sorted(machines))
 
     def _holders(self, shape: Shape) -> tuple[tuple[str, Amounts], ...]:
+        types = shape.types.union(self._asks(shape).types())
         held: dict[str, list[Amounts]] = {}
         for running in self.draft.running.values():
-            if running.shape.types & shape.types:
-                held.setdefault(running.project, []).append(running.shape.units)
+            held.setdefault(running.project, []).append(self._has(running.shape, running.places))
         for each in self.draft.admitted:
-            if each.shape.types & shape.types:
-                held.setdefault(each.gang[0].project, []).append(each.shape.units)
-        sums = {name: Amounts.sum(parts).only(shape.types) for name, parts in held.items()}
+            pairs = pairs_of(each.shape.parts, each.placed.placements)
+            held.setdefault(each.gang[0].project, []).append(self._has(each.shape, pairs))
+        sums = {name: Amounts.sum(parts).only(types) for name, parts in held.items()}
+        sums = {name: units for name, units in sums.items() if units}
         weight = self.draft.shares.weight
         most = sorted(sums, key=lambda name: (-weight(sums[name]), name))
         return tuple((name, sums[name]) for name in most[:NAMED])
+
+    def _has(self, shape: Shape, pairs: Pairs) -> Amounts:
+        """Everything a gang keeps from others: what it asks for, or the whole machines it takes."""
+        if not shape.takes_whole:
+            return shape.units
+        rooms = self.draft.capacity.by_name
+        whole = Footprint(pairs).whole
+        return shape.units | Amounts.sum(rooms[name].full for name in whole if name in rooms)

@@ -106,6 +106,8 @@ class Draft:
         self.class_of_promise: Mapping[str, JobClass] = {}
         """Of gangs with a promise of an earlier cycle."""
         self.promises: dict[str, Promise] = {}
+        self.void: set[tuple[str, ...]] = set()
+        """Gangs whose promises of earlier cycles do not hold, though they had counted already."""
         self.planned: dict[str, PlannedStart] = {}
         self.plans: dict[str, Reserved] = {}
         """What is closed for planned starts, by the name of the gang."""
@@ -217,6 +219,14 @@ class Draft:
             self.shares.give(running, -gift, to=owner)
         reserved.gifts.clear()
 
+    def forget_plan(self, gang: Gang) -> None:
+        """Open what was planned for `gang`: something better was done for it."""
+        plan = self.plans.get(gang[0].id)
+        if plan is not None:
+            self.planned.pop(plan.name, None)
+            self.open(plan)
+            self.release(plan)
+
     def discount_plans(self) -> None:
         """Planned starts keep others from their room in the quota only while gangs are admitted."""
         for plan in self.plans.values():
@@ -307,15 +317,6 @@ class Draft:
         """Running gangs beside whom `wanted` cannot be had, by name; amounts apart."""
         near = {r.name: r for machine in wanted.masks for r in self._on(machine)}
         return [near[name] for name in sorted(near) if near[name].footprint.meets(wanted)]
-
-    def ending_for(self, wanted: Footprint, *, firm: bool = False) -> list[Running]:
-        """Of the departing, those who hold devices of `wanted`, or amounts it is short of."""
-        short = wanted.short(self.capacity)
-        return [
-            running
-            for running in self.departing(firm=firm)
-            if running.footprint.meets(wanted) or (short and running.footprint.shares_counts(short))
-        ]
 
     def staying(self, project: str | None = None, *, firm: bool = False) -> list[Running]:
         """Running gangs, of one project or all, that are not among the departing."""

@@ -7,11 +7,16 @@ It must not know what is in use.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
+from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.capacity import Capacity, can_make, passes, wanted_labels
+from bastion.scheduler.placement import Placed, place
 from bastion.scheduler.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.room import Shelf
 from bastion.scheduler.shape import Part, Shape
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.view import PlacementPolicy
 from bastion.spec.where import CONTAINERS, Where
 from quota.amounts import NOTHING, Amounts
 
@@ -61,8 +66,34 @@ def _count(shelves: list[Shelf], where: Where) -> int:
     return standing + sum(shelf.could_make for shelf in shelves if can_make(where, shelf))
 
 
+class Extent:
+    """All machines in order and unused, and what a gang would be given there if it were alone."""
+
+    def __init__(self, snapshot: Snapshot, now: float, policy: PlacementPolicy) -> None:
+        machines = {name: _in_order(machine) for name, machine in snapshot.machines.items()}
+        self._capacity = Capacity(replace(snapshot, machines=machines, stockouts={}), now)
+        self._policy = policy
+
+    def alone(self, shape: Shape) -> Placed | None:
+        """Where a gang of `shape` would lie, and at what charge; None when there is no way."""
+        self._capacity.begin()
+        placed = place(self._capacity, shape, self._policy, guaranteed=False)
+        self._capacity.undo()
+        return placed
+
+
+def _in_order(machine: Machine) -> Machine:
+    if machine.accepts and not machine.bad_devices:
+        return machine
+    ready = MachinePhase.READY
+    return replace(machine, phase=ready, cordoned="", draining=False, bad_devices={})
+
+
 def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
-    """Why no part of the future holds it, or None when some could."""
+    """Why no part of the future holds it, or None when machines and totals are enough."""
+    totals = capacity.quota.totals.only(shape.asked)
+    if not shape.asked <= totals:
+        return NeverFits(asked=shape.asked, most=totals, of="total")
     for part in shape.parts:
         sizes = [each for shelf in capacity.shelves.values() for each in _sizes(shelf, part)]
         holding = [(size, number) for size, number in sizes if part.per_replica <= size]
@@ -77,7 +108,26 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
             most = Amounts.sum(number * size for size, number in sizes).only(types)
             asked = part.replicas * part.per_replica
             return NeverFits(asked=asked, most=most, of="gang")
+        if not part.takes_whole and _in_tiers(capacity, part) < part.replicas:
+            return no_way(shape)
     return None
+
+
+def no_way(shape: Shape) -> NeverFits:
+    """There is enough of everything, but not where it would have to be together."""
+    return NeverFits(asked=shape.units, most=NOTHING, of="layout")
+
+
+def _in_tiers(capacity: Capacity, part: Part) -> int:
+    """How many replicas all machines hold, each tier within its total."""
+    slots = [0] * capacity.tier_count
+    for shelf in capacity.shelves.values():
+        for size, number in _sizes(shelf, part):
+            slots[shelf.tier] += number * part.most_on(size) * (part.per_replica <= size)
+    return sum(
+        min([most, *(tier.units[t] // n for t, n in part.capped)])
+        for most, tier in zip(slots, capacity.quota.tiers)
+    )
 
 
 def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:

@@ -9,6 +9,7 @@ It must not know whose placement it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from bastion.job import Placement, ReplicaPlace
@@ -60,18 +61,25 @@ class Footprint:
                 return True
         return False
 
-    def shares_counts(self, short: dict[str, frozenset[str]]) -> bool:
-        """Whether it holds any of `short` (machine -> types)."""
-        return any(not types.isdisjoint(self.counts.get(m, ())) for m, types in short.items())
+    def lacking(self, capacity: Capacity) -> dict[tuple[str, str], int]:
+        """
+        (machine, type without devices) -> how much must come free there, the devices apart.
 
-    def short(self, capacity: Capacity) -> dict[str, frozenset[str]]:
-        """Machine -> types of which less is free there than it takes; the devices apart."""
+        What others are owed on that machine comes first.
+        """
         found = {}
         for machine, counts in self.counts.items():
             room = capacity.by_name.get(machine)
             if room is None:
                 continue
-            lacking = {t for t, units in counts.items() if units > room.counts.get(t, 0)}
-            if lacking:
-                found[machine] = frozenset(lacking)
+            for resource, units in counts.items():
+                short = units - max(0, room.counts.get(resource, 0))
+                if short > 0:
+                    found[machine, resource] = short + room.owed.get(resource, 0)
         return found
+
+    def frees(self, machine: str, resource: str) -> float:
+        """How much of a type without devices comes free on `machine` with this gone."""
+        if machine in self.whole:
+            return math.inf
+        return self.counts.get(machine, {}).get(resource, 0)

@@ -10,7 +10,7 @@ It must not know how borrowers are ordered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from bastion.scheduler.awaited import awaited, by_end
@@ -34,14 +34,38 @@ from quota.amounts import Amounts
 
 def guarantee(draft: Draft) -> None:
     """Admit, or promise to, every waiting gang within its project's share, as far as it fits."""
+    lines = draft.lines
+    while lines:
+        made = len(draft.promises)
+        _go_through(draft, lines)
+        lines = {}
+        if len(draft.promises) > made:  # whoever is stopped may leave more than he is stopped for
+            lines = {name: _without_victims(draft, name) for name in draft.rest}
+            draft.hopeless.clear()
+
+
+def _without_victims(draft: Draft, project: str) -> list[Line]:
+    """Lines of `project` for whom no victims were found, taken out of what is passed on."""
+    rest = draft.rest[project]
+    found = [
+        line
+        for line in rest
+        if not line.is_over and line_key(line.head, line.shape) in draft.hopeless
+    ]
+    draft.rest[project] = [line for line in rest if line not in found]
+    return found
+
+
+def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
     queues = {}
-    for project, lines in draft.lines.items():
-        within, draft.rest[project] = _divide(draft, project, lines)
+    for project, lines in waiting.items():
+        within, beyond = _divide(draft, project, lines)
+        draft.rest.setdefault(project, []).extend(beyond)
         queues[project] = queue_of(draft, project, within)
     projects = Projects(queues, draft.shares.dominant)
     while (name := projects.pop()) is not None:
         while (line := queues[name].pop()) is not None:
-            if draft.shares.is_within(name, line.shape.asked) and start_or_promise(draft, line):
+            if _may_be_within(draft, name, line.shape) and start_or_promise(draft, line):
                 queues[name].spend(line.user, spent(draft, line))
                 line.at += 1
                 queues[name].put(line)
@@ -53,12 +77,17 @@ def guarantee(draft: Draft) -> None:
 def _divide(draft: Draft, project: str, lines: list[Line]) -> tuple[list[Line], list[Line]]:
     """Lines that are within the share, and those that are beyond it for the whole cycle."""
     shapes = {id(line.shape): line.shape for line in lines}
-    fitting = {key for key, s in shapes.items() if draft.shares.is_within(project, s.asked)}
+    fitting = {key for key, s in shapes.items() if _may_be_within(draft, project, s)}
     within: list[Line] = []
     beyond: list[Line] = []
     for line in lines:
         (within if id(line.shape) in fitting else beyond).append(line)
     return within, beyond
+
+
+def _may_be_within(draft: Draft, project: str, shape: Shape) -> bool:
+    """Whether it may be within the share; what whole machines cost is known when they are found."""
+    return (shape.takes_whole and not shape.asked) or draft.shares.is_within(project, shape.asked)
 
 
 def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
@@ -145,7 +174,7 @@ def keep_promise(
         stop = stop_at(draft, victim)
         doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)
         draft.doomed[victim.name] = doom
-    waits = _waits(draft, gang, found, within_share=within_share)
+    waits = _waits(draft, gang, shape, found, within_share=within_share)
     deadline = max([draft.now, *(draft.ends_at(running) for running in waits)])
     victims = (*found.victims, *_shared(draft, gang, shape, found, within_share=within_share))
     draft.capacity.make_again(found.placed.placements)
@@ -169,11 +198,15 @@ def keep_promise(
     draft.reserve(reserved)
 
 
-def _waits(draft: Draft, gang: Gang, found: Found, *, within_share: bool) -> list[Running]:
+def _waits(
+    draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
+) -> list[Running]:
     """Whom the promise that `found` allows waits for: nobody else has to end for it."""
     sure = [*found.ending, *found.victims]
     others = by_end(draft, found.departing)
-    waits = awaited(draft, gang[0].project, found.placed, sure, others, within_share=within_share)
+    wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
+    project = gang[0].project
+    waits = awaited(draft, project, wanted, found.placed, sure, others, within_share=within_share)
     assert waits is not None, "it fits once all of them have ended: so it was found"
     return waits
 

@@ -226,15 +226,20 @@ def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
 
 def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     """Who must have ended before `plan` starts; None when it has no room even then."""
+    others = _enders(draft, plan)
+    sure = draft.holders(plan.footprint)
+    project = plan.gang[0].project
+    return awaited(draft, project, plan.footprint, plan.placed, sure, others, within_share=False)
+
+
+def _enders(draft: Draft, plan: Reserved) -> Iterator[Running]:
+    """Who has ended when `plan` starts; nobody is rotated for room that comes anyway."""
     ends = [
         (draft.ends_at(running) > plan.until, end, name)
         for name, running in draft.running.items()
-        if running.held and (end := _ends_at(draft, running, plan.shape)) <= plan.until
-    ]  # nobody is rotated for room that comes anyway
-    others = (draft.running[name] for _, _, name in sorted(ends))
-    sure = {r.name: r for r in (*draft.holders(plan.footprint), *draft.ending_for(plan.footprint))}
-    project = plan.gang[0].project
-    return awaited(draft, project, plan.placed, sure.values(), others, within_share=False)
+        if (end := _ends_at(draft, running, plan.shape)) <= plan.until
+    ]
+    yield from (draft.running[name] for _, _, name in sorted(ends))
 
 
 def _ends_at(draft: Draft, running: Running, shape: Shape) -> float:

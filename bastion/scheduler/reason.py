@@ -53,8 +53,10 @@ class NeverFits:
     asked: Amounts
     """By one replica where one replica is too much, else by the whole gang."""
     most: Amounts
-    """That could ever be had."""
-    of: Literal["replica", "gang"]
+    """That could ever be had; nothing where that is not what is in the way."""
+    of: Literal["replica", "gang", "total", "layout"]
+    """What is too much: for the largest machine, for all of them, for the quota file's totals; or
+    there is enough, but no way to lay it out."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -62,6 +64,17 @@ class NeverFits:
             return (
                 f"can never run: one replica asks for {self.asked}, the largest machine it may use"
                 f" has {self.most}; ask for less or spread it over more replicas"
+            )
+        if self.of == "total":
+            return (
+                f"can never run: it asks for {self.asked}, and the totals of the quota file are"
+                f" {self.most}; ask for less, or an admin raises the total"
+            )
+        if self.of == "layout":
+            return (
+                f"can never run: it asks for {self.asked}, and even alone there is no way to lay"
+                " that out on the machines it may use and within the totals of every tier; ask for"
+                " less or for smaller replicas"
             )
         return (
             f"can never run: it asks for {self.asked}, and all machines it may use have {self.most}"

@@ -142,6 +142,15 @@ class Shares:
                 return False
         return True
 
+    def available(self, project: str, asked: Amounts) -> Amounts:
+        """How much of the types in `asked` it could borrow now, never negative."""
+        limits = self.project(project)
+        stays, held = self._stays(project), self.held(project)
+        swapped = self._swapped.get(project, NOTHING)
+        kept = (limits.kept - stays).positive()
+        room = (self.totals - self._reserved + kept) & (limits.ceiling - held + swapped)
+        return room.only(asked).positive()
+
     def dominant(self, project: str) -> float:
         """The largest part of its own share that `project` holds; infinite without a share."""
         nominal = self.project(project).nominal

@@ -6,7 +6,7 @@ its gang fits, there or anywhere. It is void when a device is lost, when somebod
 will not be gone by the deadline, when a victim not yet stopped is no longer a legal one, when the
 gang has left the queue or its project's share, or when its deadline has passed and, resting on
 priority alone, the quota has no room for it; a gang that still waits is then looked at anew in
-the same cycle.
+the same cycle, which begins once more without the promise.
 
 It must not know how a promise is made.
 """
@@ -28,77 +28,61 @@ from bastion.scheduler.promise import Promise
 from bastion.scheduler.running import Running, charge_of
 from bastion.scheduler.victims import is_legal
 
-Lines = dict[str, list[Line]]
-"""Of every project with waiting gangs."""
 
-
-def stand_by(draft: Draft) -> Draft:
-    """
-    Survey `draft`, and take over every promise that still holds.
-
-    A promise counts in its project's share, so one that is void changes who stands on the share,
-    and with that who may be a victim. All is then looked at once more without it: a new draft.
-    """
-    while True:
-        draft.survey()
-        waiting = heads(draft) if draft.snapshot.promises else {}
-        kept = []
-        is_anew = False
-        for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
-            found = waiting.get(promise.gang)
-            if found is None:
-                continue
-            if _take_over(draft, promise, *found):
-                kept.append(promise)
-            else:
-                is_anew |= promise.within_share
-        if not is_anew:
-            return draft
-        left = replace(draft.snapshot, promises=tuple(kept))
-        draft = Draft(left, draft.now, draft.parts)
+def stand_by(draft: Draft) -> None:
+    """Take over every promise that still holds."""
+    waiting = heads(draft) if draft.snapshot.promises else {}
+    for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
+        found = waiting.get(promise.gang)
+        if found is not None and not _take_over(draft, promise, *found) and promise.within_share:
+            draft.void.add(promise.gang)  # it had its place among the classes
 
 
 def fulfil(draft: Draft) -> None:
-    """Start the gangs with a promise within their share that can."""
-    for reserved in list(draft.reserved.values()):
-        if draft.promises[reserved.name].within_share:
-            start_promised(draft, reserved, draft.lines, guaranteed=True)
+    """Start the gangs with a promise that are within their share now, wherever they fit."""
+    for reserved in _standing(draft):
+        draft.lend(reserved)
+        is_within = draft.shares.is_within(reserved.gang[0].project, reserved.placed.total)
+        draft.call_in(reserved)
+        if is_within:
+            _start_promised(draft, reserved, guaranteed=True)
 
 
 def start_outranking(draft: Draft) -> None:
     """
-    Start the gangs whose promise rests on priority, not on a share; after phase 3.
+    Start the other gangs with a promise that can, beside what is planned; after phase 3.
 
-    A gang within its share may have taken of their devices in this cycle: then the promise is
-    void, and the gang is looked at like every other.
+    A gang within its share may have taken of their devices in this cycle, or somebody for whom
+    they wait is no longer stopped: then the promise is void.
     """
-    for reserved in list(draft.reserved.values()):
-        if draft.promises[reserved.name].within_share:
-            continue
-        if is_covered(draft, reserved):
-            start_promised(draft, reserved, draft.rest, guaranteed=False)
+    for reserved in _standing(draft):
+        if not _is_kept(draft, reserved):
+            draft.void.add(draft.promises[reserved.name].gang)
         else:
-            _break(draft, reserved, draft.rest)
+            _start_promised(draft, reserved, guaranteed=False)
 
 
-def start_promised(draft: Draft, reserved: Reserved, lines: Lines, *, guaranteed: bool) -> None:
-    """Fulfil a promise, if that can be done now; if it never will be, back into `lines` with it."""
+def _standing(draft: Draft) -> list[Reserved]:
+    """What is closed for promises of earlier cycles."""
+    known = {promise.gang[0] for promise in draft.snapshot.promises}
+    return [reserved for name, reserved in draft.reserved.items() if name in known]
+
+
+def _is_kept(draft: Draft, reserved: Reserved) -> bool:
+    if not draft.promises[reserved.name].within_share and not is_covered(draft, reserved):
+        return False
+    return all(
+        draft.is_departing(running) or running.frees_at <= reserved.until
+        for running in reserved.waits
+    )
+
+
+def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:
+    """Fulfil a promise, if that can be done now; it is void if it never will be."""
     if start_reserved(draft, reserved, guaranteed=guaranteed):
         del draft.promises[reserved.name]
     elif draft.now >= reserved.until and not any(map(draft.is_departing, reserved.waits)):
-        _break(draft, reserved, lines)
-
-
-def _break(draft: Draft, reserved: Reserved, lines: Lines) -> None:
-    """Void a promise; its gang stands in `lines` again, and is looked at like every other."""
-    draft.open(reserved)
-    draft.release(reserved)
-    del draft.promises[reserved.name]
-    first = reserved.gang[0]
-    line = Line(first.project, first.user, reserved.shape)
-    rank = draft.rank(reserved.gang)
-    line.gangs.append((rank, first.submitted_at, first.sort_name, reserved.gang))
-    lines.setdefault(first.project, []).append(line)
+        draft.void.add(draft.promises[reserved.name].gang)
 
 
 def heads(draft: Draft) -> dict[tuple[str, ...], tuple[Line, Entry]]:
@@ -128,6 +112,7 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
         if known is not None and known.is_firm:
             continue
         stop = min(at for job, at in promise.victims if job in victim.ids)
+        stop = max(draft.now, stop)  # its grace begins when it is told
         draft.doomed[victim.name] = doom_of(
             draft, victim, gang, shape, stop, is_firm=promise.within_share
         )
@@ -171,11 +156,12 @@ def _waits(
     holders = draft.holders(wanted)
     if not all(map(is_gone, holders)):
         return None
-    sure = {r.name: r for r in (*holders, *victims, *draft.ending_for(wanted))}
+    sure = {running.name: running for running in (*holders, *victims)}
     others = filter(is_gone, draft.running.values())
     return awaited(
         draft,
         line.project,
+        wanted,
         placed,
         sure.values(),
         by_end(draft, others),
@@ -252,7 +238,7 @@ def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> boo
 
 
 def is_covered(draft: Draft, reserved: Reserved) -> bool:
-    """Whether none of its devices was promised to, or taken by, somebody else in this cycle."""
+    """Whether nothing of it was promised to, or taken by, somebody else in this cycle."""
     assert reserved.hold is not None
     holders = [running.footprint for running in draft.holders(reserved.footprint)]
     for room, resource, wanted, free, later in reserved.hold.masks:
@@ -261,5 +247,8 @@ def is_covered(draft: Draft, reserved: Reserved) -> bool:
             taken = each.masks.get(room.name, {}).get(resource, 0)
             held |= -1 if room.name in each.whole else taken
         if wanted & ~(free | (later & held)):
+            return False
+    for room, resource, _, short in reserved.hold.counts:
+        if short > sum(each.footprint.frees(room.name, resource) for each in reserved.waits):
             return False
     return True

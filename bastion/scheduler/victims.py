@@ -79,7 +79,7 @@ def find(
     finally:
         capacity.undo()
     wanted = Footprint(pairs_of(shape.parts, placed.placements))
-    ending = tuple(draft.ending_for(wanted, firm=guaranteed))
+    ending = tuple(running for running in departing if running.footprint.meets(wanted))
     return Found(placed=placed, victims=victims, ending=ending, departing=departing)
 
 
@@ -135,6 +135,8 @@ class Need:
 
     def is_helped_by(self, running: Running) -> bool:
         """Whether `running` holds anything that could matter."""
+        if self.shape.takes_whole or running.shape.takes_whole:
+            return True  # whatever it asks for, it is in the way on its machine
         return not self.shape.types or bool(self.shape.types & running.shape.types)
 
     def release(self, running: Running) -> Release:
