@@ -255,9 +255,19 @@ class Draft:
             net.append(left)
         reserved.hold = self.capacity.close(reserved.shape.parts, placed.placements, tuple(net))
 
-    def weak(self) -> list[Reserved]:
-        """Reservations that a gang within its share may break."""
-        promised = [r for r in self.reserved.values() if not self.promises[r.name].within_share]
+    def weak(self, project: str, priority: int) -> list[Reserved]:
+        """
+        Reservations that a gang of `project` within its share may break.
+
+        Not those of higher or equal priority in its own project: those who stopped it would stop
+        it again, for ever.
+        """
+        promised = [
+            reserved
+            for reserved in self.reserved.values()
+            if not self.promises[reserved.name].within_share
+            and (reserved.gang[0].project != project or reserved.shape.priority > priority)
+        ]
         return [*promised, *self.plans.values()]
 
     def lend(self, reserved: Reserved) -> None:

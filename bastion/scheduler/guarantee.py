@@ -118,7 +118,7 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
 
     if draft.try_admit(gang, shape, allows, guaranteed=True):
         return True
-    weak = draft.weak()
+    weak = draft.weak(project, shape.priority)
     for each in weak:
         draft.lend(each)
     done = bool(weak) and draft.try_admit(gang, shape, allows, guaranteed=True)

@@ -49,8 +49,11 @@ def take_over_plans(draft: Draft) -> None:
         plan = Reserved(
             gang=entry[3], shape=line.shape, placed=placed, until=planned.at, is_promise=False
         )
-        plan.waits = tuple(draft.holders(plan.footprint))
-        if all(_ends_at(draft, r, plan.shape) <= planned.at for r in plan.waits):
+        if any(_ends_at(draft, r, plan.shape) > planned.at for r in draft.holders(plan.footprint)):
+            continue
+        waits = _waits(draft, plan)
+        if waits is not None:
+            plan.waits = tuple(waits)
             draft.reserve(plan)
 
 

@@ -292,7 +292,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
             continue
         gang = [snapshot.jobs[name] for name in promise.gang]
         victims = {name for name, _ in promise.victims if name not in stopping}
-        own = {name for name in victims if doomed.get(name) == promise.gang[0]}
+        own = {n for n in victims if doomed.get(n, promise.gang[0]) == promise.gang[0]}
         others = [each for each in plan.promises if each.gang != promise.gang]
         for victim in _gangs(snapshot, own):
             gone = (stopping | firm | victims) - victim

@@ -97,6 +97,16 @@ def _half_the_machines(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, machines=machines)
 
 
+def _shared_machines(snapshot: Snapshot) -> Snapshot:
+    """Who takes all of a machine looks like everybody else."""
+
+    def change(job: JobRecord) -> JobRecord:
+        where = replace(job.request.where, exclusive=False)
+        return replace(job, request=replace(job.request, where=where))
+
+    return _jobs(snapshot, change)
+
+
 def stops_one_too_many(snapshot: Snapshot, now: float) -> Plan:
     """Names one more borrower as a victim of every new promise than it needs."""
     plan = decide(snapshot, now)
@@ -211,6 +221,7 @@ MUTANTS: Mapping[str, tuple[Decide, str]] = {
     "no shares": (seeing(_no_shares), "the_guarantee"),
     "impatient": (seeing(_impatient), "borrowers_have_their_time"),
     "half the machines": (seeing(_half_the_machines), "work_is_conserved"),
+    "shared machines": (seeing(_shared_machines), "no_machine_holds_too_much"),
     "one too many": (stops_one_too_many, "victims_are_minimal"),
     "holds back": (holds_back, "work_is_conserved"),
     "says nothing": (says_nothing, "everyone_has_a_verdict"),

@@ -60,6 +60,22 @@ EXAMPLES: list[tuple[Reason, str]] = [
         " ask for less",
     ),
     (
+        reasons.NeverFits(asked=GPU, most=TWO, of="total"),
+        "can never run: it asks for 8 gpu, and the totals of the quota file are 2 gpu; ask for"
+        " less, or an admin raises the total",
+    ),
+    (
+        reasons.NeverFits(asked=GPU, most=Amounts({}), of="layout"),
+        "can never run: it asks for 8 gpu, and even alone there is no way to lay that out on the"
+        " machines it may use and within the totals of every tier; ask for less or for smaller"
+        " replicas",
+    ),
+    (
+        reasons.AtOnce(limit=2),
+        "2 tasks of its array hold devices, and no more may at once; the next starts when one has"
+        " ended",
+    ),
+    (
         reasons.NotMember(user="u", project="A"),
         "u is not a member of A; an admin adds members in the quota file under"
         " [project_membership]",

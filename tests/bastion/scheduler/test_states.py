@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bastion.job import JobClass
-from bastion.scheduler.plan import Keep, Preempt, Wait
+from bastion.job import JobClass, Phase, Stop, StopReason
+from bastion.scheduler.plan import Admit, Keep, Preempt, Wait
+from bastion.spec.where import Where
 from tests.bastion.scheduler.histories import watched
 from tests.bastion.scheduler.laws import LAWS
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
@@ -289,8 +290,6 @@ def test_a_slice_is_taken_whole_and_made_when_it_is_missing() -> None:
 
 def test_an_exclusive_job_is_charged_for_the_whole_machine() -> None:
     """Two devices taken exclusively cost the eight they block."""
-    from bastion.spec.where import Where
-
     w = World(quota_of({"gpu": 16}, HALVES), machines_of(2, gpu=8))
     w.ask("A", "a", gpu=2, where=Where(exclusive=True))
     w.ask("A", "b", gpu=2)
@@ -362,3 +361,91 @@ def test_backfill_goes_on_around_a_planned_start(limit: float | None) -> None:
     w.cycle()
     assert w.runs("fill") == (limit is not None)
     assert w.why("all") == "planned to start in 16m 50s, once b has ended" or limit is not None
+
+
+def test_a_whole_machine_is_taken_back_whatever_its_holder_asked_for() -> None:
+    """An exclusive borrower that asked for processors alone is stopped for one who asks devices."""
+    quota = quota_of({"gpu": 8}, HALVES, min_runtime_s=0)
+    w = World(quota, machines_of(2, gpu=4, cpu=16), decide=watched(LAWS))
+    for i in range(2):
+        w.ask("B", f"b{i}", cpu=4, where=Where(exclusive=True))
+    w.cycle()
+    w.ask("A", "a", gpu=4)
+    w.cycle()
+    (promise,) = w.plan.promises
+    assert promise.gang == ("a",)
+    w.run(60)
+    assert w.runs("a")
+    assert len(w.preemptions) == 1
+
+
+def test_an_exclusive_job_is_within_its_share_by_the_machine_it_takes() -> None:
+    """One that asks for processors alone is guaranteed where its share holds the whole machine."""
+    w = World(quota_of({"gpu": 8}, HALVES), machines_of(2, gpu=4, cpu=16), decide=watched(LAWS))
+    w.ask("A", "a", cpu=4, where=Where(exclusive=True))
+    w.cycle()
+    verdict = w.plan.verdicts["a"]
+    assert isinstance(verdict, Admit)
+    assert verdict.job_class is JobClass.GUARANTEED
+
+
+def test_a_planned_start_rotates_who_holds_its_processors() -> None:
+    """A borrower in the way by its processors alone is named, and stopped after its slice."""
+    quota = quota_of(
+        {"gpu": 8}, {"A": {}, "B": {}}, plan_after_s=60, borrow_slice_s=100, min_runtime_s=0
+    )
+    w = World(quota, machines_of(2, gpu=4, cpu=16), decide=watched(LAWS))
+    w.ask("B", "b", cpu=10)
+    w.cycle()
+    w.ask("A", "a", replicas=2, gpu=3, cpu=12)
+    w.run(70)
+    assert w.why("a").endswith("once b has ended")
+    w.run(100)
+    assert w.runs("a")
+    assert ("b", "a") in w.preemptions
+
+
+def test_who_outranks_waits_for_room_in_the_quota_that_comes_anyway() -> None:
+    """Nobody is stopped for room that a job which is being stopped leaves."""
+    w = World(quota_of({"gpu": 8}, HALVES), machines_of(2, gpu=8), decide=watched(LAWS))
+    w.ask("A", "own", gpu=2, priority=5)
+    w.ask("B", "b", gpu=6)
+    w.cycle()
+    stop = Stop(reason=StopReason.PREEMPT, at=w.now, deadline=w.now + 10)
+    attempt = w.jobs["b"].attempt
+    assert attempt is not None
+    w.jobs["b"] = replace(w.jobs["b"], phase=Phase.STOPPING, attempt=replace(attempt, stop=stop))
+    w.ask("A", "high", gpu=6, priority=1)
+    w.cycle()
+    assert not w.preemptions
+    w.pass_time(11)
+    w.end("b")
+    w.cycle()
+    assert w.runs("high")
+    assert w.runs("own")
+
+
+def test_a_slice_made_for_a_promise_keeps_its_name_whatever_the_number_of_the_cycle() -> None:
+    """The machine that a promise names is the one that is made, also where numbers look alike."""
+    quota = quota_of({"v4": 64}, {"A": {"v4": 0.5}, "B": {"v4": 0.5}}, min_runtime_s=100)
+    w = World(quota, {}, {"t": pool_of(8, "t", hosts=2, v4=8)}, decide=watched(LAWS))
+    w.ask("B", "b", replicas=4, hosts=2, v4=16)
+    w.cycle()
+    w.pools["t"] = pool_of(10, "t", hosts=2, v4=8)
+    w.ask("A", "a", replicas=2, hosts=2, v4=16)
+    w.seq = 0
+    w.cycle()
+    (promise,) = w.plan.promises
+    named = {h.machine for r in promise.placements[0] for h in r.hosts}
+    assert named <= w.machines.keys()
+
+
+def test_who_was_outranked_does_not_take_back_what_it_gave() -> None:
+    """A higher priority that costs no share stops a lower one once, though that is in its share."""
+    w = World(quota_of({"gpu": 8}, HALVES), machines_of(1, gpu=4, cpu=16), decide=watched(LAWS))
+    w.ask("A", "low", gpu=4, cpu=8)
+    w.cycle()
+    w.ask("A", "high", cpu=16, priority=1)
+    w.run(600)
+    assert w.runs("high")
+    assert w.preemptions == [("low", "high")]
