@@ -99,12 +99,11 @@ def _is_own(world: World, by: str, name: str) -> bool:
     return is_new and is_lower and job.project == other.project
 
 
-@WORLDS
 @given(seed=SEEDS)
 @QUICK
-def test_the_same_state_decided_twice_moves_nothing(seed: int, make: histories.Make) -> None:
+def test_the_same_state_decided_twice_moves_nothing(seed: int) -> None:
     """After a plan is carried out, deciding at once again starts and stops nobody."""
-    histories.run(seed, (), steps=12, after=assert_stable, make=make)
+    histories.run(seed, (), steps=12, after=assert_stable)
 
 
 @pytest.mark.parametrize("inner", [mutants.thrashes])
