@@ -3,12 +3,15 @@ Machines on this very machine: each is a folder with an agent of its own.
 
     <directory>/<name>/machine      "<pool> <zone>": it exists
     <directory>/<name>/agent        "<pid> <start>" of the agent that was started last
+    <directory>/<name>/build        which build of Bastion that agent is
     <directory>/<name>/home/        the agent's home
     <directory>/<name>/deleting     it is being deleted: this never goes back
     <directory>/<name>/gone         nothing of it runs; the folder stays, so the name is used up
     <directory>/<name>/lock         held while one of these is changed
 
-The agent is a program of its own, in a session of its own: it outlives whoever made it. Deleting is
+The agent is a program of its own, in a session of its own: it outlives whoever made it. One of
+another build than its bastion's is ended and started anew, which touches no job: it would not know
+what newer instructions say. Deleting is
 done by that program too (`bastion agent end`), which knows what an agent leaves behind; `delete`
 begins it and `list` sees that it goes on, even if it was killed.
 
@@ -20,10 +23,11 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bastion.clock import Clock
@@ -51,6 +55,7 @@ class LocalProvider:
         directory: Where they lie; made if it is missing.
         clock: Its wall clock says how old the folders are.
         command: What starts an agent.
+        build: What tells this build of Bastion from others.
     """
 
     def __init__(
@@ -60,11 +65,13 @@ class LocalProvider:
         clock: Clock,
         *,
         command: Sequence[str] = COMMAND,
+        build: str = "",
     ) -> None:
         self._root_url = root_url
         self._directory = directory
         self._clock = clock
         self._command = tuple(command)
+        self._build = build
 
     def list(self) -> tuple[Listed, ...]:
         """See the port."""
@@ -81,6 +88,7 @@ class LocalProvider:
             _write(folder / "machine", f"{machine.pool} {machine.zone}")
             if not _agent_lives(folder):
                 arguments = self._arguments(machine, pool, folder)
+                _write(folder / "build", self._build)
                 _write(folder / "agent", self._run(folder, arguments))
 
     def delete(self, name: str) -> None:
@@ -109,7 +117,14 @@ class LocalProvider:
         if (folder / "deleting").exists():
             with _locked(folder):
                 return "gone" if self._go_on_deleting(folder) else "deleting"
+        if self._is_foreign(folder):
+            with _locked(folder):
+                if self._is_foreign(folder):  # it may have been started anew meanwhile
+                    _end_agent(folder)
         return "running" if _agent_lives(folder) else "stopped"
+
+    def _is_foreign(self, folder: Path) -> bool:
+        return _agent_lives(folder) and " ".join(_words(folder / "build")) != self._build
 
     def _go_on_deleting(self, folder: Path) -> bool:
         if _lives(folder / "end"):
@@ -162,6 +177,13 @@ class LocalProvider:
 def _agent_lives(folder: Path) -> bool:
     """Whether an agent serves the folder: the one we noted, or the one that holds its home."""
     return _lives(folder / "agent") or _lives(folder / "home" / "agent.lock")
+
+
+def _end_agent(folder: Path) -> None:
+    for note in (folder / "agent", folder / "home" / "agent.lock"):
+        if _lives(note):
+            with suppress(ProcessLookupError):
+                os.kill(int(_words(note)[0]), signal.SIGTERM)
 
 
 def _lives(path: Path) -> bool:

@@ -31,9 +31,12 @@ def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
     """
     match pool.provider:
         case "local":
+            from bastion.provider.build import build_digest
             from bastion.provider.local import LocalProvider
 
-            return LocalProvider(root_url, machines_dir / pool.name, SystemClock())
+            return LocalProvider(
+                root_url, machines_dir / pool.name, SystemClock(), build=build_digest()
+            )
         case "fake":
             from bastion.provider.fake import FakeProvider
 

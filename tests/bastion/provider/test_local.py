@@ -114,6 +114,27 @@ def test_deleting_while_it_begins_leaves_no_process(site: Site, delay_s: float) 
     assert site.state() == "gone"
 
 
+def test_an_agent_of_another_build_is_started_anew(site: Site) -> None:
+    """What runs goes on under the keeper; the new agent ships what it prints meanwhile."""
+    site.provider.create(site.machine, POOL)
+    line = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 1000"
+    site.bucket.spec(Job(name="train", processes=(Process(line, shell=True),)))
+    site.until(site.bucket.facts)
+    site.bucket.instruct(start(grace_s=0.3))
+    site.until(lambda: site.bucket.log() == b"one\n")
+    before = (site.folder / MACHINE / "agent").read_text()
+    assert site.state() == "running"
+    site.provider = LocalProvider(site.provider._root_url, site.folder, site.clock, build="another")
+    site.until(lambda: site.state() == "stopped")
+    site.provider.create(site.machine, POOL)
+    site.until(lambda: site.state() == "running")
+    assert (site.folder / MACHINE / "agent").read_text() != before
+    (folder,) = {path.parent for path in (site.folder / MACHINE / "home").rglob("code")}
+    (folder / "code" / "go").touch()
+    site.until(lambda: site.bucket.log() == b"one\ntwo\n")
+    assert site.state() == "running"
+
+
 def test_many_creates_make_one_agent(site: Site) -> None:
     """Bastions that duel over one machine start one agent between them."""
     providers = [LocalProvider(site.provider._root_url, site.folder, site.clock) for _ in range(6)]
