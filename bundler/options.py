@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from bundler.code import Code, DockerBuild, GitRepo, LocalDir
+from bundler.code import Code, DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import InvalidCodeError
 
 _Pairs: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -24,6 +24,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "git": ("url", "branch", "commit", "submodules", "lfs"),
     "docker": _DOCKER_KEYS,
     "artifactregistry": _DOCKER_KEYS,
+    "image": ("ref",),
 }
 TYPES = tuple(_KEYS)
 """What `--bundler_type` may be."""
@@ -130,11 +131,16 @@ def _docker(pairs: _Pairs, repo: str) -> Code:
     )
 
 
+def _image(pairs: _Pairs, repo: str) -> Code:  # noqa: ARG001
+    return Image(_one(pairs, "ref"))
+
+
 _MAKERS: Mapping[str, Callable[[_Pairs, str], Code]] = {
     "local": _local,
     "git": _git,
     "docker": _docker,
     "artifactregistry": _docker,
+    "image": _image,
 }
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def add_bundler_flags(group: Group) -> None:
     """The two flags that say any kind of code."""
-    text(group, "--bundler_type", "local, git, docker or artifactregistry", metavar="TYPE")
+    text(group, "--bundler_type", "local, git, docker, artifactregistry or image", metavar="TYPE")
     many(group, "--bundler_spec", "an option of that type", metavar="KEY=TEXT")
 
 

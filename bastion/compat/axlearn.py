@@ -56,14 +56,10 @@ def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Importe
     if not isinstance(metadata, dict):
         raise SpecError(*problems, f"metadata: {metadata!r} is not an object")
     problems += _unknown("metadata.", metadata, _METADATA)
-    if spec.get("cleanup_command"):
-        problems.append(
-            "cleanup_command: has no counterpart; let the command clean up when it ends or gets"
-            " TERM, and take this out"
-        )
     instance_type, units, more = _resources(metadata.get("resources") or {})
-    words, wrong = _words(spec.get("command", "true"))
-    problems += [*more, *wrong]
+    words, wrong = _words("command", spec.get("command", "true"))
+    cleaning, wrong_too = _words("cleanup_command", spec.get("cleanup_command") or "")
+    problems += [*more, *wrong, *wrong_too]
     if problems:
         raise SpecError(*problems)
     job = Job(
@@ -72,6 +68,7 @@ def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Importe
         instance_type=instance_type,
         priority=metadata.get("priority", _PRIORITY),
         env=spec.get("env_vars") or {},
+        on_end=cleaning,
     )
     launch = Launch(
         name=spec["name"],
@@ -80,7 +77,8 @@ def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Importe
         jobs=(job,),
         code=code,
     )
-    return Imported(launch=launch, notes=tuple(_notes(metadata, instance_type, user)))
+    notes = _notes(metadata, instance_type, user, cleans=bool(cleaning))
+    return Imported(launch=launch, notes=tuple(notes))
 
 
 def _table(text: str) -> dict[str, Any]:
@@ -98,13 +96,13 @@ def _unknown(path: str, table: Mapping[str, object], known: Sequence[str]) -> li
     return [f"{path}{name}: unknown; known are {allowed}" for name in table if name not in known]
 
 
-def _words(command: object) -> tuple[tuple[str, ...], list[str]]:
+def _words(field: str, command: object) -> tuple[tuple[str, ...], list[str]]:
     if not isinstance(command, str):
-        return (), [f"command: {command!r} is not text"]
+        return (), [f"{field}: {command!r} is not text"]
     try:
         return tuple(shlex.split(command)), []
     except ValueError as error:
-        return (), [f"command: {str(error).lower()}: {command!r}"]
+        return (), [f"{field}: {str(error).lower()}: {command!r}"]
 
 
 def _resources(asked: object) -> tuple[str, dict[str, int | str], list[str]]:
@@ -135,7 +133,9 @@ def _description(metadata: Mapping[str, Any]) -> str:
     return "from AXLearn: " + ", ".join(f"{name} {text}" for name, text in told.items() if text)
 
 
-def _notes(metadata: Mapping[str, Any], instance_type: str, user: str) -> Iterator[str]:
+def _notes(
+    metadata: Mapping[str, Any], instance_type: str, user: str, *, cleans: bool
+) -> Iterator[str]:
     owner = metadata.get("user_id")
     if owner and user and owner != user:
         yield f"metadata.user_id: {owner} is who made it; it is submitted by {user}"
@@ -143,3 +143,5 @@ def _notes(metadata: Mapping[str, Any], instance_type: str, user: str) -> Iterat
         yield "metadata.creation_time: order is by when it is submitted here"
     if instance_type:
         yield f"command: runs on every host of {instance_type}, not on the bastion"
+    if cleans:
+        yield "cleanup_command: runs on every host when its processes are dead, not on the bastion"

@@ -153,6 +153,7 @@ def test_the_words_of_the_manual() -> None:
             ["image=h/x", "tag=2", "build_arg=A=1 build_arg=B=x=y"],
             DockerBuild(image="h/x:2", build_args={"A": "1", "B": "x=y"}),
         ),
+        ("image", ["ref=h/x:2"], Image("h/x:2")),
     ],
 )
 def test_options_of_every_type(bundler_type: str, specs: list[str], code: object) -> None:
@@ -172,6 +173,7 @@ def test_options_of_every_type(bundler_type: str, specs: list[str], code: object
         ("git", [], "url: is empty"),
         ("local", ["root='x"], "has a quote that is never closed"),
         ("docker", ["image=h/x", "build_arg=A"], "build_arg: 'A' is no pair"),
+        ("image", ["ref=H/X"], "ref: 'H/X'"),
     ],
 )  # fmt: skip
 def test_options_that_are_wrong(bundler_type: str, specs: list[str], said: str) -> None:

@@ -53,6 +53,13 @@ def test_everything_is_mapped() -> None:
     assert len(to_launch(spec_of(), user="user1").notes) == 2
 
 
+def test_a_cleanup_command_runs_when_the_processes_are_dead() -> None:
+    """On the hosts themselves, which is told."""
+    found = to_launch(spec_of(cleanup_command="rm -rf '/tmp/my run'"), user="user1")
+    assert found.launch.jobs[0].on_end == ("rm", "-rf", "/tmp/my run")
+    assert found.notes[-1].startswith("cleanup_command: runs on every host")
+
+
 def test_a_job_may_ask_for_devices_or_nothing() -> None:
     """Types that are no slices are asked for as they are; left out is the lowest priority."""
     (job,) = to_launch(spec_of(metadata={"resources": {"h100": 8}})).launch.jobs
@@ -70,7 +77,8 @@ def test_a_job_may_ask_for_devices_or_nothing() -> None:
         (spec_of(version=2), "version: 2 is not known; allowed: 1"),
         (spec_of(max_tries=3), "max_tries: unknown; known are version, name"),
         (spec_of(metadata={"tier": 1}), "metadata.tier: unknown; known are user_id"),
-        (spec_of(cleanup_command="rm -rf x"), "cleanup_command: has no counterpart"),
+        (spec_of(cleanup_command=["rm"]), r"cleanup_command: \['rm'\] is not text"),
+        (spec_of(cleanup_command="rm 'x"), "cleanup_command: no closing quotation"),
         (spec_of(command="echo 'x"), "command: no closing quotation"),
         (spec_of(command=["a"]), r"command: \['a'\] is not text"),
         (spec_of(command=""), "command: .* at least one string"),
