@@ -35,6 +35,7 @@ from bastion.records.ulid import is_ulid, seconds_of
 from bastion.scheduler.census import MachineReport
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
+from bastion.service.names import unknown_names
 from bastion.service.rights import membership_problem, ownership_problem
 from bastion.service.targets import change, obstacle, targets_of
 from bastion.service.webhooks import Notifications
@@ -221,6 +222,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
         return [f"code: {type(launch.code).__name__} was not sent; submit with bastion launch"]
     problems = rules.notifications.problems_of(launch.tells)
     problems += python_problems(launch.python, launch.code)
+    problems += unknown_names(launch.where, rules.pools, draft.machines.values())
     if problems:
         return problems
     active = len(draft.jobs) + len(draft.arrays)

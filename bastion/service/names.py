@@ -1,0 +1,45 @@
+"""
+The names that a launch's `where` uses: a pool, cluster, shard, machine or label that nobody knows.
+
+A name is unknown only when every machine has presented itself: until then one may still bring it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+
+from bastion.machine import Machine, Pool
+from bastion.spec.where import CONTAINERS, Where
+
+_SHOWN = 5
+
+
+def unknown_names(
+    where: Where, pools: Mapping[str, Pool], machines: Collection[Machine]
+) -> Iterator[str]:
+    """What is wrong with `where`, one line a name; none while it cannot be known."""
+    if where.pool and where.pool not in pools:
+        yield _unknown("pool", where.pool, pools)
+    if not pools or any(not machine.life for machine in machines):
+        return
+    labelled = [*(pool.labels for pool in pools.values()), *(each.labels for each in machines)]
+    asked = {"cluster": where.cluster, "shard": where.shard, **where.labels}
+    for label, text in asked.items():
+        known = {labels[label] for labels in labelled if label in labels}
+        if text and text not in known and label != CONTAINERS:
+            path = label if label in ("cluster", "shard") else f"labels.{label}"
+            yield _unknown(path, text, known)
+    known = {name for each in machines for name in (each.hostname, each.name) if name}
+    for hostname in where.hostnames:
+        if hostname not in known:
+            yield _unknown("hostnames", hostname, {each.hostname or each.name for each in machines})
+
+
+def _unknown(path: str, written: str, known: Collection[str]) -> str:
+    words = sorted(known)
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    there = f"there are {', '.join(words[:_SHOWN])}{more}" if words else "there is none"
+    near = difflib.get_close_matches(written, words, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"where.{path}: {written!r} is unknown; {there}{meant}"

@@ -1,0 +1,82 @@
+"""A launch that names a place which is nowhere is told so when it is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from bastion.machine import Machine, Pool
+from bastion.records.request import LaunchRequest
+from bastion.service.names import unknown_names
+from bastion.spec import Job, Launch, Process, Where
+from quota import Amounts
+from tests.bastion.service.rig import CONFIG, Rig
+
+POOLS = {
+    name: Pool(
+        name=name,
+        provider="fake",
+        resources=Amounts({"h100": 8}),
+        max_machines=2,
+        labels={"cluster": cluster},
+    )
+    for name, cluster in (("gpu", "primary"), ("spot", "second"))
+}
+MACHINES = tuple(
+    Machine(name=f"gpu-1-{i}", pool="gpu", life=1, hostname=f"node{i}", labels={"rack": f"r{i}"})
+    for i in range(7)
+)
+
+
+def problems(where: Where, machines: tuple[Machine, ...] = MACHINES) -> list[str]:
+    """Of a launch that may run there."""
+    return list(unknown_names(where, POOLS, machines))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"cluster": "second", "pool": "spot"},
+        {"hostnames": ["node3", "gpu-1-4"], "labels": {"rack": "r0"}},
+        {"labels": {"containers": "true"}},
+    ],
+)
+def test_what_is_there_is_known(asked: Mapping[str, object]) -> None:
+    """By the name of a machine or of its host; whether images can run may change any time."""
+    assert problems(Where(**asked)) == []  # type: ignore[arg-type]
+
+
+def test_what_is_nowhere_is_told_with_the_nearest() -> None:
+    """Every name at once, with what there is."""
+    where = Where(
+        pool="gpuu", cluster="primry", hostnames=["node3", "nod9"], labels={"disk": "fast"}
+    )
+    assert problems(where) == [
+        "where.pool: 'gpuu' is unknown; there are gpu, spot; did you mean gpu?",
+        "where.cluster: 'primry' is unknown; there are primary, second; did you mean primary?",
+        "where.labels.disk: 'fast' is unknown; there is none",
+        "where.hostnames: 'nod9' is unknown; there are node0, node1, node2, node3, node4 and 2"
+        " more; did you mean node6?",
+    ]
+
+
+def test_a_machine_that_still_comes_may_bring_it() -> None:
+    """Hosts and labels are what agents say of themselves; pools are in the admin's file."""
+    coming = (*MACHINES, Machine(name="gpu-2-0", pool="gpu"))
+    assert problems(Where(hostnames=["node99"], labels={"rack": "r9"}), coming) == []
+    assert len(problems(Where(pool="gpuu"), coming)) == 1
+
+
+def test_the_launch_is_refused() -> None:
+    """It would wait for ever."""
+    rig = Rig(config=CONFIG + 'labels = { cluster = "primary" }\n')
+    rig.start("first", h100=1)
+    job = Job(processes=(Process(["true"]),))
+    launch = Launch(name="second", jobs=(job,), where=Where(cluster="primry"))
+    asked = rig.ask("ann", "blue", "launch", LaunchRequest(launch=launch))
+    rig.turn()
+    assert rig.answer(asked).problems == (
+        "where.cluster: 'primry' is unknown; there are primary; did you mean primary?",
+    )
