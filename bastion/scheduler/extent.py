@@ -26,11 +26,11 @@ def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
     for part in shape.parts:
         if any(any(_sizes(shelf, part)) for shelf in capacity.shelves.values()):
             continue
-        return _first_to_blame(capacity, part.where)
+        return _first_to_blame(capacity, part.where, hosts=part.hosts)
     return None
 
 
-def _first_to_blame(capacity: Capacity, where: Where) -> NoMachineMatches:
+def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachineMatches:
     """Filters are tried one after the other; the first that leaves none is named."""
     shelves = [shelf for shelf in capacity.shelves.values() if shelf.rooms or shelf.left]
     sofar: dict[str, object] = {}
@@ -41,7 +41,7 @@ def _first_to_blame(capacity: Capacity, where: Where) -> NoMachineMatches:
         if not left:
             return NoMachineMatches(filter=written if machines else "", machines=machines)
         machines = left
-    return NoMachineMatches(filter="", machines=0)
+    return NoMachineMatches(filter="", machines=machines, hosts=hosts)
 
 
 def filters_of(where: Where) -> list[tuple[str, object, str]]:

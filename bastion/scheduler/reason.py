@@ -297,12 +297,18 @@ class NoMachineMatches:
     """The first that left none, as it is written: `shard=rl`; `containers` is no user's own."""
     machines: int
     """That were there before it."""
+    hosts: int = 1
+    """Of one replica; where there are machines and no filter, they are of another shape."""
 
     def words(self, _: float) -> str:
         """The sentence."""
-        if not self.filter:
-            return "there are no machines, and no pool that could make one"
         machines = _count(self.machines, "machine")
+        if not self.machines:
+            return "there are no machines, and no pool that could make one"
+        if not self.filter and self.hosts > 1:
+            return f"none of {machines} is part of a slice of {self.hosts} hosts, as it asks for"
+        if not self.filter:
+            return f"each of {machines} is part of a slice; ask for slices by an instance type"
         if self.filter == CONTAINERS:
             return (
                 f"none of {machines} runs containers, which an image needs; an admin sets"

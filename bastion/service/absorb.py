@@ -179,7 +179,7 @@ def _launch(
             user=name.user,
             ulid=name.ulid,
             at=waiting.entry.modified_at,
-            known_types=_known_types(rules),
+            known_types=_known_types(draft, rules),
         )
         array = queued_array(launch, jobs[0])
     except SpecError as error:
@@ -242,10 +242,12 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
     return []
 
 
-def _known_types(rules: Rules) -> set[str]:
-    in_pools = (kind for pool in rules.pools.values() for kind in pool.resources.types())
+def _known_types(draft: Draft, rules: Rules) -> set[str]:
+    """Those that are here; as long as no pool is configured, those that may come."""
+    held = (each.resources for each in (*rules.pools.values(), *draft.machines.values()))
+    here = {kind for resources in held for kind in resources.types()}
     under_quota = rules.quota.types if rules.quota is not None else ()
-    return {*resource_types(), *in_pools, *under_quota}
+    return {*here, *under_quota, *(() if rules.pools else resource_types())}
 
 
 def _follow(draft: Draft, waiting: Waiting, targets: tuple[str, ...]) -> None:

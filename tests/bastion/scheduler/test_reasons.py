@@ -143,6 +143,14 @@ EXAMPLES: list[tuple[Reason, str]] = [
         " `containers = true` for a pool where docker answers",
     ),
     (
+        reasons.NoMachineMatches(filter="", machines=2, hosts=4),
+        "none of 2 machines is part of a slice of 4 hosts, as it asks for",
+    ),
+    (
+        reasons.NoMachineMatches(filter="", machines=8),
+        "each of 8 machines is part of a slice; ask for slices by an instance type",
+    ),
+    (
         reasons.NoMachineMatches(filter="", machines=0),
         "there are no machines, and no pool that could make one",
     ),
