@@ -244,8 +244,8 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
 
 def _known_types(draft: Draft, rules: Rules) -> set[str]:
     """Those that are here; as long as no pool is configured, those that may come."""
-    held = (each.resources for each in (*rules.pools.values(), *draft.machines.values()))
-    here = {kind for resources in held for kind in resources.types()}
+    here = {kind for pool in rules.pools.values() for kind in pool.resources.types()}
+    here |= {kind for machine in draft.machines.values() for kind in machine.resources.types()}
     under_quota = rules.quota.types if rules.quota is not None else ()
     return {*here, *under_quota, *(() if rules.pools else resource_types())}
 
