@@ -12,9 +12,12 @@ import sys
 from collections.abc import Callable
 
 from tests.simulation.baton import SimulationError
+from tests.simulation.chains import chains
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.scenario import calm, comings, duel, slices, spoilt, stormy
+from tests.simulation.sweeps import sweeps
+from tests.simulation.watched import watched
 from tests.simulation.wild import wild
 from tests.simulation.world import World
 
@@ -26,6 +29,9 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "slices": slices,
     "spoilt": spoilt,
     "wild": wild,
+    "chains": chains,
+    "sweeps": sweeps,
+    "watched": watched,
 }
 """Every world that a seed can be replayed in, by name."""
 
