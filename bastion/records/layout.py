@@ -3,7 +3,7 @@ Every key in the bucket. No other file spells one.
 
     <root>/
       project-quotas/project-quotas.config           admins    the quota file (TOML)
-      config/bastion.toml                            admins    pools and providers
+      config/bastion.toml                            admins    pools, secrets, webhooks (TOML)
       inbox/<project>/<user>/<ulid>.<verb>.json      users     requests, create-only
       inbox/_bell/<machine>/<life>-<n>.json          agents    facts, create-only
       results/<project>/<user>/<ulid>.json           bastion   the answer to a request, create-only
