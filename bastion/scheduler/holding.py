@@ -10,14 +10,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bastion.scheduler.words import when
 from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 from quota.amounts import Amounts
-
-
-def when(at: float, now: float) -> str:
-    """A time, as told to somebody who asks at `now`."""
-    return f"in {text_of_seconds(at - now)}" if at > now else "now"
 
 
 @value

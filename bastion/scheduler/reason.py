@@ -12,6 +12,24 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bastion.scheduler.aside import (
+    AtOnce as AtOnce,
+)
+from bastion.scheduler.aside import (
+    Backoff as Backoff,
+)
+from bastion.scheduler.aside import (
+    Cancelled as Cancelled,
+)
+from bastion.scheduler.aside import (
+    Dependency as Dependency,
+)
+from bastion.scheduler.aside import (
+    Held as Held,
+)
+from bastion.scheduler.aside import (
+    WaitsFor as WaitsFor,
+)
 from bastion.scheduler.holding import (
     Borrowing as Borrowing,
 )
@@ -36,10 +54,8 @@ from bastion.scheduler.holding import (
 from bastion.scheduler.holding import (
     Yielded as Yielded,
 )
-from bastion.scheduler.holding import (
-    when,
-)
-from bastion.spec.after import When
+from bastion.scheduler.words import NAMED as NAMED
+from bastion.scheduler.words import counted, listed, when
 from bastion.spec.where import CONTAINERS
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
@@ -181,7 +197,7 @@ class Behind:
     def words(self, _: float) -> str:
         """The sentence."""
         more = f"; then {self.short} more must come free" if self.short else ""
-        return f"behind {_count(self.jobs, 'job')} asking for {self.units}: {_names(self)}{more}"
+        return f"behind {counted(self.jobs, 'job')} asking for {self.units}: {_names(self)}{more}"
 
 
 @value
@@ -211,7 +227,7 @@ class Promised:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        whom = f", once {_listed(self.stopping)} {_has(self.stopping)}" if self.stopping else ""
+        whom = f", once {listed(self.stopping)} {_has(self.stopping)}" if self.stopping else ""
         return f"promised: it starts {when(self.deadline, now)} at the latest{whom}"
 
 
@@ -226,7 +242,7 @@ class Planned:
     def words(self, now: float) -> str:
         """The sentence."""
         names = self.waiting_for
-        whom = f", once {_listed(names)} {_has(names)}" if names else ""
+        whom = f", once {listed(names)} {_has(names)}" if names else ""
         return f"planned to start {when(self.at, now)}{whom}"
 
 
@@ -263,10 +279,10 @@ class Fragmented:
     def words(self, _: float) -> str:
         """The sentence."""
         names = self.to_end
-        end = f"; it starts once {_listed(names)} {_has(names)}" if names else ""
+        end = f"; it starts once {listed(names)} {_has(names)}" if names else ""
         return (
             f"{self.free} are free but scattered: {self.fitting} of"
-            f" {_count(self.replicas, 'replica')} fit on single machines{end}"
+            f" {counted(self.replicas, 'replica')} fit on single machines{end}"
         )
 
 
@@ -284,7 +300,7 @@ class CapacityLost:
         """The sentence."""
         return (
             f"asks for {self.asked}; {self.lost} of {self.of} are out of use on"
-            f" {_listed(self.machines)}; it can start when they are back"
+            f" {listed(self.machines)}; it can start when they are back"
         )
 
 
@@ -302,7 +318,7 @@ class NoMachineMatches:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        machines = _count(self.machines, "machine")
+        machines = counted(self.machines, "machine")
         if not self.machines:
             return "there are no machines, and no pool that could make one"
         if not self.filter and self.hosts > 1:
@@ -328,89 +344,6 @@ class ProviderStockout:
     def words(self, now: float) -> str:
         """The sentence."""
         return f"the provider of {self.pool} has no machines; asked again {when(self.until, now)}"
-
-
-@value
-class Backoff:
-    """It waits after a failure or a loss."""
-
-    kind: Literal["Backoff"] = "Backoff"
-    until: float
-    after: str
-
-    def words(self, now: float) -> str:
-        """The sentence."""
-        after = _AFTER.get(self.after, f"after {self.after}")
-        return f"waits {after}; queued again {when(self.until, now)}"
-
-
-@value
-class Dependency:
-    """It starts together with others that are not ready."""
-
-    kind: Literal["Dependency"] = "Dependency"
-    on: tuple[str, ...]
-    state: str
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return f"starts together with {_listed(self.on)}, {_is(self.on)} {self.state}"
-
-
-@value
-class WaitsFor:
-    """It was asked to start after others have ended, and they have not."""
-
-    kind: Literal["WaitsFor"] = "WaitsFor"
-    on: tuple[tuple[str, When, str], ...]
-    """(job or launch, how it has to end, in which state it is now)"""
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        named = [f"{on} {_ENDS[when]} ({state})" for on, when, state in self.on[:NAMED]]
-        rest = len(self.on) - NAMED
-        more = f" and {rest} more" if rest > 0 else ""
-        return f"waits for {', '.join(named)}{more}; it joins the queue then"
-
-
-@value
-class Held:
-    """Somebody holds it back."""
-
-    kind: Literal["Held"] = "Held"
-    by: str
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return f"held by {self.by}; it joins the queue when released"
-
-
-@value
-class AtOnce:
-    """As many tasks of its array hold devices as may at once."""
-
-    kind: Literal["AtOnce"] = "AtOnce"
-    limit: int
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        verb = "holds" if self.limit == 1 else "hold"
-        return (
-            f"{_count(self.limit, 'task')} of its array {verb} devices, and no more may at once;"
-            " the next starts when one has ended"
-        )
-
-
-@value
-class Cancelled:
-    """Its user has ended it, and that is being carried out."""
-
-    kind: Literal["Cancelled"] = "Cancelled"
-    by: str
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return f"cancelled by {self.by}"
 
 
 @value
@@ -471,36 +404,10 @@ def text(reason: Reason, now: float) -> str:
     return reason.words(now)
 
 
-NAMED = 3
-"""How many names a sentence lists before it counts the rest."""
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
-
-
 def _names(behind: Behind) -> str:
     rest = behind.jobs - len(behind.first)
     return ", ".join(behind.first) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-_ENDS = {"ok": "to succeed", "any": "to end", "failed": "to end without success"}
-
-_AFTER = {
-    "failed": "after it failed",
-    "lost": "after its machine was lost",
-    "preempted": "after it was preempted",
-}
-
-
 def _has(names: tuple[str, ...]) -> str:
     return "has ended" if len(names) == 1 else "have ended"
-
-
-def _is(names: tuple[str, ...]) -> str:
-    return "which is" if len(names) == 1 else "which are"
