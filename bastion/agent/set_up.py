@@ -13,8 +13,8 @@ from pathlib import Path
 from bastion.agent.home import Folders, Home
 from bastion.agent.output import restore
 from bastion.agent.settings import AgentSettings
-from bastion.errors import BastionError, ConflictError, NotFoundError
-from bastion.records import layout
+from bastion.errors import BastionError
+from bastion.records.bundles import Bundles
 from bastion.records.facts import HostFact
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
@@ -55,35 +55,6 @@ def set_up(
     return folders
 
 
-class BundleBlobs:
-    """The bundles of a bucket, as the bundler sees them."""
-
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-
-    def read(self, key: str) -> bytes | None:
-        """See `bundler.blobs.Blobs`."""
-        try:
-            found = self._store.read(layout.BUNDLES + key)
-        except NotFoundError:
-            return None
-        assert found is not None
-        return found.data
-
-    def create(self, key: str, data: bytes) -> bool:
-        """See `bundler.blobs.Blobs`."""
-        try:
-            self._store.create(layout.BUNDLES + key, data)
-        except ConflictError:
-            return False
-        return True
-
-    def exists(self, key: str) -> bool:
-        """See `bundler.blobs.Blobs`."""
-        key = layout.BUNDLES + key
-        return any(entry.key == key for entry in self._store.list(key, limit=1))
-
-
 def bring(
     code: BundleRef | GitRef | Code,
     store: ObjectStore,
@@ -106,7 +77,7 @@ def bring(
     try:
         match code:
             case BundleRef():
-                checkout(fetch(code.digest, BundleBlobs(store), cache), directory)
+                checkout(fetch(code.digest, Bundles(store), cache), directory)
             case GitRef():
                 checkout(_clone(code, settings, cache), directory)
             case _:

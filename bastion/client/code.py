@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import assert_never
 
-from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
-from bastion.records import layout
+from bastion.errors import BastionError, SpecError
+from bastion.records.bundles import Bundles
 from bastion.spec.code import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
@@ -19,34 +19,6 @@ from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import BuildError, BundleError, InvalidCodeError, UnreachableError
 from bundler.progress import Report, unreported
 from bundler.upload import Bundle, bundle
-
-
-class BundleStore:
-    """The part of the bucket that holds bundles, as the bundler wants it."""
-
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-
-    def read(self, key: str) -> bytes | None:
-        """The bytes at `key`; None when there is nothing."""
-        try:
-            found = self._store.read(layout.BUNDLES + key)
-        except NotFoundError:
-            return None
-        return None if found is None else found.data
-
-    def create(self, key: str, data: bytes) -> bool:
-        """Write `data` where nothing may be yet; False when something is there already."""
-        try:
-            self._store.create(layout.BUNDLES + key, data)
-        except ConflictError:
-            return False
-        return True
-
-    def exists(self, key: str) -> bool:
-        """Whether there is an object at `key`."""
-        name = layout.BUNDLES + key
-        return any(entry.key == name for entry in self._store.list(name, limit=1))
 
 
 @value
@@ -108,7 +80,7 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
         case BundleRef() | GitRef() | ImageRef():
             return Sent(ref=code)
         case LocalDir():
-            made: Bundle = bundle(code, BundleStore(store), start=start, report=report)
+            made: Bundle = bundle(code, Bundles(store), start=start, report=report)
             return Sent(
                 ref=made.ref,
                 size_bytes=made.size_bytes,

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bastion.client.code import BundleStore
 from bastion.client.published import Published
 from bastion.client.search import find, find_all
 from bastion.client.views import JobView
 from bastion.errors import BastionError, NotFoundError, SpecError
 from bastion.records import layout
+from bastion.records.bundles import Bundles
 from bastion.records.codec import decode
 from bastion.records.origin import Origin, read_origin
 from bastion.records.request import SpecRecord
@@ -134,7 +134,7 @@ def _check_out(store: ObjectStore, spec: SpecRecord, directory: Path, cache: Pat
 
     match spec.launch.code:
         case BundleRef(digest=digest):
-            checkout(fetch(digest, BundleStore(store), cache), directory)
+            checkout(fetch(digest, Bundles(store), cache), directory)
         case GitRef() as ref:
             checkout(fetch_commit(ref, cache, access=Access()), directory)
         case ImageRef(ref=image):

@@ -19,12 +19,12 @@ from bastion.agent.agent import Agent
 from bastion.agent.home import FolderHome
 from bastion.agent.keeper_client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_port import KeeperGoneError
-from bastion.agent.set_up import BundleBlobs
 from bastion.agent.settings import AgentSettings
 from bastion.agent.strays import look
 from bastion.clock import SystemClock
 from bastion.lane import ThreadLane
 from bastion.records import layout
+from bastion.records.bundles import Bundles
 from bastion.spec import BundleRef, GitRef, Job, Process
 from bastion.store.local import LocalStore
 from bundler.code import LocalDir
@@ -205,7 +205,7 @@ def test_code_of_a_bundle_is_where_the_command_starts(machine: Machine, tmp_path
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "greet.sh").write_text("echo hello >> said; cat said\n")
-    bundled = bundle(LocalDir(str(tree)), BundleBlobs(machine.bucket.store), start=tree)
+    bundled = bundle(LocalDir(str(tree)), Bundles(machine.bucket.store), start=tree)
     machine.bucket.spec(shell("sh greet.sh"), code=BundleRef(digest=bundled.digest))
     other = replace(OF, nonce="n2")
     machine.bucket.instruct(start(), start(other))

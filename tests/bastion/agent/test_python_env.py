@@ -14,8 +14,9 @@ import pytest
 
 from bastion.agent.home import FolderHome
 from bastion.agent.python_env import BuildError, build, recipe_of, take
-from bastion.agent.set_up import BundleBlobs, SetUpError
+from bastion.agent.set_up import SetUpError
 from bastion.records import layout
+from bastion.records.bundles import Bundles
 from bastion.records.codec import encode
 from bastion.records.facts import HostFact
 from bastion.records.request import SpecRecord
@@ -198,7 +199,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 def submit(machine: Machine, code: Code, launch: str = "launch-abc") -> None:
     """Write the spec of a launch that runs `greet` in the environment of the code."""
-    sent = bundle(LocalDir(str(code.root)), BundleBlobs(machine.bucket.store), start=code.root)
+    sent = bundle(LocalDir(str(code.root)), Bundles(machine.bucket.store), start=code.root)
     record = SpecRecord(
         id=launch,
         project="vision",
