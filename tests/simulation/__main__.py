@@ -1,7 +1,8 @@
 """
 `python -m tests.simulation --seed N [--world NAME] [--mutant NAME] [--trace]`: replay one run.
 
-Prints how it went and, with `--trace`, every step. The digest is the same whenever the trace is.
+Without `--world` it is the storm, or the schedule of the mutant. Prints how it went and, with
+`--trace`, every step. The digest is the same whenever the trace is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.simulation.chains import chains
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.scenario import calm, comings, duel, slices, spoilt, stormy
+from tests.simulation.schedules import SCHEDULES
 from tests.simulation.sweeps import sweeps
 from tests.simulation.watched import watched
 from tests.simulation.wild import wild
@@ -46,11 +48,13 @@ def main() -> int:
     """Replay the run that the command line names; 1 when it breaks an invariant."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", allow_abbrev=False)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--world", choices=sorted(WORLDS), default="stormy")
+    parser.add_argument("--world", choices=sorted(WORLDS), help="by default stormy")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), default="")
     parser.add_argument("--trace", action="store_true", help="print every step")
     said = parser.parse_args()
-    world = WORLDS[said.world](said.seed, MUTANTS[said.mutant] if said.mutant else SOUND)
+    where = said.world or said.mutant or "stormy"
+    build = {**WORLDS, **SCHEDULES}[where]
+    world = build(said.seed, MUTANTS[said.mutant] if said.mutant else SOUND)
     failure: SimulationError | None = None
     try:
         world.run()
@@ -60,7 +64,7 @@ def main() -> int:
     if said.trace:
         say("".join(f"{step}\n" for step in world.baton.trace))
     say(
-        f"seed {said.seed} in world {said.world}: {len(world.baton.trace)} steps,"
+        f"seed {said.seed} in {where}: {len(world.baton.trace)} steps,"
         f" {world.invariants.commits} commits, {world.baton.now:.0f} virtual seconds,"
         f" digest {digest(world)}\n"
     )
