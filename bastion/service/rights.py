@@ -3,12 +3,12 @@ Who may ask for what of a project's jobs, by the quota file in force.
 
 | who asks                                          | may                                      |
 |---------------------------------------------------|------------------------------------------|
-| a member                                          | submit; change, stop and hold what is his |
+| a member                                          | submit; change, stop and hold their own   |
 | an admin of the project                           | the same with what is anybody's           |
 | a member, where the project names no admins       | stop and hold what is anybody's           |
 | the owner of a job who is not a member any more   | cancel it                                 |
 
-Whoever else may write into the bucket is refused: his path says who he is.
+Whoever else may write into the bucket is refused: the path says who asks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quota import Quota
 def membership_problem(asked: RequestName, quota: Quota) -> str:
     """Why its user may ask for nothing of this kind here, or nothing."""
     if asked.verb == "cancel":
-        return ""  # what runs may be his though he was taken out since: every job is looked at
+        return ""  # what runs may be theirs though they were taken out: jobs are looked at
     refusal = quota.resolve_project(asked.user, asked.project)
     return "" if isinstance(refusal, str) else str(refusal)
 
