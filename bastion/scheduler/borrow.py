@@ -85,24 +85,34 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
 def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
     """Promise the devices of lower priority of the same project, if that lets it start."""
-    plan = draft.plans.get(line.head[0].id)
-    if plan is not None:
-        draft.lend(plan)  # what is kept for it already needs nobody's stop
-    done = _promise_lower(draft, line, outranks_none)
-    if plan is not None:
-        draft.call_in(plan)
+    key = line_key(line.head, line.shape)
+    if key in outranks_none:
+        return False
+    outranks_none.add(key)
+    own = draft.plans.get(line.head[0].id)
+    spared = draft.spare_for(own) if own else {}
+    if own is not None:
+        draft.lend(own)  # what is kept for it already needs nobody's stop
+    others = [plan for plan in draft.plans.values() if plan is not own]
+    for plan in others:
+        draft.discount(plan)  # nobody is stopped for the room of a planned start of others
+    done = _promise_lower(draft, line)
+    for plan in others:
+        draft.count(plan)
+    if own is not None:
+        draft.call_in(own)
+    if done:
+        outranks_none.discard(key)
+    else:
+        draft.doomed.update(spared)
     return done
 
 
-def _promise_lower(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
+def _promise_lower(draft: Draft, line: Line) -> bool:
     gang, shape = line.head, line.shape
     policy = draft.parts.preemption
     if gang[0].fail_when_busy or not (policy.outranks or policy.follows_order):
         return False
-    key = line_key(gang, shape)
-    if key in outranks_none:
-        return False
-    outranks_none.add(key)
     near = draft.staying(None if policy.follows_order else line.project)
     if not policy.follows_order and all(r.priority <= shape.priority for r in near):
         return False
@@ -122,7 +132,6 @@ def _promise_lower(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]
         with draft.shares.without(found.victims):
             if not draft.shares.may_borrow(line.project, found.placed.total):
                 return False
-    outranks_none.discard(key)
     with draft.shares.without(found.victims):
         within_share = draft.shares.is_within(line.project, found.placed.total)
     keep_promise(draft, gang, shape, found, within_share=within_share)

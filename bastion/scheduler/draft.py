@@ -227,6 +227,13 @@ class Draft:
             self.open(plan)
             self.release(plan)
 
+    def spare_for(self, plan: Reserved) -> dict[str, Doom]:
+        """Let those go on who were to be rotated for `plan`; they are returned."""
+        spared = {name: doom for name, doom in self.doomed.items() if doom.by == plan.name}
+        for name in spared:
+            del self.doomed[name]
+        return spared
+
     def discount_plans(self) -> None:
         """Planned starts keep others from their room in the quota only while gangs are admitted."""
         for plan in self.plans.values():

@@ -34,14 +34,21 @@ from quota.amounts import Amounts
 
 def guarantee(draft: Draft) -> None:
     """Admit, or promise to, every waiting gang within its project's share, as far as it fits."""
-    lines = draft.lines
-    while lines:
+    made = len(draft.promises)
+    _go_through(draft, draft.lines)
+    if len(draft.promises) > made:  # whoever is stopped may leave more than he is stopped for
+        look_again(draft)
+
+
+def look_again(draft: Draft) -> None:
+    """Go once more through the gangs for whom no victims were found, while that helps anybody."""
+    is_better = True
+    while is_better and draft.hopeless:
         made = len(draft.promises)
+        lines = {name: _without_victims(draft, name) for name in draft.rest}
+        draft.hopeless.clear()
         _go_through(draft, lines)
-        lines = {}
-        if len(draft.promises) > made:  # whoever is stopped may leave more than he is stopped for
-            lines = {name: _without_victims(draft, name) for name in draft.rest}
-            draft.hopeless.clear()
+        is_better = len(draft.promises) > made
 
 
 def _without_victims(draft: Draft, project: str) -> list[Line]:

@@ -21,7 +21,7 @@ from bastion.scheduler.awaited import awaited, by_end
 from bastion.scheduler.capacity import Capacity
 from bastion.scheduler.draft import Draft, Reserved
 from bastion.scheduler.footprint import Footprint, pairs_of
-from bastion.scheduler.guarantee import doom_of
+from bastion.scheduler.guarantee import doom_of, look_again
 from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import Promise
@@ -55,11 +55,14 @@ def start_outranking(draft: Draft) -> None:
     A gang within its share may have taken of their devices in this cycle, or somebody for whom
     they wait is no longer stopped: then the promise is void.
     """
+    before = len(draft.admitted)
     for reserved in _standing(draft):
         if not _is_kept(draft, reserved):
             draft.void.add(draft.promises[reserved.name].gang)
         else:
             _start_promised(draft, reserved, guaranteed=False)
+    if len(draft.admitted) > before and not draft.void:
+        look_again(draft)  # they may have started elsewhere than on what was closed for them
 
 
 def _standing(draft: Draft) -> list[Reserved]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
@@ -373,7 +374,9 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
         if _is_new(snapshot, promise):
             assert promise.deadline <= bound
     held = usage(snapshot, plan, promises=plan.promises)
-    safe = guaranteed(snapshot)
+    kept = {promise.gang for promise in plan.promises}
+    holding = [p for p in snapshot.promises if p.gang in kept or p.gang[0] in admits(plan)]
+    safe = guaranteed(replace(snapshot, promises=tuple(holding)))  # void ones shield nobody
     plans = [each.gang for each in plan.planned]
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Wait) or _is_aside(verdict.reason.kind):

@@ -39,6 +39,18 @@ def test_every_plan_keeps_every_law(seed: int, make: histories.Make) -> None:
     histories.run(seed, laws.LAWS, steps=20, make=make)
 
 
+@pytest.mark.parametrize(
+    ("seed", "make"),
+    [
+        *((seed, histories.world_of) for seed in (300_482, 301_514, 301_626, 301_805, 301_890)),
+        *((seed, histories.mixed_world_of) for seed in (350_912, 351_132, 351_834)),
+    ],
+)
+def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
+    """Histories in which a law did not hold, kept."""
+    histories.run(seed, laws.LAWS, steps=25, make=make)
+
+
 @pytest.mark.prove
 @WORLDS
 @given(seed=SEEDS)
