@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bastion.spec import Launch
+from bastion.spec import Array, Launch
+from bastion.spec.indices import Indices
 
 
-def changed(launch: Launch, *, priority: int | None, env: Mapping[str, str]) -> Launch:
+def changed(
+    launch: Launch, *, priority: int | None, env: Mapping[str, str], tasks: Indices
+) -> Launch:
     """
     `launch` with another priority (None: each job's own) and more variables in every job.
+
+    Where `tasks` names some, it has only these; how many may run at once stays.
 
     Raises:
         SpecError: A value is not allowed.
@@ -23,4 +28,8 @@ def changed(launch: Launch, *, priority: int | None, env: Mapping[str, str]) -> 
         )
         for job in launch.jobs
     )
-    return replace(launch, jobs=jobs)
+    again = replace(launch, jobs=jobs)
+    if not tasks:
+        return again
+    at_once = launch.array.at_once if launch.array is not None else None
+    return replace(again, array=Array(tasks, at_once=at_once))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from bastion.client.handle import LaunchHandle
 from bastion.client.reader import Reader
 from bastion.client.requests import ChangeBody
-from bastion.client.search import find_target
+from bastion.client.search import find_target, find_tasks
 from bastion.client.submit import checked
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.origin import Origin, store_origin
@@ -116,7 +116,8 @@ class Client(Reader):
 
         Args:
             name: The job, or a launch for all of its jobs; of one of several jobs the whole
-                launch is submitted again.
+                launch is submitted again. `sweep.17` and `sweep.0-4,9` are these tasks of an
+                array: a new array of them alone, with the indices and parameters they had.
             priority: In place of what each job had, 1 (highest) to 5.
             env: Variables that each job gets besides its own, or in their place.
             idempotency_key: As in `launch`.
@@ -129,9 +130,11 @@ class Client(Reader):
         """
         from bastion.client.again import changed
 
-        spec = self.spec(name, project=project)
+        array, tasks = find_tasks(self._published, name, project=project)
+        spec = self.spec(name if array is None else array.id, project=project)
+        again = changed(spec.launch, priority=priority, env=env or {}, tasks=tasks)
         body = LaunchRequest(
-            launch=self.checked(changed(spec.launch, priority=priority, env=env or {})),
+            launch=self.checked(again),
             idempotency_key=idempotency_key,
             origin=spec.origin,
             again_of=spec.id,

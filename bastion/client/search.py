@@ -76,6 +76,20 @@ def find_all(published: Published, text: str, *, project: str = "") -> tuple[Job
     return (find(published, text, project=project),)
 
 
+def find_tasks(
+    published: Published, text: str, *, project: str = ""
+) -> tuple[JobView | None, Indices]:
+    """
+    The array whose tasks `text` names, and which, as `sweep.17` does; None and none of a job.
+
+    Raises:
+        NotFoundError: Its array has no such task.
+        StoreError: Out of reach.
+    """
+    rows = [row for row in _rows(published, project) if row.task is None]
+    return _tasks(published, rows, text, project)
+
+
 def find_target(published: Published, text: str, *, project: str) -> str:
     """
     The id of the job or launch that `text` names, for others to wait for.

@@ -26,8 +26,11 @@ def register(verbs: Verbs) -> None:
         rerun,
         "submit again what a job was: the same spec and the same code",
         prints=True,
-        text="Of a launch of several jobs, all of them.",
-        example="bastion rerun trainer\nbastion rerun trainer --priority=1 --env=SEED=2",
+        text="Of a launch of several jobs, all of them; of an array all tasks, or those named.",
+        example=(
+            "bastion rerun trainer\nbastion rerun trainer --priority=1 --env=SEED=2\n"
+            "bastion rerun sweep.4,17"
+        ),
     )
     parser.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
     parser.add_argument("--priority", type=int, metavar="N", help="another, 1 (highest) to 5")

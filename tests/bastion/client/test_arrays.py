@@ -141,6 +141,22 @@ def test_some_tasks_are_one_target(side: Side) -> None:
     assert [job.state for job in side.client.tasks("sweep.3-4")] == ["succeeded", "cancelled"]
 
 
+def test_tasks_are_run_again_alone(side: Side) -> None:
+    """Not the whole array: those that are named, by their indices, and so many at once."""
+    side.clock.codes = {4: 1}
+    first = side.launch()
+    assert side.client.wait([first])[0].ranges["failed"] == "4"
+    side.clock.codes = {}
+    for name, tasks in ((f"{first}.4", "4%2"), (f"{first}.1,4-5", "1,4-5%2"), (first, "0-5%2")):
+        again = side.client.rerun(name).id
+        spec = side.client.spec(again)
+        assert (str(spec.launch.array), spec.again_of) == (tasks, first)
+        (whole,) = side.client.wait([again])
+        assert whole.ranges == {"succeeded": tasks.partition("%")[0]}
+    with pytest.raises(NotFoundError, match="has no task 6"):
+        side.client.rerun(f"{first}.6")
+
+
 def test_a_held_array_is_released_by_part(side: Side) -> None:
     """`hold` and `release` take ranges too."""
     array = side.launch("0-9", hold=True)
