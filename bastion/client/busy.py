@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bastion.errors import RefusedError
 from bastion.scheduler.census import MachineReport
+from bastion.scheduler.reason import NEVER
 from bastion.spec.quantity import text_of_bytes
 from quota.amounts import Amounts
 
@@ -20,7 +21,7 @@ class BusyError(RefusedError):
     """
 
     def __init__(self, message: str, machines: Sequence[MachineReport]) -> None:
-        hint = 'with when_busy="queue" it would wait'
+        hint = "" if NEVER in message else 'with when_busy="queue" it would wait'
         super().__init__(message, hint=hint, output=tuple(table(machines)))
         self.machines = tuple(machines)
 

@@ -60,6 +60,9 @@ from bastion.spec.where import CONTAINERS
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
+NEVER = "can never run"
+"""How every sentence begins about what no waiting would help."""
+
 
 @value
 class NeverFits:
@@ -77,23 +80,28 @@ class NeverFits:
     def words(self, _: float) -> str:
         """The sentence."""
         if self.of == "replica":
+            if not self.most:
+                return (
+                    f"{NEVER}: one replica asks for {self.asked}, and no machine it may use"
+                    " has any; bastion pool shows what there is"
+                )
             return (
-                f"can never run: one replica asks for {self.asked}, the largest machine it may use"
+                f"{NEVER}: one replica asks for {self.asked}, the largest machine it may use"
                 f" has {self.most}; ask for less or spread it over more replicas"
             )
         if self.of == "total":
             return (
-                f"can never run: it asks for {self.asked}, and the totals of the quota file are"
+                f"{NEVER}: it asks for {self.asked}, and the totals of the quota file are"
                 f" {self.most}; ask for less, or an admin raises the total"
             )
         if self.of == "layout":
             return (
-                f"can never run: it asks for {self.asked}, and even alone there is no way to lay"
+                f"{NEVER}: it asks for {self.asked}, and even alone there is no way to lay"
                 " that out on the machines it may use and within the totals of every tier; ask for"
                 " less or for smaller replicas"
             )
         return (
-            f"can never run: it asks for {self.asked}, and all machines it may use have {self.most}"
+            f"{NEVER}: it asks for {self.asked}, and all machines it may use have {self.most}"
             " together; ask for less"
         )
 

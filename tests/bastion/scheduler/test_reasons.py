@@ -14,6 +14,7 @@ from bastion.scheduler.plan import Refuse
 from bastion.scheduler.reason import Reason, code, text
 from bastion.spec.where import Where
 from quota import Amounts
+from quota.amounts import NOTHING
 from tests.bastion.scheduler.counterfactual import reasons_are_true
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
@@ -53,6 +54,11 @@ EXAMPLES: list[tuple[Reason, str]] = [
         reasons.NeverFits(asked=GPU, most=TWO, of="replica"),
         "can never run: one replica asks for 8 gpu, the largest machine it may use has 2 gpu;"
         " ask for less or spread it over more replicas",
+    ),
+    (
+        reasons.NeverFits(asked=GPU, most=NOTHING, of="replica"),
+        "can never run: one replica asks for 8 gpu, and no machine it may use has any;"
+        " bastion pool shows what there is",
     ),
     (
         reasons.NeverFits(asked=GPU, most=TWO, of="gang"),
