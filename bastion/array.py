@@ -86,7 +86,8 @@ class ArrayRecord:
         assert self.worst is not None, f"{self.id} has not ended"
         total = len(self.tasks)
         if self.worst.kind is OutcomeKind.SUCCEEDED:
-            return replace(self.worst, text=f"all {total} tasks succeeded", replica=None)
+            text = f"all {total} tasks succeeded" if total > 1 else "its one task succeeded"
+            return replace(self.worst, text=text, replica=None)
         alike = self.ended[self.worst.kind.value]
         verb = self.worst.kind.value.replace("_", " ")
         text = f"{len(alike)} of {total} tasks {verb}; task {self.worst_task}: {self.worst.text}"

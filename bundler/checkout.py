@@ -44,7 +44,7 @@ def checkout(tree: Path, directory: Path) -> None:
             raise
         raise BundleError(
             f"{str(directory)!r} exists and is not an empty folder",
-            hint="a job gets a working directory of its own",
+            hint="name a folder that does not exist yet",
         ) from None
 
 

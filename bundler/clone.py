@@ -35,7 +35,7 @@ def clone(ref: GitRef, directory: Path, *, access: Access) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BundleError(
             f"{str(directory)!r} exists and is not an empty folder",
-            hint="a job gets a working directory of its own",
+            hint="name a folder that does not exist yet",
         )
     new = directory.parent / f".new-{directory.name}"
     shutil.rmtree(new, ignore_errors=True)

@@ -31,8 +31,8 @@ MEANINGS = {
     JOB_FAILED: "the job failed without a code of its own",
     JOB_CANCELLED: "the job was cancelled",
     JOB_TIMED_OUT: "the job was stopped at its time limit",
-    JOB_NOT_FOUND: "there is no such job",
-    JOB_REFUSED: "the bastion refused the launch",
+    JOB_NOT_FOUND: "for run, wait and logs: there is no such job",
+    JOB_REFUSED: "for run and launch --watch: the bastion refused the launch",
     WAIT_TIMED_OUT: "the time to wait is over; the job goes on",
     DETACHED: "Ctrl-C: detached; the job goes on",
 }

@@ -99,6 +99,11 @@ def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
         "signs_of_life": tuple(filter(None, args.signs_of_life.split(","))),
         "on_end": ("/bin/sh", "-c", args.on_end) if args.on_end else (),
     }
+    if not args.idle_timeout and (args.signs_of_life or args.on_idle != "fail"):
+        flag = "--signs_of_life" if args.signs_of_life else "--on_idle"
+        raise UsageError(f"{flag}: without --idle_timeout nothing is taken for hung")
+    if args.on_end_timeout and not args.on_end:
+        raise UsageError("--on_end_timeout: without --on_end there is nothing to limit")
     return {"on_idle": args.on_idle} | {name: each for name, each in given.items() if each}
 
 
@@ -126,7 +131,7 @@ def _array(args: argparse.Namespace) -> Array | None:
 def _sweep(args: argparse.Namespace) -> Sweep | None:
     """What `--sweep` says: the grid of every combination."""
     grid = {}
-    for name, written in pairs("--sweep", args.sweep).items():
+    for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, as lr=0.1,0.01").items():
         grid[name] = [_setting(part) for part in written.split(",")]
     if len(grid) < len(args.sweep):
         raise UsageError("--sweep: a parameter is given twice; each once, as lr=0.1,0.01")
@@ -153,18 +158,18 @@ def _resources(text: str) -> dict[str, int | str]:
     return written
 
 
-def pairs(flag: str, texts: list[str]) -> dict[str, str]:
+def pairs(flag: str, texts: list[str], *, form: str = "NAME=TEXT") -> dict[str, str]:
     """
     What a flag that is repeated says, by name.
 
     Raises:
-        UsageError: One of `texts` is not NAME=TEXT.
+        UsageError: One of `texts` is not of `form`, which is what the user is told.
     """
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals):
-            raise UsageError(f"{flag}: {text!r} is not NAME=TEXT")
+            raise UsageError(f"{flag}: {text!r} is not {form}")
         found[name] = value
     return found
 

@@ -36,6 +36,7 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
 def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:
     """A line for each job; tasks of one array are told together, with the reason of the first."""
     from bastion.spec import tasks_of_id
+    from launch.render import counted
 
     groups: dict[str, list[str]] = {}
     for job in jobs:
@@ -44,7 +45,7 @@ def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:
     lines = []
     for name, members in groups.items():
         first = min(members, key=lambda job: (len(job), job))
-        whom = name if members == [name] else f"{len(members)} tasks of {name}"
+        whom = name if members == [name] else f"{counted(len(members), 'task')} of {name}"
         lines.append(f"{whom} {what}{_because(why.get(first))}")
     return lines
 

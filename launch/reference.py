@@ -87,7 +87,10 @@ def _verb(name: str, parser: Parser) -> str:
 
 
 def _rows(actions: Iterable[argparse.Action]) -> list[tuple[str, str]]:
-    return [(f"`{_written(each)}`", (each.help or "").replace("|", "\\|")) for each in actions]
+    return [
+        (f"`{_written(each)}`", (each.help or "").replace("|", "\\|").replace("%%", "%"))
+        for each in actions
+    ]
 
 
 def _written(action: argparse.Action) -> str:

@@ -197,7 +197,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 @cache
 def _is_moment(name: str) -> bool:
-    return name == "as_of" or name.endswith(("_at", "since"))
+    return name in ("at", "as_of") or name.endswith(("_at", "since"))
 
 
 def clip(text: str) -> str:

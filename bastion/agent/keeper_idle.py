@@ -186,7 +186,8 @@ class Watchdog:
             watch.tool = None
             if attempt.watch is not watch:
                 return
-            head = f"\n[bastion: {text}; the stacks of its {len(pids)} processes:]\n"
+            those = "process" if len(pids) == 1 else f"{len(pids)} processes"
+            head = f"\n[bastion: {text}; the stacks of its {those}:]\n"
             tail = b"[bastion: end of the stacks]\n" if is_whole else b"\n[bastion: cut off here]\n"
             attempt.note(head.encode() + said + tail)
             if watch.is_told:

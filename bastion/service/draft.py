@@ -141,7 +141,8 @@ class Draft:
         self.is_scheduling = True
         if self._queued is not None:
             self._queued[array.each.user] += 1
-        text = f"by {array.each.user}: {len(array.tasks)} tasks"
+        n = len(array.tasks)
+        text = f"by {array.each.user}: {n} {'task' if n == 1 else 'tasks'}"
         self.tell(what="submitted", job=array.each, text=text)
 
     def put_array(self, array: ArrayRecord) -> None:

@@ -108,7 +108,9 @@ class Service:
                 self._journal.problem("store", error)
             else:
                 epoch = held.root.epoch
-                self._journal.note(f"leads epoch {epoch} with {len(held.root.jobs)} active jobs")
+                active = len(held.root.jobs)
+                jobs = "1 active job" if active == 1 else f"{active} active jobs"
+                self._journal.note(f"leads epoch {epoch} with {jobs}")
                 return self._lead(held)
             self._nap(min(self._pace.ttl_s / 6, STORE_RETRY_S))
         return None

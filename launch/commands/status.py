@@ -59,7 +59,10 @@ def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
         ("version", view.version),
         ("jobs", counts or "none"),
         ("quota", view.quota_version),
-        ("as of", f"{out.time(view.as_of)} ({iso(view.as_of)})"),
+        (
+            "as of",
+            f"{out.time(view.as_of)} ({iso(view.as_of)})" if out.terminal else iso(view.as_of),
+        ),
     ]
 
 

@@ -498,6 +498,10 @@ def test_a_launch_that_may_not_wait_is_told_of_every_machine(run: Run, bucket: B
         "error: a-1: short by 5 h100",
         'hint: with when_busy="queue" it would wait',
     ]
+    with bucket.bastion() as bastion:
+        bastion.refusals, bastion.machines = ["a-1: can never run: too large"], (report,)
+        ran = run("launch", "--when_busy=fail", "--", "true")
+    assert ran.err.endswith("error: a-1: can never run: too large\n")
 
 
 SBATCH = """\
@@ -572,7 +576,7 @@ def test_what_cannot_be_imported_is_told(
         (["--array=0-9%0"], "array: %0 in '0-9%0' is not allowed"),
         (["--array=0-9", "--when_busy=fail"], "when_busy: 'fail' is not possible with array"),
         (["--at_once=2"], "--at_once: without --array or --sweep there are no tasks to limit"),
-        (["--sweep=lr"], "--sweep: 'lr' is not NAME=TEXT"),
+        (["--sweep=lr"], "--sweep: 'lr' is not NAME=V,V, as lr=0.1,0.01"),
         (["--sweep=lr=1", "--sweep=lr=2"], "--sweep: a parameter is given twice"),
         (["--sweep=rl=1"], "{lr} is no parameter of the sweep (rl); for braces write {{lr}}"),
         (["--sweep=lr=1,2", "--array=0-2"], "array: 2 is no task of the sweep; it has 2, from 0"),
@@ -583,6 +587,21 @@ def test_a_wrong_array_is_told_before_anything_is_sent(
 ) -> None:
     """Each mistake is a line of its own, and exit 2."""
     ran = run("launch", *flags, "--", "train", "--lr={lr}")
+    assert ran.code == 2
+    assert problem in ran.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--on_idle=report"], "--on_idle: without --idle_timeout nothing is taken for hung"),
+        (["--signs_of_life=output"], "--signs_of_life: without --idle_timeout nothing is taken"),
+        (["--on_end_timeout=5s"], "--on_end_timeout: without --on_end there is nothing to limit"),
+    ],
+)
+def test_a_flag_that_would_do_nothing_is_refused(run: Run, flags: list[str], problem: str) -> None:
+    """Who says what becomes of a hang believes that hangs are looked for."""
+    ran = run("launch", *flags, "--", "train")
     assert ran.code == 2
     assert problem in ran.err
 
