@@ -169,6 +169,8 @@ def run(socket_path: str, name: str, words: str, shm: str, said: str, *command: 
     try:
         _make_shared(shm)
         state = container.run()
+        # Too late to change how it ended; and an interpreter that goes would not catch it any more.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except (EngineError, EngineGoneError, OSError) as error:
         _leave_word(words, {"setup_failure": str(error)})
         _say(str(error))
