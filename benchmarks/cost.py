@@ -25,8 +25,8 @@ from itertools import count
 from typing import TypeVar, cast
 
 from bastion.agent.agent import Agent
-from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Script
-from bastion.agent.keeper_port import KeeperGoneError, ProcessStart
+from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
+from bastion.agent.keeper.port import KeeperGoneError, ProcessStart
 from bastion.agent.life import begin_life
 from bastion.agent.settings import GCS, S3, AgentSettings, Tempo
 from bastion.agent.surroundings import KeeperAndSpool

@@ -16,13 +16,13 @@ from typing import assert_never
 from bastion.agent.attempt_key import host_named, key_of
 from bastion.agent.bells import Bells
 from bastion.agent.claim import Launches
-from bastion.agent.engine import Engine
-from bastion.agent.engine_watch import EngineWatch
+from bastion.agent.containers.engine import Engine
+from bastion.agent.containers.watch import EngineWatch
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.host import Host
 from bastion.agent.instructions import Instructions
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.port import (
     Exited,
     KeeperError,
     KeeperEvent,

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import IO
 
 from bastion.agent import strays
-from bastion.agent.keeper_client import KeeperClient
-from bastion.agent.keeper_journal import Journal
-from bastion.agent.keeper_port import KeeperGoneError
-from bastion.agent.keeper_undo import Undo
+from bastion.agent.keeper.client import KeeperClient
+from bastion.agent.keeper.journal import Journal
+from bastion.agent.keeper.port import KeeperGoneError
+from bastion.agent.keeper.undo import Undo
 
 LOCK = "agent.lock"
 """In a home: held by the agent that serves it; "<pid> <start>" of that one."""

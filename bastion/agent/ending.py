@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bastion.agent.home import Marks, Word
-from bastion.agent.keeper_port import KEEPER_STOPPED, LOST_CONTACT, ExitRecord, ProcessExit
+from bastion.agent.keeper.port import KEEPER_STOPPED, LOST_CONTACT, ExitRecord, ProcessExit
 from bastion.job import End, StopReason
 from bastion.lifecycle.outcome import failed_first
 

@@ -30,7 +30,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
-from bastion.agent.keeper_request import file_name
+from bastion.agent.keeper.request import file_name
 from bastion.value import value
 
 

@@ -38,7 +38,7 @@ from bastion.agent.claim import (
     take,
 )
 from bastion.agent.ending import ended_so, held_s
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.port import (
     LAST_LINES_BYTES,
     AttemptState,
     Ended,

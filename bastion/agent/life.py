@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.surroundings import KeeperAndSpool
 from bastion.errors import RecordError
 from bastion.records import layout

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from bastion.agent.agent import Agent
 from bastion.agent.agent_log import say
+from bastion.agent.containers.engine import DEFAULT_SOCKET, Engine
 from bastion.agent.end import ENDING, LOCK, end_home
-from bastion.agent.engine import DEFAULT_SOCKET, Engine
 from bastion.agent.home import FolderHome
-from bastion.agent.keeper_client import KeeperClient, spawn_keeper
-from bastion.agent.keeper_port import KeeperError, KeeperGoneError
+from bastion.agent.keeper.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.port import KeeperError, KeeperGoneError
 from bastion.agent.life import begin_life
 from bastion.agent.settings import FOLDER, AgentSettings, tempo_of
 from bastion.agent.strays import look

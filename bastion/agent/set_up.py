@@ -87,8 +87,8 @@ def bring(
 
 
 def _bring_image(code: ImageRef, settings: AgentSettings, say: Callable[[str], None]) -> None:
-    from bastion.agent.engine import Engine
-    from bastion.agent.images import ImageError, bring_image
+    from bastion.agent.containers.engine import Engine
+    from bastion.agent.containers.images import ImageError, bring_image
 
     if not settings.engine_socket:
         raise SetUpError(

@@ -9,7 +9,7 @@ by listing, once. Where the host has secrets, what is sent is masked: see `redac
 from __future__ import annotations
 
 from bastion.agent.errands import Errands
-from bastion.agent.keeper_port import Spool
+from bastion.agent.keeper.port import Spool
 from bastion.agent.redaction import Read, Redaction
 from bastion.errors import NotFoundError
 from bastion.logs.pace import Pace, due_at

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bastion.agent.containers import contained
+from bastion.agent.containers.attempt import contained
 from bastion.agent.environment import Place, environments, gpus_of
 from bastion.agent.home import Folders
-from bastion.agent.keeper_port import AttemptStart, IdleRule, ProcessStart
+from bastion.agent.keeper.port import AttemptStart, IdleRule, ProcessStart
 from bastion.agent.preparing import Prepared
 from bastion.agent.settings import AgentSettings
 from bastion.errors import SpecError

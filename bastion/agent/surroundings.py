@@ -10,7 +10,7 @@ from bastion.agent.claim import Launches
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.instructions import Instructions
-from bastion.agent.keeper_port import Keeper, Spool
+from bastion.agent.keeper.port import Keeper, Spool
 from bastion.agent.settings import AgentSettings
 from bastion.store.port import ObjectStore
 from bastion.value import value

@@ -15,14 +15,21 @@ from typing import Any
 
 import pytest
 
-from bastion.agent.container import PREFIX, SETUP_CODE
-from bastion.agent.engine import CONFLICT, NOT_FOUND, Engine, EngineError, EngineGoneError
+from bastion.agent.containers.engine import (
+    CONFLICT,
+    NOT_FOUND,
+    Engine,
+    EngineError,
+    EngineGoneError,
+)
+from bastion.agent.containers.program import PREFIX, SETUP_CODE
 from tests.servers.dockerd import IMAGE, Dockerd, dockerd, has_shell, needs_dockerd
 from tests.servers.engine import FakeEngine
 
 ROOT = str(Path(__file__).parents[2])
 PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); import bastion.agent.container as c; c.main()"
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from bastion.agent.containers.program import main; main()"
 )
 PATIENCE_S = 30.0
 

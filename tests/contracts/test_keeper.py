@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.port import (
     IDLE,
     LOST_CONTACT,
     SIBLING_FAILED,

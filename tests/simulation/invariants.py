@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 
 from bastion.agent.attempt_key import host_of, key_of
-from bastion.agent.keeper_port import AttemptStart
+from bastion.agent.keeper.port import AttemptStart
 from bastion.client.published import Published
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, Phase

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from bastion.agent.home import Folders, Marks, Word
-from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Reaction, Script
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Reaction, Script
+from bastion.agent.keeper.port import (
     AttemptStart,
     AttemptState,
     KeeperEvent,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bastion.agent.agent import Agent
-from bastion.agent.keeper_port import KeeperError
+from bastion.agent.keeper.port import KeeperError
 from bastion.agent.life import begin_life
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.client.inbox import Asked, Inbox

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-from bastion.agent.keeper_port import AttemptStart
+from bastion.agent.keeper.port import AttemptStart
 from bastion.records import layout
 from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts

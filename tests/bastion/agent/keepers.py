@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from bastion.agent import strays
-from bastion.agent.keeper_cgroup import Cgroups, find_places
-from bastion.agent.keeper_client import KeeperClient, spawn_keeper
-from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Reaction, Script
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.cgroup import Cgroups, find_places
+from bastion.agent.keeper.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Reaction, Script
+from bastion.agent.keeper.port import (
     AttemptStart,
     Ended,
     Exited,

@@ -10,8 +10,8 @@ from pathlib import Path
 from bastion.agent.agent import Agent
 from bastion.agent.attempt_key import key_of
 from bastion.agent.home import FolderHome
-from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Script
-from bastion.agent.keeper_port import KeeperGoneError, ProcessStart
+from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
+from bastion.agent.keeper.port import KeeperGoneError, ProcessStart
 from bastion.agent.life import begin_life
 from bastion.agent.settings import AgentSettings
 from bastion.clock import VirtualClock

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.keeper_fake import Reaction, Script
-from bastion.agent.keeper_port import ProcessStart
+from bastion.agent.keeper.fake import Reaction, Script
+from bastion.agent.keeper.port import ProcessStart
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim, End
 from bastion.logs.pace import CLOUD

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bastion.agent.claim import claim_key
-from bastion.agent.keeper_fake import Script
+from bastion.agent.keeper.fake import Script
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim
 from bastion.logs.pace import CLOUD

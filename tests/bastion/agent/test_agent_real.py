@@ -17,8 +17,8 @@ import pytest
 
 from bastion.agent.agent import Agent
 from bastion.agent.home import FolderHome
-from bastion.agent.keeper_client import KeeperClient, spawn_keeper
-from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.keeper.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.settings import AgentSettings
 from bastion.agent.strays import look
 from bastion.clock import SystemClock

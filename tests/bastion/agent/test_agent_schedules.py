@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bastion.agent.keeper_fake import Reaction, Script
+from bastion.agent.keeper.fake import Reaction, Script
 from bastion.errors import ConflictError
 from bastion.store.memory import Fault
 from tests.bastion.agent.rig import OF, Rig, job, start, stop

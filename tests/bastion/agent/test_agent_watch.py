@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from bastion.agent.keeper_fake import Script
-from bastion.agent.keeper_port import ProcessStart
+from bastion.agent.keeper.fake import Script
+from bastion.agent.keeper.port import ProcessStart
 from bastion.machine import SetLimit
 from bastion.records.facts import Held, Idle
 from bastion.store.memory import Fault

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bastion.agent.containers import contained
+from bastion.agent.containers.attempt import contained
 from bastion.agent.home import Folders
-from bastion.agent.keeper_port import AttemptStart, ProcessStart
+from bastion.agent.keeper.port import AttemptStart, ProcessStart
 from bastion.agent.settings import AgentSettings
 from bastion.spec import Process, Resources
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bastion.agent.ending import end_of
-from bastion.agent.keeper_port import ExitRecord, Notice, ProcessExit
+from bastion.agent.keeper.port import ExitRecord, Notice, ProcessExit
 from bastion.job import End
 
 

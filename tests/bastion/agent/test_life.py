@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Script
-from bastion.agent.keeper_port import KeeperGoneError
+from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
+from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.life import begin_life
 from bastion.agent.surroundings import KeeperAndSpool
 from bastion.clock import VirtualClock

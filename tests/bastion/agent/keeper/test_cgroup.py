@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bastion.agent import strays
-from bastion.agent.keeper_cgroup import find_places
-from bastion.agent.keeper_client import KeeperClient
+from bastion.agent.keeper.cgroup import find_places
+from bastion.agent.keeper.client import KeeperClient
 from tests.bastion.agent.keepers import HELLO, SLEEPS, RealWorld, attempt, python
 
 WIPED = """

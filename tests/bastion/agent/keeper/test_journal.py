@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.keeper_journal import Journal
+from bastion.agent.keeper.journal import Journal
 
 
 def run(journal: Journal, key: str) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from bastion.agent import strays
-from bastion.agent.keeper_client import KeeperClient, spawn_keeper
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.port import (
     KEEPER_STOPPED,
     Ended,
     KeeperError,

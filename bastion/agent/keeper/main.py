@@ -9,9 +9,9 @@ its socket; 0: for ever) has run out. Standard library only, no thread, no netwo
 fail in an agent can fail here. `<home>/keeper/` holds
 
     lock      held while a keeper lives (one per home): its pid and life
-    socket    lines of JSON, see keeper_server
-    journal   what was started and how it ended, see keeper_journal
-    spool/    <key>/p<l>.log, see keeper_spool
+    socket    lines of JSON, see `server`
+    journal   what was started and how it ended, see `journal`
+    spool/    <key>/p<l>.log, see `spool`
 
 A new life first ends what older lives left running, and records it as lost; then it serves. SIGTERM
 stops everything with grace; it ends then. SIGHUP and SIGINT are ignored.
@@ -27,13 +27,13 @@ import sys
 import time
 
 from bastion.agent import strays
-from bastion.agent.keeper_attempt import boot_time, lost_record
-from bastion.agent.keeper_cgroup import Cgroups, find_places
-from bastion.agent.keeper_journal import Journal, sync_folder
-from bastion.agent.keeper_loop import Loop
-from bastion.agent.keeper_request import file_name
-from bastion.agent.keeper_spool import remove_spool
-from bastion.agent.keeper_undo import Undo
+from bastion.agent.keeper.attempt import boot_time, lost_record
+from bastion.agent.keeper.cgroup import Cgroups, find_places
+from bastion.agent.keeper.journal import Journal, sync_folder
+from bastion.agent.keeper.loop import Loop
+from bastion.agent.keeper.request import file_name
+from bastion.agent.keeper.spool import remove_spool
+from bastion.agent.keeper.undo import Undo
 
 READY = b"ready\n"
 """What it writes to its standard output once it serves."""
@@ -159,7 +159,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-if __name__ == "__main__":
-    main()

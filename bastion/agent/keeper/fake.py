@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.port import (
     IDLE,
     KEEPER_STOPPED,
     LOST_CONTACT,
@@ -31,7 +31,7 @@ from bastion.agent.keeper_port import (
     Running,
     WentIdle,
 )
-from bastion.agent.keeper_script import Reaction, Script, ScriptedAttempt, ScriptedProcess
+from bastion.agent.keeper.script import Reaction, Script, ScriptedAttempt, ScriptedProcess
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
 

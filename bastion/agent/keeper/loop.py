@@ -15,29 +15,29 @@ import signal
 import traceback
 
 from bastion.agent import strays
-from bastion.agent.keeper_attempt import Attempt, boot_time
-from bastion.agent.keeper_idle import Watchdog
-from bastion.agent.keeper_reasons import (
+from bastion.agent.keeper.attempt import Attempt, boot_time
+from bastion.agent.keeper.idle import Watchdog
+from bastion.agent.keeper.reasons import (
     IDLE,
     KEEPER_STOPPED,
     LOST_CONTACT,
     SIBLING_FAILED,
     TIME_LIMIT,
 )
-from bastion.agent.keeper_request import BadRequestError, Start, file_name, key, seconds, text
-from bastion.agent.keeper_server import AnswerError, Connection, Server
-from bastion.agent.keeper_signals import drain, signal_pipe
-from bastion.agent.keeper_spool import remove_spool
-from bastion.agent.keeper_tools import Tools
-from bastion.agent.keeper_tree import Tree
+from bastion.agent.keeper.request import BadRequestError, Start, file_name, key, seconds, text
+from bastion.agent.keeper.server import AnswerError, Connection, Server
+from bastion.agent.keeper.signals import drain, signal_pipe
+from bastion.agent.keeper.spool import remove_spool
+from bastion.agent.keeper.tools import Tools
+from bastion.agent.keeper.tree import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bastion.agent.keeper_attempt import Process
-    from bastion.agent.keeper_cgroup import Cgroups
-    from bastion.agent.keeper_journal import Journal
+    from bastion.agent.keeper.attempt import Process
+    from bastion.agent.keeper.cgroup import Cgroups
+    from bastion.agent.keeper.journal import Journal
 
 _BY = "keeper"
 _NEVER = float("inf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.port import (
     IDLE,
     LAST_LINES_BYTES,
     TIME_LIMIT,

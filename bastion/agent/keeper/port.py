@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol, TypeAlias
 
-from bastion.agent.keeper_reasons import (
+from bastion.agent.keeper.reasons import (
     IDLE,
     KEEPER_STOPPED,
     LOST_CONTACT,

@@ -21,7 +21,7 @@ import threading
 import time
 from pathlib import Path
 
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.port import (
     AttemptStart,
     AttemptState,
     Ended,
@@ -37,7 +37,7 @@ from bastion.agent.keeper_port import (
     Running,
     WentIdle,
 )
-from bastion.agent.keeper_request import file_name
+from bastion.agent.keeper.request import file_name
 from bastion.errors import ConflictError, NotFoundError
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ if os.fork():
     os._exit(0)
 os.setsid()
 sys.path.insert(0, sys.argv.pop(1))
-from bastion.agent.keeper import main
+from bastion.agent.keeper.main import main
 main()
 """
 
@@ -213,7 +213,7 @@ def spawn_keeper(
     Raises:
         KeeperError: It did not start; the message is what it said.
     """
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-I", "-S", "-c", _DETACHED, str(root)]
     options = ["--home", str(home), "--life", str(life), "--permit_s", str(permit_s)]
     options += ["--cgroups", "yes" if use_cgroups else "no"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.keeper_idle import span, used_devices
-from bastion.agent.keeper_port import IDLE, ExitRecord, IdleRule, ProcessStart
+from bastion.agent.keeper.idle import span, used_devices
+from bastion.agent.keeper.port import IDLE, ExitRecord, IdleRule, ProcessStart
 from tests.bastion.agent.keepers import SLEEPS, RealWorld, attempt, shell
 
 BUSY = "echo up; while :; do :; done"

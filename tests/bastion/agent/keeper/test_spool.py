@@ -12,7 +12,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bastion.agent.keeper_spool import TAIL_BYTES, Spool, marker
+from bastion.agent.keeper.spool import TAIL_BYTES, Spool, marker
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.end import end_home
-from bastion.agent.keeper_port import AttemptStart, KeeperError, Running
+from bastion.agent.keeper.port import AttemptStart, KeeperError, Running
 from tests.bastion.agent.keepers import EXITS, IGNORES, SLEEPS, RealWorld, attempt, shell
 
 KEY = "p/j/a1-x/r0/h0"

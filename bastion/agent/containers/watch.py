@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from bastion.agent.containers import ATTEMPT_LABEL, HOME_LABEL
-from bastion.agent.engine import Engine, EngineError, EngineGoneError
+from bastion.agent.containers.attempt import ATTEMPT_LABEL, HOME_LABEL
+from bastion.agent.containers.engine import Engine, EngineError, EngineGoneError
 from bastion.agent.errands import Errands
-from bastion.agent.keeper_port import Keeper, Running
+from bastion.agent.keeper.port import Keeper, Running
 
 _LOOK_S = 30.0
 """Between two looks whether it answers: as long as a launch may be sent here in vain."""

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from bastion.agent.keeper_fake import FakeHome, FakeKeeper, Script
-from bastion.agent.keeper_port import (
+from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
+from bastion.agent.keeper.port import (
     Exited,
     KeeperError,
     KeeperGoneError,

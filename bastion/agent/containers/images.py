@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bastion.agent.engine import Engine, EngineError, EngineGoneError
+from bastion.agent.containers.engine import Engine, EngineError, EngineGoneError
 from bastion.errors import BastionError
 from bundler.errors import BundleError
 from bundler.login import login_for

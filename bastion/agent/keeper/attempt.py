@@ -15,17 +15,17 @@ import signal
 import time
 
 from bastion.agent import strays
-from bastion.agent.keeper_reasons import IDLE, TIME_LIMIT, outcome_after
-from bastion.agent.keeper_spool import Spool
-from bastion.agent.keeper_undo import Undo
+from bastion.agent.keeper.reasons import IDLE, TIME_LIMIT, outcome_after
+from bastion.agent.keeper.spool import Spool
+from bastion.agent.keeper.undo import Undo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bastion.agent.keeper_cgroup import Cgroup
-    from bastion.agent.keeper_idle import Watch
-    from bastion.agent.keeper_request import Start, Wanted
+    from bastion.agent.keeper.cgroup import Cgroup
+    from bastion.agent.keeper.idle import Watch
+    from bastion.agent.keeper.request import Start, Wanted
 
 LAST_LINES_BYTES = 4096
 """Of the log of the process that failed first: a traceback, and little enough for a register."""

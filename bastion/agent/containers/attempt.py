@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bastion.agent.container import PREFIX
+from bastion.agent.containers.program import PREFIX
 from bastion.agent.environment import COUNTED, NEURONS, TPUS, gpus_of
 from bastion.agent.home import Folders
-from bastion.agent.keeper_port import AttemptStart, ProcessStart
+from bastion.agent.keeper.port import AttemptStart, ProcessStart
 from bastion.agent.settings import AgentSettings
 from bastion.spec.launch import Process
 
@@ -34,7 +34,7 @@ ATTEMPT_LABEL = "bastion.attempt"
 _PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
-from bastion.agent.container import main
+from bastion.agent.containers.program import main
 main()
 """
 
@@ -96,7 +96,7 @@ def contained(
 
 def _program(verb: str) -> tuple[str, ...]:
     """Our program, isolated from whatever else is installed, as the keeper itself is."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[3])
     return (sys.executable, "-I", "-S", "-c", _PROGRAM, root, verb)
 
 

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from bastion.agent.keeper_attempt import Attempt
+    from bastion.agent.keeper.attempt import Attempt
 
 
 class Tree:

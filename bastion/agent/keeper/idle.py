@@ -9,7 +9,7 @@ Device use is what nvidia-smi says of the devices it was given, asked some sixty
 Where there is no nvidia-smi, or it does not answer, that sign is never seen.
 
 Before it acts, the watchdog has the stacks of everything put into the attempt's log, by a program
-of its own (`keeper_stacks`): what a hung process does to whoever reads its memory must not befall
+of its own (`stacks`): what a hung process does to whoever reads its memory must not befall
 the keeper.
 """
 
@@ -20,16 +20,16 @@ import sys
 import time
 
 from bastion.agent import strays
-from bastion.agent.keeper_attempt import boot_time
-from bastion.agent.keeper_tools import Tool, Tools
+from bastion.agent.keeper.attempt import boot_time
+from bastion.agent.keeper.tools import Tool, Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bastion.agent.keeper_attempt import Attempt
-    from bastion.agent.keeper_request import Rule
-    from bastion.agent.keeper_tree import Tree
+    from bastion.agent.keeper.attempt import Attempt
+    from bastion.agent.keeper.request import Rule
+    from bastion.agent.keeper.tree import Tree
 
 _LOOKS = 60
 """In one idle time: a job that uses its devices a tenth of the time is missed once in 500 times."""
@@ -44,15 +44,17 @@ _ASK_S = 20.0
 """Until an nvidia-smi that does not answer is killed; it takes a second or two on eight devices."""
 
 _DUMP_S = 40.0
-"""Until a dump is cut off; it ends itself before, see `keeper_stacks`."""
+"""Until a dump is cut off; it ends itself before, see `stacks`."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _NEVER = float("inf")
 
 _WORDS = {"output": "output", "devices": "device use", "processor": "processor use"}
 
-_DUMP = "import sys; sys.path.insert(0, sys.argv.pop(1)); from bastion.agent.keeper_stacks import"
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_DUMP = "import sys; sys.path.insert(0, sys.argv.pop(1)); from bastion.agent.keeper.stacks import"
+_ROOT = os.path.dirname(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+)
 
 
 class Watch:

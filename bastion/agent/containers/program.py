@@ -31,7 +31,7 @@ import sys
 import time
 
 from bastion.agent import strays
-from bastion.agent.engine import NOT_FOUND, Engine, EngineError, EngineGoneError, Frames
+from bastion.agent.containers.engine import NOT_FOUND, Engine, EngineError, EngineGoneError, Frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
