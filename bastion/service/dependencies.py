@@ -8,13 +8,14 @@ finished job leaves root later, so nobody ever has to ask what became of it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from bastion.array import ArrayRecord
 from bastion.errors import SpecError
 from bastion.job import JobRecord, Phase
 from bastion.lifecycle import DependencyEnded
-from bastion.lifecycle.awaited import tidings, waits_for
+from bastion.lifecycle.awaited import tidings
 from bastion.records.targets import Targets, ended_of, without_ended
 from bastion.records.tasks import ended_of_arrays, going_on, told
 from bastion.service.draft import Draft
@@ -23,20 +24,33 @@ from bastion.spec import tasks_of_id
 
 def settle(draft: Draft) -> None:
     """Tell every waiting job of the jobs that have ended, and go on until nobody ends by it."""
-    known = 0
+    known: set[str] = set()
     while draft.dependents:
         arrays = draft.arrays.values()
         ended = [*ended_of(draft.working_jobs()), *ended_of_arrays(arrays)]
-        if len(ended) == known:
+        launches = {each.launch for each in ended if each.job not in known}
+        if not launches:
             return
-        known = len(ended)
-        for event in tidings(ended, going_on=going_on(draft.jobs.values(), arrays)):
-            for name in tuple(draft.dependents):
+        known.update(each.job for each in ended)
+        news = (each for each in ended if each.launch in launches)
+        waiting = _waiting(draft)
+        for event in tidings(news, going_on=going_on(draft.jobs.values(), arrays)):
+            for name in dict.fromkeys((*waiting[event.job], *waiting[event.launch])):
                 array = draft.arrays.get(name)
-                if array is None and waits_for(draft.jobs[name].after, event):
-                    draft.apply(name, event)
-                elif array is not None and waits_for(array.each.after, event):
+                if array is not None:
                     _tell_array(draft, array, event)
+                elif name in draft.dependents:
+                    draft.apply(name, event)
+
+
+def _waiting(draft: Draft) -> Mapping[str, list[str]]:
+    """By target: the jobs and arrays that wait for it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in draft.dependents:
+        array = draft.arrays.get(name)
+        for each in array.each.after if array is not None else draft.jobs[name].after:
+            found[each.on].append(name)
+    return found
 
 
 def _tell_array(draft: Draft, array: ArrayRecord, event: DependencyEnded) -> None:
