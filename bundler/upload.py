@@ -10,10 +10,11 @@ what is read from its manifest in the store, never from this machine's memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from bundler.blobs import Blobs, manifest_key, pack_key
 from bundler.cache import Cache, cache_folder
@@ -32,6 +33,8 @@ LANES = 4
 _MAX_OLD_PACKS = 64
 """Packs, beyond what its size needs, that a bundle may lean on: each is a read on every machine.
 With more, what lies in packs that are less than half used is sent again."""
+
+Look: TypeAlias = Callable[[Selection], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,10 @@ class Bundle:
         return BundleRef(digest=self.digest)
 
 
+def _unseen(_: Selection) -> None:
+    """Looks at nothing."""
+
+
 def bundle(
     code: LocalDir,
     store: Blobs,
@@ -64,13 +71,15 @@ def bundle(
     start: Path,
     report: Report = unreported,
     caches: Path | None = None,
+    look: Look = _unseen,
 ) -> Bundle:
     """
     Select the files of `code` and see that the store has them.
 
     `start` is where the submission is made (see `select`); `caches` is the folder of what is
-    remembered, the user's own when None. A tree that is being written to is selected again twice,
-    without trusting what is remembered.
+    remembered, the user's own when None; `look` is shown what was selected before any of it is
+    sent, and may raise. A tree that is being written to is selected again twice, without trusting
+    what is remembered.
 
     Raises:
         ChangedError: Files kept changing.
@@ -78,14 +87,22 @@ def bundle(
     """
     for trusted in (True, False):
         with suppress(ChangedError):
-            return _bundle_once(code, store, start, report, caches, trusted=trusted)
-    return _bundle_once(code, store, start, report, caches, trusted=False)
+            return _bundle_once(code, store, start, report, caches, look, trusted=trusted)
+    return _bundle_once(code, store, start, report, caches, look, trusted=False)
 
 
 def _bundle_once(
-    code: LocalDir, store: Blobs, start: Path, report: Report, caches: Path | None, *, trusted: bool
+    code: LocalDir,
+    store: Blobs,
+    start: Path,
+    report: Report,
+    caches: Path | None,
+    look: Look,
+    *,
+    trusted: bool,
 ) -> Bundle:
     selection = select(code, start=start)
+    look(selection)
     cache = Cache(caches or cache_folder(), selection.root, trusted=trusted)
     return upload(selection, store, report=report, cache=cache)
 

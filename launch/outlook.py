@@ -22,7 +22,8 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     from bastion.scheduler.reason import text
 
     why = {job: text(verdict.reason, now) for job, verdict in outlook.verdicts}
-    lines = _told("would start now", outlook.starts, why)
+    lines = [f"it would be refused: {problem}" for problem in outlook.problems]
+    lines += _told("would start now", outlook.starts, why)
     lines += _told("would wait", outlook.waits, why)
     lines += _told("would be refused", outlook.refused, why)
     for _, verdict in outlook.verdicts:

@@ -52,11 +52,6 @@ _PASSED = re.compile(
 )
 """What a build sees of the agent's environment: where its indexes are, and how to reach them."""
 
-_ELSEWHERE = re.compile(
-    r"(?:-r|-c|-e|--requirement|--constraint|--editable)\b|\.{0,2}/|file:|[\w.\[\], -]+@\s*file:"
-)
-"""Lines of a requirements file that stand for what its digest does not know."""
-
 _PASSWORD = re.compile(rb"(?<=://)[^/@\s]+(?=@)")
 
 _LOCK = threading.Lock()
@@ -101,9 +96,9 @@ def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
             f"{env.lock} is uv's, and this machine has no uv",
             hint="install uv on the machine, or lock with: uv export -o requirements.txt",
         )
-    if not env.is_uv:
-        _check_lines(data, env.lock)
-    project = _read(lock.with_name("pyproject.toml"), "pyproject.toml") if env.is_uv else b""
+    if wrong := env.problems_of(data):
+        raise SetUpError(wrong[0])
+    project = _read(code / env.project, env.project) if env.is_uv else b""
     interpreter = _interpreter(env.python, has_uv=uv is not None)
     parts = (_identity(interpreter), data.decode("latin-1"), project.decode("latin-1"))
     digest = hashlib.sha256(json.dumps((_FORMAT, env.is_uv, *parts)).encode()).hexdigest()
@@ -184,16 +179,6 @@ def _read(path: Path, name: str) -> bytes:
             f"python: {name} cannot be read from the code: {error.strerror}",
             hint="is it committed, and not ignored?",
         ) from None
-
-
-def _check_lines(data: bytes, name: str) -> None:
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
-        if _ELSEWHERE.match(line.strip()):
-            raise SetUpError(
-                f"python: {name}, line {number}: {line.strip()!r} stands for files that the"
-                " environment's digest does not know",
-                hint="lock it into one file: uv pip compile, or pip-compile",
-            )
 
 
 def _interpreter(version: str, *, has_uv: bool) -> str:

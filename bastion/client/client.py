@@ -25,7 +25,7 @@ from bastion.records.request import (
     LaunchRequest,
     UpdateRequest,
 )
-from bastion.spec import Launch, seconds_of
+from bastion.spec import Launch, PythonEnv, seconds_of
 from quota.amounts import Amounts
 from quota.tree import Quota
 
@@ -90,7 +90,7 @@ class Client(Reader):
         known = origin or origins.of_this_process()
         tree = known.tree
         if good.code is not None:
-            sent = self.send_code(good.code, report=report)
+            sent = self.send_code(good.code, report=report, python=good.python)
             good, warnings = dataclasses.replace(good, code=sent.ref), sent.warnings
             tree = origins.tree_of(sent.bundled) or tree
         known = dataclasses.replace(known, files=(*known.files, *files), tree=tree)
@@ -189,10 +189,14 @@ class Client(Reader):
             SpecError: It is wrong: every problem.
             StoreError: Out of reach.
         """
+        from bastion.client.code import problems_here
         from bastion.client.outlook import of_launch
+        from bastion.scheduler.whatif import Outlook
 
-        pools = self._published.pool_records()
-        return of_launch(self.store, pools, self.checked(launch), user=self.user)
+        good = self.checked(launch)
+        if wrong := problems_here(good.code, good.python, start=Path.cwd()):
+            return Outlook(problems=tuple(wrong))
+        return of_launch(self.store, self._published.pool_records(), good, user=self.user)
 
     def what_if_quota(self, text: str) -> QuotaOutlook:
         """
@@ -220,9 +224,13 @@ class Client(Reader):
 
         return self.send_code(LocalDir(str(path)))
 
-    def send_code(self, code: object, *, report: Report | None = None) -> Sent:
+    def send_code(
+        self, code: object, *, report: Report | None = None, python: PythonEnv | None = None
+    ) -> Sent:
         """
         The exact reference to `code`, which is sent, resolved or built where that is needed.
+
+        A folder that lacks what `python` is built from is refused before anything is sent.
 
         Raises:
             SpecError: What was written is wrong.
@@ -232,7 +240,8 @@ class Client(Reader):
         from bastion.client.code import settle
         from bundler.progress import unreported
 
-        return settle(code, self.store, start=Path.cwd(), report=report or unreported)
+        told = report or unreported
+        return settle(code, self.store, start=Path.cwd(), report=told, python=python)
 
     # Change
 

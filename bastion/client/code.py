@@ -7,17 +7,20 @@ that is exact already stays as it is.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import assert_never
 
 from bastion.errors import BastionError, SpecError
 from bastion.records.bundles import Bundles
+from bastion.spec import PythonEnv
 from bastion.spec.code import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import BuildError, BundleError, InvalidCodeError, UnreachableError
 from bundler.progress import Report, unreported
+from bundler.select import Selection, select
 from bundler.upload import Bundle, bundle
 
 
@@ -48,7 +51,14 @@ class Sent:
                 assert_never(self.ref)
 
 
-def settle(code: object, store: ObjectStore, *, start: Path, report: Report = unreported) -> Sent:
+def settle(
+    code: object,
+    store: ObjectStore,
+    *,
+    start: Path,
+    report: Report = unreported,
+    python: PythonEnv | None = None,
+) -> Sent:
     """
     The exact reference to `code`, which is sent, resolved or built where that is needed.
 
@@ -57,6 +67,7 @@ def settle(code: object, store: ObjectStore, *, start: Path, report: Report = un
         store: The bucket.
         start: Where a root is looked for from.
         report: Told how far it has come.
+        python: The environment that is to be built from it: a folder must hold its lock file.
 
     Raises:
         SpecError: What was written is wrong.
@@ -64,7 +75,7 @@ def settle(code: object, store: ObjectStore, *, start: Path, report: Report = un
         StoreError: The bucket is out of reach.
     """
     try:
-        return _settled(code, store, start=start, report=report)
+        return _settled(code, store, start=start, report=report, python=python)
     except InvalidCodeError as error:
         raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from error
     except BuildError as error:
@@ -75,12 +86,15 @@ def settle(code: object, store: ObjectStore, *, start: Path, report: Report = un
         raise BastionError(f"code: {error.message}", hint=error.hint) from error
 
 
-def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -> Sent:
+def _settled(
+    code: object, store: ObjectStore, *, start: Path, report: Report, python: PythonEnv | None
+) -> Sent:
     match code:
         case BundleRef() | GitRef() | ImageRef():
             return Sent(ref=code)
         case LocalDir():
-            made: Bundle = bundle(code, Bundles(store), start=start, report=report)
+            look = partial(_check_lock, python)
+            made: Bundle = bundle(code, Bundles(store), start=start, report=report, look=look)
             return Sent(
                 ref=made.ref,
                 size_bytes=made.size_bytes,
@@ -92,7 +106,7 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
             from bundler.access import Access
             from bundler.git import resolve
 
-            return Sent(ref=resolve(code, access=Access()))
+            return Sent(ref=resolve(code, access=Access.here()))
         case Image():
             return _resolved(code)
         case DockerBuild():
@@ -104,6 +118,45 @@ def _settled(code: object, store: ObjectStore, *, start: Path, report: Report) -
                 f"code: {type(code).__name__} is not known; allowed: LocalDir, GitRepo, Image, "
                 "DockerBuild"
             )
+
+
+def problems_here(code: object, python: PythonEnv | None, *, start: Path) -> list[str]:
+    """Why a folder could not be sent, as far as names and sizes tell; nothing is read or sent."""
+    if not isinstance(code, LocalDir):
+        return []
+    try:
+        _check_lock(python, select(code, start=start))
+    except SpecError as error:
+        return list(error.problems)
+    except BundleError as error:
+        return [f"code: {error.message}"]
+    return []
+
+
+def _check_lock(env: PythonEnv | None, selected: Selection) -> None:
+    """
+    Refuse a selection without the files that `env` is built from, before it is sent.
+
+    Raises:
+        SpecError: One is missing or left out, or nothing can be built of it.
+    """
+    if env is None:
+        return
+    paths = {found.path for found in selected.found}
+    missing = [name for name in (env.lock, env.project) if name and name not in paths]
+    if missing:
+        raise SpecError(
+            *(f"python: {name} is {_absence(selected.root / name)}" for name in missing),
+            hint=f"the code begins at {selected.root}; paths are from there",
+        )
+    if wrong := env.problems_of((selected.root / env.lock).read_bytes()):
+        raise SpecError(*wrong)
+
+
+def _absence(path: Path) -> str:
+    if path.exists():
+        return "left out of the code: .gitignore, .bastionignore or exclude names it"
+    return "not in the code"
 
 
 def _resolved(code: Image) -> Sent:

@@ -16,6 +16,7 @@ from bastion.records import layout
 from bastion.records.outlook import snapshot_of
 from bastion.records.queued import queued_array, queued_jobs
 from bastion.records.root import MAX_ACTIVE_JOBS, Root, decode_root
+from bastion.records.secrets import rules_in
 from bastion.records.targets import look_up, outside, without_ended
 from bastion.records.tasks import extent_of, with_tasks
 from bastion.records.ulid import make
@@ -41,6 +42,9 @@ def of_launch(
     root = _root(store)
     ulid = make(root.now, b"\0" * 10)  # a name that no request has
     jobs = queued_jobs(launch, project=launch.project, user=user, ulid=ulid, at=root.now)
+    secrets = dict.fromkeys(each for job in jobs for each in job.secrets)
+    if secrets and (wrong := rules_in(root.config_text).problems(launch.project, secrets)):
+        return Outlook(problems=tuple(wrong))
     if any(job.after for job in jobs):
         known = {name: job for name, job in root.jobs.items() if job.project == launch.project}
         targets = look_up(store, launch.project, outside(launch))

@@ -34,6 +34,8 @@ class Outlook:
     promoted: tuple[str, ...] = ()
     verdicts: tuple[tuple[str, Verdict], ...] = ()
     """Of the jobs asked about, with their reasons."""
+    problems: tuple[str, ...] = ()
+    """Why the jobs asked about would not be taken at all; then nothing else is told."""
 
 
 @value

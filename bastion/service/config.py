@@ -14,7 +14,8 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.open import PROVIDERS
 from bastion.records.codec import problems
-from bastion.secret_rules import SecretRule, SecretRules
+from bastion.records.secrets import SecretTables
+from bastion.secret_rules import SecretRules
 from bastion.service.webhooks import Notifications, WebhookTables
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.spec.where import CONTAINERS, YES
@@ -64,21 +65,10 @@ class _PoolTable(BaseModel):
         return zones
 
 
-class _SecretTable(BaseModel):
-    """One `[secrets.NAME]` table, or one of `[[secret_sources]]`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    source: str
-    projects: list[str]
-
-
-class _File(WebhookTables):
+class _File(WebhookTables, SecretTables):
     model_config = ConfigDict(extra="forbid")
 
     pools: dict[str, _PoolTable] = Field(default_factory=dict)
-    secrets: dict[str, _SecretTable] = Field(default_factory=dict)
-    secret_sources: list[_SecretTable] = Field(default_factory=list)
 
 
 def parse_config(text: str) -> Config:
@@ -105,7 +95,7 @@ def parse_config(text: str) -> Config:
             found += [f"config/bastion.toml: pools.{name}.{text}" for text in error.problems]
     secrets = SecretRules()
     try:
-        secrets = _secret_rules(file)
+        secrets = file.rules_made()
     except SpecError as error:
         found += [f"config/bastion.toml: {text}" for text in error.problems]
     notifications = Notifications()
@@ -116,16 +106,6 @@ def parse_config(text: str) -> Config:
     if found:
         raise SpecError(*found)
     return Config(pools=pools, secrets=secrets, notifications=notifications)
-
-
-def _secret_rules(file: _File) -> SecretRules:
-    def rule(table: _SecretTable) -> SecretRule:
-        return SecretRule(source=table.source, projects=tuple(table.projects))
-
-    return SecretRules(
-        named={name: rule(table) for name, table in file.secrets.items()},
-        sources=tuple(map(rule, file.secret_sources)),
-    )
 
 
 def _pool(name: str, table: _PoolTable) -> Pool:

@@ -12,6 +12,10 @@ from bastion.value import value
 
 _VERSION = re.compile(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
 _OUTSIDE = re.compile(r"/|.*(?:^|/)\.{0,2}(?:/|$)")
+_ELSEWHERE = re.compile(
+    r"(?:-r|-c|-e|--requirement|--constraint|--editable)\b|\.{0,2}/|file:|[\w.\[\], -]+@\s*file:"
+)
+"""Lines of a requirements file that stand for what its digest does not know."""
 
 
 @value
@@ -41,6 +45,24 @@ class PythonEnv:
     def is_uv(self) -> bool:
         """Whether its lock file is uv's own."""
         return self.lock.rpartition("/")[2] == "uv.lock"
+
+    @property
+    def project(self) -> str:
+        """The `pyproject.toml` beside uv's lock file; empty for a requirements file."""
+        return f"{self.lock.removesuffix('uv.lock')}pyproject.toml" if self.is_uv else ""
+
+    def problems_of(self, locked: bytes) -> list[str]:
+        """Why no environment can be built of a lock file that holds `locked`; none when it can."""
+        if self.is_uv:
+            return []
+        lines = enumerate(locked.decode("utf-8", "replace").splitlines(), start=1)
+        return [
+            f"python: {self.lock}, line {number}: {line.strip()!r} stands for files that the"
+            " environment's digest does not know; lock all into one file: uv pip compile, or"
+            " pip-compile"
+            for number, line in lines
+            if _ELSEWHERE.match(line.strip())
+        ]
 
 
 def python_problems(env: PythonEnv | None, code: CodeRef | Code | None) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +15,9 @@ from bastion.machine import Machine, MachinePhase, Pool
 from bastion.records import layout
 from bastion.records.codec import encode, plain
 from bastion.records.root import Root
-from bastion.spec import Job, Launch, Process, Resources
+from bastion.spec import Job, Launch, Process, PythonEnv, Resources, Secret
 from bastion.spec.request import Request
+from bundler.code import LocalDir
 from quota.amounts import Amounts
 from tests.bastion.client.scripted import NOW, publish, world
 
@@ -32,6 +35,15 @@ h100 = 0.5
 h100 = 0.5
 [scheduler]
 min_runtime_s = 0
+"""
+CONFIG = """\
+[pools.own]
+provider = "local"
+count = 1
+resources = { h100 = 8 }
+[secrets.HF_TOKEN]
+source = "env:HF_TOKEN"
+projects = ["green"]
 """
 EIGHT = Amounts({"h100": 8})
 POOL = Pool(name="own", provider="local", resources=EIGHT, max_machines=1)
@@ -72,6 +84,7 @@ def client_of(jobs: Mapping[str, JobRecord], *, user: str = "lin") -> Client:
         now=NOW + 100,
         write_id="w",
         quota_text=QUOTA,
+        config_text=CONFIG,
         jobs=jobs,
         machines={MACHINE.name: MACHINE},
     )
@@ -111,6 +124,21 @@ def test_what_can_never_run_is_told() -> None:
     outlook = client_of({}).what_if(asking(9))
     assert not outlook.starts
     assert outlook.refused or outlook.waits
+
+
+def test_what_the_bastion_would_not_take_is_told(tmp_path: Path) -> None:
+    """Secrets that are not granted, and code that could not be sent; nothing else then."""
+    wanted = asking(4)
+    job = replace(wanted.jobs[0], secrets=[Secret("HF_TOKE")])
+    outlook = client_of({}).what_if(replace(wanted, jobs=(job,)))
+    told = "secrets: HF_TOKE is not declared; did you mean HF_TOKEN?"
+    assert (outlook.problems, outlook.starts) == ((told,), ())
+    (problem,) = client_of({}).what_if(asking(4, code=LocalDir(str(tmp_path / "none")))).problems
+    assert problem.endswith("none' is not a folder")
+    env = PythonEnv("uv.lock")
+    code = LocalDir(str(tmp_path))
+    (problem, _) = client_of({}).what_if(asking(4, code=code, python=env)).problems
+    assert problem == "python: uv.lock is not in the code"
 
 
 def test_several_jobs_are_one_gang() -> None:

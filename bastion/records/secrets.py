@@ -1,0 +1,46 @@
+"""What `config/bastion.toml` says about secrets: for the bastion, and for who foresees it."""
+
+from __future__ import annotations
+
+import tomllib
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bastion.secret_rules import SecretRule, SecretRules
+
+
+class SecretTable(BaseModel):
+    """One `[secrets.NAME]` table, or one of `[[secret_sources]]`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str
+    projects: list[str]
+
+
+class SecretTables(BaseModel):
+    """All tables that are about secrets."""
+
+    secrets: dict[str, SecretTable] = Field(default_factory=dict)
+    secret_sources: list[SecretTable] = Field(default_factory=list)
+
+    def rules_made(self) -> SecretRules:
+        """
+        What the tables say.
+
+        Raises:
+            SpecError: A rule cannot be used: every problem.
+        """
+
+        def rule(table: SecretTable) -> SecretRule:
+            return SecretRule(source=table.source, projects=tuple(table.projects))
+
+        return SecretRules(
+            named={name: rule(table) for name, table in self.secrets.items()},
+            sources=tuple(map(rule, self.secret_sources)),
+        )
+
+
+def rules_in(config_text: str) -> SecretRules:
+    """The rules that a configuration in force holds: the bastion has checked it."""
+    return SecretTables.model_validate(tomllib.loads(config_text)).rules_made()
