@@ -282,6 +282,8 @@ class JobRecord:
     launch_scope: bool = False
     retries: int = 0
     retry_backoff_s: float = 30.0
+    resume: bool = True
+    """Whether it starts again when it was preempted or lost its machine."""
     hold_on_failure_s: float = 0.0
     revised_limit_s: float | None = None
     """The `max_runtime` that a user put in place of the spec's, or None."""

@@ -55,6 +55,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         grace=args.grace or None,
         priority=args.priority,
         retries=args.retries,
+        resume=not args.no_resume,
         hold=args.hold,
         **_end_fields(args),
         env=pairs("--env", args.env),
@@ -81,6 +82,26 @@ def launch_of(args: argparse.Namespace) -> Launch:
     )
     # What users write about code becomes a stored reference when the client sends it.
     return dataclasses.replace(launch, code=code_of(args))
+
+
+def beside(launch: Launch, args: argparse.Namespace) -> Launch:
+    """
+    `launch`, which a file of another system stands for, with what flags say that the file cannot.
+
+    Raises:
+        UsageError: A flag is not well formed.
+        SpecError: What they say is wrong: every problem.
+    """
+    (job,) = launch.jobs
+    fields = _end_fields(args)
+    job = dataclasses.replace(job, retries=args.retries, secrets=_secrets(args.secret), **fields)
+    return dataclasses.replace(
+        launch,
+        jobs=(job,),
+        when_busy=args.when_busy,
+        notify=_notify(args),
+        python=_python(args),
+    )
 
 
 def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:

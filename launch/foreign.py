@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".sbatch", ".slurm", ".sh", ".bash", ".json")
 _CODE_FLAGS = ("code", "bundler_type", "bundler_spec")
+_BESIDE = (
+    *_CODE_FLAGS,
+    *("notify", "notify_on", "secret", "retries", "when_busy", "python_env", "python_version"),
+    *("idle_timeout", "on_idle", "signs_of_life", "hold_on_failure"),
+)
+"""Flags that no such file has a word for: they are said beside it."""
 _COUNTED = ("cpu", "memory")
 
 
@@ -64,7 +70,7 @@ def _refuse_shaping(args: argparse.Namespace) -> None:
     given = [
         f"--{name}"
         for name, default in args.shaping.items()
-        if name not in _CODE_FLAGS and getattr(args, name) != default
+        if name not in _BESIDE and getattr(args, name) != default
     ]
     if given:
         raise UsageError(

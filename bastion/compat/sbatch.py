@@ -38,10 +38,9 @@ _REFUSED: Mapping[str, str] = {
     "get-user-env": "jobs have a clean environment; name what they need: --export=NAME=TEXT",
     "input": "a job reads no input; redirect it in the script: program < file",
     "licenses": "there are no licences to count here; take it out",
-    "mail-type": "no mail is sent; take it out, and wait with: bastion wait JOB",
-    "mail-user": "no mail is sent; take it out",
-    "no-requeue": "a preempted job always comes back; take it out, and let the script end at once"
-    " where BASTION_ATTEMPT is above 1",
+    "mail-type": "no mail is sent, but webhooks are told; take it out, and submit with"
+    " --notify=WEBHOOK --notify_on=ended",
+    "mail-user": "no mail is sent; take it out, and submit with --notify=WEBHOOK",
     "overcommit": "processors are not shared between jobs; ask for what is needed",
     "oversubscribe": "devices are not shared between jobs; ask for what is needed",
     "priority": "say it when submitting a .toml: priority = 1 (highest) to 5; --nice lowers it",
@@ -122,6 +121,7 @@ class _Reading:
             grace=grace_s,
             priority=priority,
             hold="hold" in self._said,
+            resume=self._resumes(),
             env={key: text for key, text in env.items() if text},
         )
         launch = Launch(
@@ -300,6 +300,11 @@ class _Reading:
         return Where(
             pool=partition, hostnames=hosts, labels=labels, exclusive="exclusive" in self._said
         )
+
+    def _resumes(self) -> bool:
+        """Of the two the one that stands last counts."""
+        said = [self._said[name] for name in ("requeue", "no-requeue") if name in self._said]
+        return not said or max(said, key=lambda option: option.line).name == "requeue"
 
     def _after(self) -> tuple[After, ...]:
         none: tuple[After, ...] = ()

@@ -235,15 +235,26 @@ def _drain_ended(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
     assert last is not None
     job = replace(job, past=(*job.past, _past(attempt, last, now))[-MAX_PAST:], attempt=None)
     if last.kind is OutcomeKind.PREEMPTED:
-        return _requeue(replace(job, preemptions=job.preemptions + 1, preempted_at=now), 0.0, now)
+        job = replace(job, preemptions=job.preemptions + 1, preempted_at=now)
+        return _requeue(job, 0.0, now) if job.resume else _never_again(job, last, now)
     if last.kind is OutcomeKind.STOPPED:
         return _requeue(job, 0.0, now)
     if last.kind is OutcomeKind.LOST:
+        if not job.resume:
+            return _never_again(job, last, now)
         return _after_loss(job, attempt, last, now)
     if last.kind in FAILURES and job.failures < job.retries:
         backoff_s = min(MAX_BACKOFF_S, job.retry_backoff_s * 2 ** min(job.failures, MAX_DOUBLINGS))
         return _requeue(replace(job, failures=job.failures + 1), backoff_s, now)
     return _done(job, last, now)
+
+
+def _never_again(job: JobRecord, last: Outcome, now: float) -> JobRecord:
+    """The end of a job that is not to start twice; `preempted` is a state of jobs that wait."""
+    if job.cancelled_by:
+        return _requeue(job, 0.0, now)
+    kind = OutcomeKind.CANCELLED if last.kind is OutcomeKind.PREEMPTED else last.kind
+    return _done(job, replace(last, kind=kind, text=f"{last.text}; it is not to resume"), now)
 
 
 def _after_loss(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> JobRecord:

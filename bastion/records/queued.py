@@ -67,6 +67,7 @@ def queued_jobs(
             launch_scope=job.scope == "launch" and job.on_failure != "continue",
             retries=job.retries,
             retry_backoff_s=job.retry_backoff_s,
+            resume=job.resume,
             fail_when_busy=launch.when_busy == "fail",
             after=_after(launch, job, ids),
             notify=launch.tells,

@@ -94,9 +94,10 @@ class Job:
 
     `on_failure` left empty is `stop_others` for more than one replica. Durations are seconds or
     text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts failures only:
-    a preempted job always resumes. `priority` is 1 (highest) to 5. `after` is what it waits for: a
-    job or a launch by id, or a job of the same launch by its name. `secrets` go to every process;
-    `aliases` names other schedulers whose variables its processes want to see.
+    a job that was preempted or lost its machine starts again, unless `resume=False`. `priority` is
+    1 (highest) to 5. `after` is what it waits for: a job or a launch by id, or a job of the same
+    launch by its name. `secrets` go to every process; `aliases` names other schedulers whose
+    variables its processes want to see.
 
     A host that showed none of its `signs_of_life` for `idle_timeout` is taken for hung: its stacks
     go into its log, and it fails, or, with `on_idle="report"`, its users are told. When no retry
@@ -113,6 +114,7 @@ class Job:
     max_runtime: float | str | None = None
     retries: int = 0
     retry_backoff: float | str = 30.0
+    resume: bool = True
     priority: int = 3
     grace: float | str | None = None
     hold: bool = False

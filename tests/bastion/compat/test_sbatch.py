@@ -205,6 +205,19 @@ def test_refused_options_say_what_to_do(name: str) -> None:
     assert found == f"line 2: --{name}{value}: {_REFUSED[name]}"
 
 
+def test_what_is_not_to_be_requeued_does_not_resume() -> None:
+    """The last of the two options counts, as there."""
+    assert job_of().resume
+    assert job_of("--requeue").resume
+    assert not job_of("--requeue", "--no-requeue").resume
+    assert job_of("--no-requeue", "--requeue").resume
+
+
+def test_mail_is_refused_with_what_is_there_instead() -> None:
+    """Nobody sends mail; the way to be told is named."""
+    assert "--notify=WEBHOOK --notify_on=ended" in problems("--mail-type=END")[0]
+
+
 def test_all_problems_come_at_once() -> None:
     """Four wrong lines are four problems."""
     assert len(problems("--time=x", "--mem=y", "--qos=z", "--nodes=w")) == 4

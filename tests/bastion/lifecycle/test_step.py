@@ -158,6 +158,26 @@ def test_preemption_resumes_without_limit() -> None:
     assert job.past[-1].number == 200
 
 
+def test_what_is_not_to_resume_ends() -> None:
+    """Preempted it is cancelled, as having been stopped; without its machine it is lost."""
+    stopping = records.stopping(resume=False)
+    job = drained(ended(stopping, exited(143, notice="preempt")))
+    assert (job.phase, job.preemptions) == (Phase.DONE, 1)
+    assert job.outcome is not None
+    assert job.outcome.kind is OutcomeKind.CANCELLED
+    assert job.outcome.text.startswith("preempted for ")
+    assert job.outcome.text.endswith("; it is not to resume")
+    job = drained(ended(records.running(resume=False), End(kind="lost")))
+    assert job.outcome is not None
+    assert job.outcome.kind is OutcomeKind.LOST
+    job = step(step(stopping, ev.CancelWanted(by="ada", grace_s=1), T0), ev.HostEnded(
+        replica=0, host=0, end=exited(143, notice="preempt")), T0)  # fmt: skip
+    job = drained(job)
+    assert job.outcome is not None
+    assert job.outcome.text == "cancelled by ada"
+    assert drained(ended(records.running(resume=False, retries=1), exited(1))).phase is Phase.QUEUED
+
+
 def test_backoff_doubles_up_to_an_hour() -> None:
     """The wait after a failure doubles, up to an hour, also after a thousand failures."""
     job = records.queued(retries=2000, retry_backoff_s=30.0)
