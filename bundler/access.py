@@ -7,6 +7,7 @@ here, and nowhere else, to errors that say what to do.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from pathlib import Path
 from bundler.command import Answer
 from bundler.errors import BundleError, UnreachableError
 from bundler.url import redacted
+
+KEY_VARIABLE, HOSTS_VARIABLE = "BASTION_GIT_KEY_FILE", "BASTION_GIT_KNOWN_HOSTS"
+"""What says which files to use, for submissions and for the agents of machines."""
 
 _CONNECT_S = 15
 """A host that answers at all answers within seconds; ssh's own default is minutes."""
@@ -28,6 +32,14 @@ class Access:
     known_hosts_file: Path | None = None
     timeout_s: float = 600.0
     """The most one call of git may take; a large repository is fetched in minutes."""
+
+    @classmethod
+    def here(cls) -> Access:
+        """With the files that this process's environment names, else what ssh finds itself."""
+        key, hosts = os.environ.get(KEY_VARIABLE), os.environ.get(HOSTS_VARIABLE)
+        return cls(
+            key_file=Path(key) if key else None, known_hosts_file=Path(hosts) if hosts else None
+        )
 
     def environment(self) -> dict[str, str]:
         """
@@ -100,13 +112,14 @@ def refusal(answer: Answer, url: str) -> BundleError:
         if re.search(pattern, answer.errors):
             return BundleError(meaning.format(url=shown), hint=hint)
     lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    away = next((line for line in lines if _AWAY.search(line)), None)
+    if away:
+        return UnreachableError(
+            f"{shown} cannot be reached: {away}", hint="try again, or check the url and the network"
+        )
     last = next(
         (line for line in reversed(lines) if "fatal:" in line), (lines or ["no reason"])[-1]
     )
-    if _AWAY.search(answer.errors):
-        return UnreachableError(
-            f"{shown} cannot be reached: {last}", hint="try again, or check the url and the network"
-        )
     return BundleError(f"git failed on {shown}: {last}")
 
 

@@ -7,7 +7,9 @@ full ones here. Nothing here writes into a repository.
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Sequence
@@ -168,8 +170,18 @@ def _find_tip(repo: GitRepo, access: Access) -> str:
         if name in tips:
             return tips[name]
     if repo.branch:
-        raise BundleError(f"{redacted(repo.url)} has no branch or tag {repo.branch!r}")
+        raise _no_branch(repo, _remote(access, "ls-remote", "--heads", "--tags", "--", repo.url))
     raise BundleError(f"{redacted(repo.url)} has no commit yet", hint="push one, or name a branch")
+
+
+def _no_branch(repo: GitRepo, listed: Answer) -> BundleError:
+    """The refusal of a branch, with the nearest of those that git `listed`."""
+    names = re.findall(r"\srefs/(?:heads|tags)/(\S+?)(?:\^\{\})?$", _text(listed), re.MULTILINE)
+    near = difflib.get_close_matches(repo.branch, names, n=1)
+    return BundleError(
+        f"{redacted(repo.url)} has no branch or tag {repo.branch!r}",
+        hint=f"did you mean {near[0]}?" if near else "push it first, or correct it",
+    )
 
 
 def _find_commit(repo: GitRepo, access: Access) -> str:
@@ -208,7 +220,7 @@ def _find_in_history(repo: GitRepo, bare: Path, access: Access) -> str:
     if repo.branch:
         tip = _text(_local(bare, "rev-parse", "--verify", "--quiet", f"{repo.branch}^{{commit}}"))
         if not tip:
-            raise BundleError(f"{redacted(repo.url)} has no branch or tag {repo.branch!r}")
+            raise _no_branch(repo, _local(bare, "show-ref"))
         if _local(bare, "merge-base", "--is-ancestor", commit, tip).code:
             raise BundleError(
                 f"{shown} is not on the branch {repo.branch!r}", hint="leave the branch out"

@@ -40,12 +40,17 @@ def bundler_code(args: argparse.Namespace, *more: str) -> Code:
         SpecError: They are wrong: every problem.
     """
     from bastion.errors import SpecError
-    from bundler.errors import BundleError
+    from bundler.errors import InvalidCodeError
     from bundler.options import parse_options
 
     profile = chosen(root=args.root, bastion=args.bastion, user="", project="")
     options = [*args.bundler_spec, *more]
     try:
         return parse_options(args.bundler_type or "local", options, repo=profile.image_repo)
-    except BundleError as error:
-        raise SpecError(f"--bundler_spec: {error}", hint=error.hint) from None
+    except InvalidCodeError as error:
+        raise SpecError(*map(_of_flag, error.problems), hint=error.hint) from None
+
+
+def _of_flag(problem: str) -> str:
+    """A problem of `parse_options` with the flag that it is about."""
+    return f"--{problem}" if problem.startswith("bundler_") else f"--bundler_spec: {problem}"

@@ -221,8 +221,16 @@ def _parser() -> argparse.ArgumentParser:
         default=os.environ.get("BASTION_SECRETS_DIR", AgentSettings(machine="").secrets_dir),
         help="folder of the secrets that jobs may be given; $BASTION_SECRETS_DIR",
     )
-    parser.add_argument("--git_key_file", default="", help="private key for git over ssh")
-    parser.add_argument("--git_known_hosts", default="", help="known_hosts file for git over ssh")
+    parser.add_argument(
+        "--git_key_file",
+        default=os.environ.get("BASTION_GIT_KEY_FILE", ""),
+        help="private key for git over ssh; $BASTION_GIT_KEY_FILE",
+    )
+    parser.add_argument(
+        "--git_known_hosts",
+        default=os.environ.get("BASTION_GIT_KNOWN_HOSTS", ""),
+        help="known_hosts file for git over ssh; $BASTION_GIT_KNOWN_HOSTS",
+    )
     return parser
 
 

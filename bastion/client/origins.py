@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from bastion.records.origin import (
+    MAX_TEXT_BYTES,
     Origin,
     OriginFile,
     WorkingTree,
@@ -16,11 +18,33 @@ from bastion.records.origin import (
 from bundler.errors import BundleError
 from bundler.upload import Bundle
 
+_CELLS = "_ih"
+"""What IPython keeps in `__main__`: the text of every cell. Source: IPython, `HistoryManager`."""
+
 
 def of_this_process() -> Origin:
-    """The command line of this process, and its script where it runs one."""
-    script = getattr(sys.modules.get("__main__"), "__file__", None)
-    return Origin(argv=origin_argv(tuple(sys.orig_argv)), files=files_at(script or ""))
+    """The command line of this process, and its script, or the cells that a notebook ran so far."""
+    main = sys.modules.get("__main__")
+    cells = getattr(main, _CELLS, None)
+    if isinstance(cells, list) and any(cells):
+        files: tuple[OriginFile, ...] = (_notebook([str(cell) for cell in cells]),)
+    else:
+        files = files_at(getattr(main, "__file__", None) or "")
+    return Origin(argv=origin_argv(tuple(sys.orig_argv)), files=files)
+
+
+def _notebook(cells: list[str]) -> OriginFile:
+    """The cells in the order in which they ran; where they are too many, the last ones."""
+    kept: list[str] = []
+    left = MAX_TEXT_BYTES
+    for number in range(len(cells) - 1, 0, -1):  # before the first there is an empty one
+        text = f"# In [{number}]:\n{cells[number].rstrip()}\n"
+        left -= len(text.encode(errors="replace")) + 1
+        if left < 0 and kept:
+            break
+        kept.append(text)
+    made = origin_file("notebook", "\n".join(reversed(kept)))
+    return replace(made, is_cut=made.is_cut or len(kept) < len(cells) - 1)
 
 
 def files_at(*paths: str | Path) -> tuple[OriginFile, ...]:

@@ -136,7 +136,7 @@ def _check_out(store: ObjectStore, spec: SpecRecord, directory: Path, cache: Pat
         case BundleRef(digest=digest):
             checkout(fetch(digest, Bundles(store), cache), directory)
         case GitRef() as ref:
-            checkout(fetch_commit(ref, cache, access=Access()), directory)
+            checkout(fetch_commit(ref, cache, access=Access.here()), directory)
         case ImageRef(ref=image):
             raise SpecError(
                 f"{spec.id} runs the image {image}, which is no folder",

@@ -85,6 +85,7 @@ def _flags(parser: Parser) -> None:
     text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")
     number(group, "--priority", "1 (highest) to 5", default=3)
     number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
+    switch(group, "--no_resume", "end when preempted, or when its machine is lost")
     choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
     switch(group, "--hold", "do not start until released")
     many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
@@ -305,13 +306,21 @@ def _launch_of(session: Session) -> Launch:
     """The launch that the command line describes."""
     args = session.args
     if args.source:
+        from launch.flags import beside
         from launch.foreign import foreign_launch, is_foreign
 
-        return foreign_launch(session) if is_foreign(args.source[0]) else _launch_of_file(args)
+        if is_foreign(args.source[0]):
+            return beside(foreign_launch(session), args)
+        return _launch_of_file(args)
     if not args.command:
         raise UsageError(f"nothing to run: give {_SOURCES}", hint="bastion launch --help")
     from launch.flags import launch_of, quoted_twice
 
+    if len(args.command) == 1 and args.command[0].split()[1:] and not args.shell:
+        raise UsageError(
+            f"{args.command[0]!r} is one word, and no program is called so",
+            hint="leave out the quotes, or give --shell for a line of a shell",
+        )
     for word in quoted_twice(args.command):
         note(f"warning: {word} keeps its inner quotes; no shell comes between, one pair is enough")
     return launch_of(args)
@@ -329,12 +338,15 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
             f"{words!r} is no .toml file, no .py or .sbatch script and no .json job spec",
             hint=f"a command stands after --: bastion {args.verb_name} -- {words}",
         )
-    given = [
-        f"--{name}" for name, default in args.shaping.items() if getattr(args, name) != default
-    ]
-    if given:
-        raise UsageError(f"{', '.join(given)}: {source} says that", hint="change the file")
+    if given := _shaping(args):
+        raise UsageError(f"{given}: {source} says that", hint="change the file")
     return read_launch(Path(source))
+
+
+def _shaping(args: argparse.Namespace) -> str:
+    """The flags that were given and say what a file says."""
+    said = args.shaping.items()
+    return ", ".join(f"--{name}" for name, default in said if getattr(args, name) != default)
 
 
 def _is_script(args: argparse.Namespace) -> bool:
@@ -347,6 +359,15 @@ def _run_script(session: Session) -> int:
 
     from bastion.profile import ENVIRONMENT
 
+    script = session.args.source[0]
+    if not os.path.isfile(script):  # noqa: PTH113  (pathlib would be one more import to wait for)
+        hint = f"a command stands after --: bastion launch -- {script}"
+        raise UsageError(f"no file {script!r}", hint=hint)
+    if given := _shaping(session.args):
+        raise UsageError(
+            f"{given}: {script} submits for itself, and says that",
+            hint=f"change the script; as a job it runs with bastion launch -- python3 {script}",
+        )
     profile = session.profile
     told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}
     words = [sys.executable, *session.args.source, *(session.args.command or ())]

@@ -61,8 +61,9 @@ def test_branches_tags_and_commits_become_full_commits(url: str, repository: Pat
 
 def test_what_does_not_exist_is_told(url: str) -> None:
     """A missing branch, short commit and full commit are told, each by name."""
-    with pytest.raises(BundleError, match="no branch or tag 'nope'"):
-        resolve(GitRepo(url, branch="nope"), access=ACCESS)
+    with pytest.raises(BundleError, match="no branch or tag 'mian'") as caught:
+        resolve(GitRepo(url, branch="mian"), access=ACCESS)
+    assert caught.value.hint == "did you mean main?"
     with pytest.raises(BundleError, match=r"commit 1234567 of .* does not exist"):
         resolve(GitRepo(url, commit="1234567"), access=ACCESS)
     with pytest.raises(BundleError, match=r"commit 1{40} of .* does not exist"):

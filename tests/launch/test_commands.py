@@ -169,6 +169,24 @@ def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> No
     assert "of which environment?" in ran.err
 
 
+def test_a_lock_file_is_looked_for_before_anything_is_sent(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """A lock file that is missing, left out or of no use is told at once, in a dry run too."""
+    flags = [f"--code={tmp_path}", "--python_env=requirements.txt", "--", "true"]
+    assert "error: python: requirements.txt is not in the code" in run("launch", *flags).err
+    lock = tmp_path / "requirements.txt"
+    lock.write_text("-r other.txt\n")
+    assert "line 1: '-r other.txt' stands for files" in run("launch", *flags).err
+    (tmp_path / ".gitignore").write_text("*.txt\n")
+    ran = run("launch", *flags)
+    assert "error: python: requirements.txt is left out of the code: .gitignore" in ran.err
+    assert ran.code == 2
+    assert not bucket.store.list("bundles/")
+    flags[1] = "--python_env=uv.lock"
+    assert run("launch", *flags).err.count("is not in the code") == 2
+
+
 def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """A spec file is read; a script runs as python runs it and knows the bastion."""
     spec = tmp_path / "spec.toml"
@@ -368,6 +386,8 @@ def test_bundle_takes_every_kind_of_code(run: Run, bucket: Bucket, tmp_path: Pat
     wrong = run("bundle", "--bundler_type=git", f"--bundler_spec=url=file://{tmp_path}/none")
     assert (wrong.code, wrong.out) == (1, "")
     assert "error: code: " in wrong.err
+    wrong = run("launch", "--bundler_type=gti", "--", "true")
+    assert wrong.err.startswith("error: --bundler_type: 'gti' is unknown, did you mean 'git'?")
     ran = run("bundle", "src", "--bundler_type=docker", "--bundler_spec=image=a/b")
     assert ran.err.startswith("error: bundle: a folder is of the type local, not docker")
     ran = run("bundle", "--name=v1")
@@ -531,6 +551,20 @@ def test_a_slurm_script_is_submitted(run: Run, bucket: Bucket, tmp_path: Path) -
     assert "#SBATCH --job-name=old" in run("show", ran.out.strip(), "--code").out
 
 
+def test_what_a_slurm_script_cannot_say_stands_beside_it(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """Webhooks, secrets and retries have no #SBATCH line, so flags say them."""
+    script = tmp_path / "job.sbatch"
+    script.write_text("#!/bin/sh\n#SBATCH --no-requeue\ntrue\n")
+    flags = ["--notify=team", "--notify_on=ended", "--secret=HF_TOKEN", "--retries=2"]
+    ran = run("launch", str(script), "--code=none", "--dry_run", *flags)
+    launch = json.loads(ran.out)["launch"]
+    assert launch["notify"] == [{"to": "team", "on": ["ended"], "kind": ""}]
+    (job,) = launch["jobs"]
+    assert (job["secrets"], job["retries"], job["resume"]) == ([{"name": "HF_TOKEN"}], 2, False)
+
+
 def test_import_prints_what_a_file_becomes(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -550,7 +584,7 @@ def test_import_prints_what_a_file_becomes(
     ("words", "problem"),
     [
         (["launch", "none.sbatch"], "error: no file 'none.sbatch'"),
-        (["launch", "job.sbatch", "--retries=2"], "error: --retries: job.sbatch says that"),
+        (["launch", "job.sbatch", "--replicas=2"], "error: --replicas: job.sbatch says that"),
         (["launch", "bad.sbatch"], "error: bad.sbatch: line 2: --qos=high: there is none"),
         (["launch", "bad.json"], "error: bad.json: not JSON"),
         (["import", "spec.toml"], "error: 'spec.toml' is neither a Slurm script nor"),

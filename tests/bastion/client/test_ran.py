@@ -7,10 +7,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from bastion.client import Client
+from bastion.client.origins import of_this_process
 from bastion.errors import BastionError, NotFoundError, RecordError, SpecError
 from bastion.records import layout
 from bastion.records.origin import MAX_NAMES, MAX_TEXT_BYTES, Origin, origin_argv, read_origin
@@ -122,6 +124,19 @@ def test_a_script_is_stored_with_its_launch(tmp_path: Path) -> None:
         [sys.executable, str(script), "--lr=1"], capture_output=True, text=True, check=True
     )
     assert ran.stdout == f"('{script}', '--lr=1') launch.py True\n"
+
+
+def test_a_notebook_is_stored_with_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cells that ran so far are kept in their order; where they are too many, the last ones."""
+    notebook = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+    notebook._ih = ["", "lr = 0.1", "client.launch(...)\n"]  # type: ignore[attr-defined]
+    (file,) = of_this_process().files
+    assert (file.name, file.is_cut) == ("notebook", False)
+    assert file.text == "# In [1]:\nlr = 0.1\n\n# In [2]:\nclient.launch(...)\n"
+    notebook._ih[1] = "x" * MAX_TEXT_BYTES  # type: ignore[attr-defined]
+    (file,) = of_this_process().files
+    assert (file.text, file.is_cut) == ("# In [2]:\nclient.launch(...)\n", True)
 
 
 def test_a_file_is_stored_with_its_launch(tmp_path: Path) -> None:
