@@ -17,7 +17,7 @@ from bastion.lifecycle.awaited import Ended, tidings, waits_for
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result, SpecRecord
-from bastion.records.tasks import ended_of_arrays, going_on, told
+from bastion.records.tasks import array_told, ended_of_arrays, unended
 from bastion.spec import Launch, job_ids
 from bastion.store import ObjectStore
 
@@ -87,7 +87,7 @@ def without_ended(
     """
     stored = (each for found in targets.values() for each in found if each.job not in known)
     ended = [*stored, *ended_of(known.values()), *ended_of_arrays(arrays)]
-    events = list(tidings(ended, going_on=going_on(known.values(), arrays)))
+    events = list(tidings(ended, going_on=unended(known.values(), arrays)))
     made = [_told(job, events, now) for job in jobs]
     never = [
         f"after: {job.outcome.text}; so {job.id} could never start" for job in made if job.outcome
@@ -108,7 +108,7 @@ def settled(
     first = list(ended)
     while True:
         over = [*first, *ended_of(made.values()), *ended_of_arrays(many.values())]
-        events = list(tidings(over, going_on=going_on(made.values(), many.values())))
+        events = list(tidings(over, going_on=unended(made.values(), many.values())))
         known = {name: _told(job, events, now) for name, job in made.items()}
         arrays_known = {name: _array_told(array, events, now) for name, array in many.items()}
         if (known, arrays_known) == (made, many):
@@ -119,7 +119,7 @@ def settled(
 def _array_told(array: ArrayRecord, events: Iterable[DependencyEnded], now: float) -> ArrayRecord:
     for event in events:
         if waits_for(array.each.after, event):
-            array = told(array, event, now)
+            array = array_told(array, event, now)
     return array
 
 

@@ -111,7 +111,7 @@ def with_tasks(
     return shown
 
 
-def told(array: ArrayRecord, event: DependencyEnded, now: float) -> ArrayRecord:
+def array_told(array: ArrayRecord, event: DependencyEnded, now: float) -> ArrayRecord:
     """`array` once it knows of the end of something that it waits for."""
     each = step(array.each, event, now)
     if each.outcome is not None:
@@ -127,10 +127,10 @@ def ended_of_arrays(arrays: Iterable[ArrayRecord]) -> Iterator[Ended]:
             yield Ended(job=array.id, launch=array.id, outcome=array.outcome)
 
 
-def going_on(jobs: Iterable[JobRecord], arrays: Iterable[ArrayRecord]) -> set[str]:
-    """Launches of which some job, or some task, has not ended."""
-    names = {job.launch for job in jobs if job.phase is not Phase.DONE and job.task is None}
-    return names | {array.id for array in arrays if array.ended_at is None}
+def unended(jobs: Iterable[JobRecord], arrays: Iterable[ArrayRecord]) -> Counter[str]:
+    """By launch that goes on: how many of its jobs have not ended; an array counts as one."""
+    names = [job.launch for job in jobs if job.phase is not Phase.DONE and job.task is None]
+    return Counter([*names, *(array.id for array in arrays if array.ended_at is None)])
 
 
 def states_of(jobs: Mapping[str, JobRecord], arrays: Mapping[str, ArrayRecord]) -> dict[str, str]:

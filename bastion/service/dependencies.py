@@ -8,39 +8,38 @@ finished job leaves root later, so nobody ever has to ask what became of it.
 from __future__ import annotations
 
 import difflib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from bastion.array import ArrayRecord
 from bastion.errors import SpecError
 from bastion.job import JobRecord, Phase
 from bastion.lifecycle import DependencyEnded
 from bastion.lifecycle.awaited import tidings
 from bastion.records.targets import Targets, ended_of, without_ended
-from bastion.records.tasks import ended_of_arrays, going_on, told
+from bastion.records.tasks import array_told, ended_of_arrays, unended
 from bastion.service.draft import Draft
 from bastion.spec import tasks_of_id
 
 
 def settle(draft: Draft) -> None:
     """Tell every waiting job of the jobs that have ended, and go on until nobody ends by it."""
-    known: set[str] = set()
-    while draft.dependents:
-        arrays = draft.arrays.values()
-        ended = [*ended_of(draft.working_jobs()), *ended_of_arrays(arrays)]
-        launches = {each.launch for each in ended if each.job not in known}
-        if not launches:
-            return
-        known.update(each.job for each in ended)
-        news = (each for each in ended if each.launch in launches)
-        waiting = _waiting(draft)
-        for event in tidings(news, going_on=going_on(draft.jobs.values(), arrays)):
+    if not draft.dependents:
+        return
+    waiting = _waiting(draft)
+    going_on = unended(draft.jobs.values(), draft.arrays.values())
+    ended = [*ended_of(draft.working_jobs()), *ended_of_arrays(draft.arrays.values())]
+    while ended:
+        told: dict[str, None] = {}
+        for event in tidings(ended, going_on=going_on):
             for name in dict.fromkeys((*waiting[event.job], *waiting[event.launch])):
-                array = draft.arrays.get(name)
-                if array is not None:
-                    _tell_array(draft, array, event)
-                elif name in draft.dependents:
-                    draft.apply(name, event)
+                if name in draft.dependents:
+                    _tell(draft, name, event)
+                    told[name] = None
+        ended = [
+            *ended_of(draft.jobs[name] for name in told if name in draft.jobs),
+            *ended_of_arrays(draft.arrays[name] for name in told if name in draft.arrays),
+        ]
+        going_on -= Counter(each.launch for each in ended)
 
 
 def _waiting(draft: Draft) -> Mapping[str, list[str]]:
@@ -53,8 +52,12 @@ def _waiting(draft: Draft) -> Mapping[str, list[str]]:
     return found
 
 
-def _tell_array(draft: Draft, array: ArrayRecord, event: DependencyEnded) -> None:
-    after = told(array, event, draft.now)
+def _tell(draft: Draft, name: str, event: DependencyEnded) -> None:
+    array = draft.arrays.get(name)
+    if array is None:
+        draft.apply(name, event)
+        return
+    after = array_told(array, event, draft.now)
     if after == array:
         return
     draft.put_array(after)
@@ -98,7 +101,7 @@ def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[
         raise SpecError(*(_unknown(each, project, names) for each in unknown))
     made = without_ended(jobs, known, targets, draft.now, arrays=arrays)
     # A launch that was refused has a spec, and nothing that could ever end.
-    active = own | going_on(known.values(), arrays)
+    active = own | unended(known.values(), arrays).keys()
     active |= {job.id for job in known.values() if job.phase is not Phase.DONE}
     lost = dict.fromkeys(each.on for job in made for each in job.after if each.on not in active)
     if lost:
