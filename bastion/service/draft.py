@@ -8,7 +8,7 @@ commit, and is thrown away when the commit is lost.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from bastion.array import ArrayRecord, taken, task_over
@@ -192,18 +192,18 @@ class Draft:
             self._queued = Counter(waiting)
         return self._queued[user]
 
-    def withdraw(self, job_id: str) -> None:
-        """Undo `add` or `add_array`: it is refused in the very turn that brought it."""
-        assert job_id not in self.root.jobs, f"{job_id} is committed"
-        assert job_id not in self.root.arrays, f"{job_id} is committed"
-        self.jobs.pop(job_id, None)
-        self.dependents.pop(job_id, None)
-        self.outbox = tuple(each for each in self.outbox if each.job != job_id)
-        self.arrays.pop(job_id, None)
-        self._events = [event for event in self._events if event.job != job_id]
-        self._events = [
-            replace(event, n=self.root.next_event + i) for i, event in enumerate(self._events)
-        ]
+    def withdraw(self, names: Collection[str]) -> None:
+        """Undo `add` or `add_array`: they are refused in the very turn that brought them."""
+        gone = frozenset(names)
+        committed = gone & (self.root.jobs.keys() | self.root.arrays.keys())
+        assert not committed, f"{', '.join(sorted(committed))}: committed"
+        for name in gone:
+            self.jobs.pop(name, None)
+            self.arrays.pop(name, None)
+            self.dependents.pop(name, None)
+        self.outbox = tuple(each for each in self.outbox if each.job not in gone)
+        kept = (event for event in self._events if event.job not in gone)
+        self._events = [replace(event, n=self.root.next_event + i) for i, event in enumerate(kept)]
 
     def result_written(self, job_id: str) -> None:
         """Let a finished job go: its final record stands. An array counts its task as ended."""

@@ -14,6 +14,7 @@ from bastion.records.request import LaunchRequest
 from bastion.scheduler.census import MachineReport
 from bastion.scheduler.plan import Plan, Refuse, Wait
 from bastion.scheduler.reason import NeverFits, text
+from bastion.scheduler.words import listed
 from bastion.service.absorb import (
     Rules,
     absorb,
@@ -93,7 +94,7 @@ class Intake:
             answer = draft.brought(answer_key(arrived.waiting))
             if answer is None:
                 continue
-            problems = []
+            problems: dict[str, list[str]] = {}
             machines: list[MachineReport] = []
             for job_id in answer.jobs:
                 array = draft.arrays.get(job_id)
@@ -102,9 +103,10 @@ class Intake:
                 machines += verdict.machines if isinstance(verdict, Refuse) else ()
                 match verdict:
                     case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
-                        problems.append(f"{job_id}: {text(reason, draft.now)}")
+                        problems.setdefault(text(reason, draft.now), []).append(job_id)
             if problems:
-                self._withdraw(draft, arrived, problems, machines=tuple(machines))
+                told = [f"{listed(tuple(jobs))}: {why}" for why, jobs in problems.items()]
+                self._withdraw(draft, arrived, told, machines=tuple(machines))
                 refused = True
         return refused
 
@@ -116,8 +118,7 @@ class Intake:
         *,
         machines: tuple[MachineReport, ...] = (),
     ) -> None:
-        for job_id in draft.answers[answer_key(arrived.waiting)].jobs:
-            draft.withdraw(job_id)
+        draft.withdraw(draft.answers[answer_key(arrived.waiting)].jobs)
         refuse(draft, arrived.waiting, problems, machines=machines)
 
     def write_specs(self, draft: Draft, absorbed: Iterable[Arrived]) -> None:

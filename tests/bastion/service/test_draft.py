@@ -49,7 +49,7 @@ def test_events_are_numbered_without_a_gap() -> None:
     draft.tell(what="first")
     draft.add(records.queued())
     draft.tell(what="second")
-    draft.withdraw("train-1")
+    draft.withdraw(["train-1"])
     made = draft.finish(write_id="w")
     assert [(event.n, event.what) for event in made.events] == [
         (9, "old"),
@@ -64,8 +64,8 @@ def test_what_is_committed_cannot_be_withdrawn() -> None:
     """Only a job of this very turn can be refused."""
     job = records.queued()
     draft = Draft(root(jobs={job.id: job}), 5.0)
-    with pytest.raises(AssertionError, match="train-1 is committed"):
-        draft.withdraw(job.id)
+    with pytest.raises(AssertionError, match="train-1: committed"):
+        draft.withdraw([job.id])
 
 
 def test_instructions_of_a_turn_are_one_batch() -> None:

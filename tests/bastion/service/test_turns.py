@@ -270,6 +270,16 @@ def test_a_refused_launch_costs_nobody_anything() -> None:
     assert not any(event.what == "submitted" and "both" in event.job for event in rig.history())
 
 
+def test_many_jobs_refused_for_one_reason_are_told_in_one_sentence() -> None:
+    """Nobody reads the same line five times."""
+    rig = Rig()
+    asked = rig.launch("many", jobs=jobs(9, 9, 9, 9, 9), together=False)
+    rig.turn(2)
+    (problem,) = rig.answer(asked).problems
+    names = [f"many-j{i}-{asked[-10:].lower()}" for i in range(3)]
+    assert problem.startswith(f"{', '.join(names)} and 2 more: can never run: ")
+
+
 def test_fail_when_busy_is_answered_in_the_same_turn() -> None:
     """`when_busy="fail"` is refused where it cannot start at once, and taken where it can."""
     rig = Rig()
