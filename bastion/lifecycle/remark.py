@@ -1,19 +1,22 @@
-"""What users must know of a job that runs: that it is kept for them, or that it looks hung."""
+"""What users must know of a job that is admitted, beyond its class: kept, hung, or all but over."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bastion.job import JobRecord
+from bastion.job import JobRecord, Phase
 from bastion.lifecycle.outcome import failure_text
 
 
 def remark(job: JobRecord) -> str:
     """
-    Where and until when a failed host of `job` is kept, else which of its hosts looks hung.
+    How `job` ended and what it still waits for, where a failed host of it is kept and until when,
+    or which of its hosts looks hung: the first of these that is so.
 
     Empty where there is nothing to say. A host is named where the job has more than one replica.
     """
+    if job.phase is Phase.DRAINING and job.last is not None:
+        return f"{job.last.text}; its last logs and output go to the bucket"
     if job.kept:
         replica, place, hold = max(job.kept, key=lambda each: each[2].until)
         where = f"replica {replica}: " if job.request.replicas > 1 else ""

@@ -14,7 +14,7 @@ from typing import Any
 
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
-from bastion.job import JobRecord, state_of
+from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import remark
 from bastion.machine import Machine, Pool
 from bastion.records import layout
@@ -168,7 +168,7 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
     if isinstance(verdict, Wait):
         row["estimated_at"] = verdict.estimated_at
     row["text"] = remark(job) or row["text"]
-    if attempt is not None and attempt.stop is not None:
+    if job.phase is Phase.STOPPING and attempt is not None and attempt.stop is not None:
         stop = attempt.stop
         row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")
     return row

@@ -395,3 +395,5 @@ def test_what_users_must_know_is_said() -> None:
     assert remark(silent) == "it shows no output for 9 s; stacks are in its log"
     assert remark(step(silent, ev.HostIdle(replica=0, host=0, text=""), T0)) == ""
     assert remark(records.running()) == ""
+    told = "exited with code 0; its last logs and output go to the bucket"
+    assert remark(records.draining()) == told
