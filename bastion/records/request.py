@@ -12,6 +12,7 @@ from bastion.job import PastAttempt
 from bastion.scheduler.census import MachineReport
 from bastion.spec.indices import Indices
 from bastion.spec.launch import Launch
+from bastion.spec.request import Request
 from bastion.value import value
 
 MAX_ID = 200
@@ -172,5 +173,7 @@ class Result:
     """The request that asked for it."""
     task: int | None = None
     """Its index, where it is a task of the array that is its launch."""
+    request: Request = Request()
+    """What it asked for."""
     tasks: Mapping[str, Indices] = field(default_factory=dict)
     """Of an array: its tasks by the kind of their outcome, those that never started included."""

@@ -218,6 +218,7 @@ def result_of(job: JobRecord) -> Result:
         past=job.past,
         ulid=job.ulid,
         task=job.task,
+        request=job.request,
     )
 
 
@@ -237,6 +238,7 @@ def array_result(array: ArrayRecord) -> Result:
         submitted_at=each.submitted_at,
         ended_at=array.ended_at,
         ulid=each.ulid,
+        request=each.request,
         tasks=array.ended,
     )
 

@@ -171,6 +171,11 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
     if job.phase is Phase.STOPPING and attempt is not None and attempt.stop is not None:
         stop = attempt.stop
         row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")
+    if job.outcome is not None:
+        # Its record is written next; whoever waits for its end may see this first.
+        row["text"], row["code"] = job.outcome.text, job.outcome.code
+        row["started_at"] = job.past[-1].started_at if job.past else None
+        row["ended_at"] = job.ended_at
     return row
 
 

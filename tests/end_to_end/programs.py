@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from bastion import Client
+from bastion import Client, Job, JobView, Launch, Process, Secret
 from tests.end_to_end.roots import Place
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -64,6 +65,11 @@ class Programs:
             raise AssertionError(f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
 
+    def clear_project(self) -> None:
+        """Empty the user's project folder."""
+        shutil.rmtree(self.project)
+        self.project.mkdir()
+
     def json(self, *arguments: str) -> Any:
         """What a command says as JSON."""
         return json.loads(self.run(*arguments, "--json").stdout)
@@ -73,11 +79,35 @@ class Programs:
         """The same user's Python."""
         return Client(self.place.url, user="alice", store=self.place.store)
 
-    def serve(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a bastion."""
+    def printed(self, job: str) -> str:
+        """What all processes of a job printed."""
+        return b"".join(chunk.data for chunk in self.client.logs(job)).decode()
+
+    def follow(self, *words: str) -> tuple[str, str]:
+        """The id of a job that is launched by the command and followed, and what it printed."""
+        ran = self.run("run", *words, check=False)
+        return ran.stderr.partition("following ")[2].partition(";")[0], ran.stdout
+
+    def launch(self, line: str, *, secrets: Sequence[Secret] = (), **fields: Any) -> JobView:
+        """A job of one shell line that is launched by the Python API, once it has ended."""
+        job = Job(name="api", processes=[Process(line, shell=True)], secrets=secrets)
+        handle = self.client.launch(Launch(name="api", jobs=[job], **fields))
+        (ended,) = handle.wait(timeout_s=DEADLINE_S).jobs
+        return ended
+
+    def wait(self, job: str) -> JobView:
+        """A job, once it has ended."""
+        (ended,) = self.client.wait([job], timeout_s=DEADLINE_S)
+        return ended
+
+    def serve(
+        self, *arguments: str, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a bastion, which alone of all programs has the variables `env`."""
         argv = [*self.command, "serve", f"--machines_dir={self.machines}", *arguments]
+        own = {**self.env, **(env or {})}
         with (self.folder / "serve.log").open("ab") as log:
-            return subprocess.Popen(argv, cwd=self.project, env=self.env, stdout=log, stderr=log)
+            return subprocess.Popen(argv, cwd=self.project, env=own, stdout=log, stderr=log)
 
     @property
     def served(self) -> str:

@@ -2,68 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bastion import JobView
-from bastion.records import layout
+from bastion import JobView, LocalDir
+from bastion.compat import files
 from tests.bundler.repositories import commit
-from tests.end_to_end.programs import DEADLINE_S, Programs, until
-from tests.end_to_end.roots import folder_root
+from tests.end_to_end.programs import DEADLINE_S, Programs
 
 pytestmark = pytest.mark.end_to_end
 
 SCRIPTS = Path(__file__).parent / "scripts"
-QUOTA = """
-[toml-schema]
-version = "1"
-[total_resources]
-h100 = 16
-[project_membership]
-red = ["alice"]
-[project_resources.red]
-h100 = 1.0
-[scheduler]
-grace_s = 2
-"""
-CONFIG = """
-[pools.local]
-provider = "local"
-count = 2
-resources = { h100 = 8, cpu = 32 }
-labels = { cluster = "primary", shard = "rl" }
-"""
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    """A bastion on a folder, with two machines of eight devices each."""
-    folder = tmp_path_factory.mktemp("scripts")
-    with folder_root(folder) as place:
-        place.store.create(layout.QUOTA, QUOTA.encode())
-        place.store.create(layout.CONFIG, CONFIG.encode())
-        made = Programs(folder, place)
-        try:
-            made.serve()
-            until(lambda: len(made.processes("bastion.agent.keeper")) == 2, "two keepers")
-            yield made
-        finally:
-            made.stop_everything()
-            sys.stdout.write(made.served)  # shown when the test failed
 
 
 def run_script(
     on: Programs, name: str, *words: str, beside: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a script with some code beside it, as its user does."""
-    for file in on.project.iterdir():
-        if file.is_file():
-            file.unlink()
+    on.clear_project()
     for path, text in (beside or {}).items():
         (on.project / path).write_text(text)
     shutil.copy(SCRIPTS / f"{name}.py", on.project / "launch.py")
@@ -90,8 +51,7 @@ def launched(
 
 def printed(on: Programs, job: str) -> list[str]:
     """The lines that all processes of a job printed, sorted."""
-    text = b"".join(chunk.data for chunk in on.client.logs(job)).decode()
-    return sorted(text.splitlines())
+    return sorted(on.printed(job).splitlines())
 
 
 def test_devices_are_asked_for_by_process(programs: Programs) -> None:
@@ -166,41 +126,51 @@ def test_a_busy_bastion_refuses_unless_asked_to_queue(programs: Programs) -> Non
 
 def test_a_slurm_script_runs_on_two_nodes(programs: Programs) -> None:
     """Submitted beside its code, it runs once on each node, and srun starts the tasks there."""
-    for file in programs.project.iterdir():
-        if file.is_file():
-            file.unlink()
+    programs.clear_project()
     shutil.copy(SCRIPTS / "job.sbatch", programs.project)
     (programs.project / "task.py").write_text(
         "import os\n"
         "line = 'task {SLURM_PROCID} of {SLURM_NTASKS}\\n'.format(**os.environ)\n"
         "os.write(1, line.encode())\n"
     )
+    script = programs.project / "job.sbatch"
+    code = LocalDir(str(programs.project))
+    imported = files.read(script, arguments=["this"], code=code, device=lambda: "h100")
+    handle = programs.client.launch(imported.launch)
     launch = programs.run("launch", "job.sbatch", "-q", "--", "this").stdout.strip()
-    (job,) = programs.client.wait([launch], timeout_s=DEADLINE_S)
-    assert job.state == "succeeded"
-    assert printed(programs, job.id) == [
-        "node 0 of 2, given this, first known",
-        "node 1 of 2, given this, first known",
-        *(f"task {n} of 4" for n in range(4)),
-    ]
+    for job in programs.client.wait([launch, handle.id], timeout_s=DEADLINE_S):
+        assert job.state == "succeeded"
+        assert printed(programs, job.id) == [
+            "node 0 of 2, given this, first known",
+            "node 1 of 2, given this, first known",
+            *(f"task {n} of 4" for n in range(4)),
+        ]
 
 
-def test_a_job_is_fetched_shown_and_run_again(programs: Programs, tmp_path: Path) -> None:
-    """The installed command brings what a job kept, tells what ran, and runs the same again."""
-    for file in programs.project.iterdir():
-        if file.is_file():
-            file.unlink()
-    (programs.project / "work.py").write_text(
-        "import os\nopen(os.environ['BASTION_OUTPUT_DIR'] + '/model', 'w').write('weights')\n"
-    )
-    words = ("--code=.", "-q", "--", "python3", "work.py")
-    first = programs.run("launch", *words).stdout.strip()
-    programs.run("wait", first)
-    programs.run("fetch", first, str(tmp_path / "out"))
-    assert (tmp_path / "out" / "r0" / "model").read_text() == "weights"
-    (programs.project / "work.py").unlink()
-    again = programs.run("rerun", first, "-q").stdout.strip()
-    programs.run("wait", again)
-    assert programs.json("show", again, "--code")["code"]["again_of"] == first
-    programs.run("show", again, f"--checkout={tmp_path / 'code'}")
-    assert "weights" in (tmp_path / "code" / "work.py").read_text()
+def test_an_axlearn_job_spec_runs(programs: Programs) -> None:
+    """By the command and by the Python API: its command and variables, and its clean-up after."""
+    programs.clear_project()
+    made = {
+        "version": 1,
+        "name": "old-job",
+        "command": "sh -c 'echo $LINES; exit 3'",
+        "cleanup_command": "echo cleaned",
+        "env_vars": {"LINES": "a b"},
+        "metadata": {
+            "user_id": "alice",
+            "project_id": "red",
+            "creation_time": "2024-01-01T00:00:00",
+            "resources": {"h100": 1},
+            "priority": 2,
+            "job_id": "1b2c",
+        },
+    }
+    spec = programs.project / "job.json"
+    spec.write_text(json.dumps(made))
+    ran = programs.run("run", "job.json", check=False)
+    said = "a b\n\n[bastion: on_end: echo cleaned]\ncleaned\n"
+    assert (ran.returncode, ran.stdout) == (3, said)
+    assert "note: cleanup_command: runs on every host" in ran.stderr
+    (job,) = programs.client.launch(files.read(spec).launch).wait(timeout_s=DEADLINE_S).jobs
+    assert (job.state, job.code, job.priority) == ("failed", 3, 2)
+    assert programs.printed(job.id) == said

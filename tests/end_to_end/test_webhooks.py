@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion import Job, Launch, Notify, Process, Resources
 from bastion.records import layout
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import folder_root
@@ -27,6 +28,8 @@ resources = {{ h100 = 8, cpu = 32 }}
 [webhooks.team]
 url = "{url}/team"
 kind = "slack"
+[webhooks.programs]
+url = "{url}/programs"
 [webhooks.stuck]
 url = "{stuck}/x"
 """
@@ -92,10 +95,19 @@ def test_one_that_hangs_holds_nothing_up(on: Programs, there: Receiver, stuck: R
     on.serve()
     first = submit(on, "first", "--notify=stuck", "--notify=team")
     until(lambda: stuck.bodies, "the stuck one is asked")
-    second = submit(on, "second", "--notify=team", "--notify_on=ended")
+    process = Process(["true"], resources=Resources(h100=1))
+    told = Notify("programs", on=["started", "ended"])
+    wanted = Launch(
+        name="second", project="red", jobs=[Job(name="second", processes=[process])], notify=[told]
+    )
+    (second,) = on.client.launch(wanted).jobs
     until(lambda: on.place.result("red", second), "a job ends meanwhile")
-    until(lambda: len(there.bodies) == 2, "the other is told of both")
-    assert there.ids == [f"{first}.1.ended.1", f"{second}.1.ended.0"]
+    until(lambda: len(there.bodies) == 3, "the others are told of both")
+    ids = [f"{first}.1.ended.1", f"{second}.1.started.0", f"{second}.1.ended.0"]
+    assert sorted(there.ids) == sorted(ids)
+    (ended,) = (body for body in there.bodies if body.get("occasion") == "ended")
+    assert (ended["id"], ended["state"], ended["code"]) == (ids[2], "succeeded", 0)
+    assert there.paths.count("/programs") == 2
     assert stuck.ids == [f"{first}.1.ended.0"]
 
 

@@ -1,0 +1,73 @@
+"""A bastion that serves many tests: machines that have secrets, a key for git, and uv."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.records import layout
+from tests.end_to_end.programs import Programs, until
+from tests.end_to_end.roots import folder_root
+
+QUOTA = """
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = 16
+[project_membership]
+red = ["alice"]
+[project_resources.red]
+h100 = 1.0
+[scheduler]
+grace_s = 2
+"""
+CONFIG = """
+[pools.local]
+provider = "local"
+count = 2
+resources = { h100 = 8, cpu = 32 }
+labels = { cluster = "primary", shard = "rl" }
+[secrets.HF_TOKEN]
+source = "env:HF_TOKEN"
+projects = ["red"]
+[secrets.WANDB_KEY]
+source = "file:red/WANDB_KEY"
+projects = ["red"]
+[secrets.GONE]
+source = "file:red/GONE"
+projects = ["red"]
+"""
+IN_ENVIRONMENT = "hf_3nv1r0nment-token"
+IN_FILE = "wandb_f1le-key"
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """A bastion on a folder, with two machines of eight devices each."""
+    folder = tmp_path_factory.mktemp("programs")
+    for made in ("bin", "secrets/red", "ssh"):
+        (folder / made).mkdir(parents=True)
+    (folder / "bin" / "uv").symlink_to(Path(sys.executable).with_name("uv"))
+    (folder / "secrets" / "red" / "WANDB_KEY").write_text(f"{IN_FILE}\n")
+    with folder_root(folder) as place:
+        place.store.create(layout.QUOTA, QUOTA.encode())
+        place.store.create(layout.CONFIG, CONFIG.encode())
+        on = Programs(folder, place)
+        on.env["PATH"] = f"{folder / 'bin'}:{on.env['PATH']}"
+        on.env["BASTION_GIT_KEY_FILE"] = str(folder / "ssh" / "key")
+        on.env["BASTION_GIT_KNOWN_HOSTS"] = str(folder / "ssh" / "known_hosts")
+        only_machines = {
+            "BASTION_SECRETS_DIR": str(folder / "secrets"),
+            "BASTION_SECRET_HF_TOKEN": IN_ENVIRONMENT,
+            "UV_PYTHON_DOWNLOADS": "never",
+        }
+        try:
+            on.serve(env=only_machines)
+            until(lambda: len(on.processes("bastion.agent.keeper")) == 2, "two keepers")
+            yield on
+        finally:
+            on.stop_everything()
+            sys.stdout.write(on.served)  # shown when the test failed
