@@ -51,6 +51,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
     for made in ("bin", "secrets/red", "ssh"):
         (folder / made).mkdir(parents=True)
     (folder / "bin" / "uv").symlink_to(Path(sys.executable).with_name("uv"))
+    for name in ("key", "known_hosts"):
+        (folder / "ssh" / name).touch()
     (folder / "secrets" / "red" / "WANDB_KEY").write_text(f"{IN_FILE}\n")
     with folder_root(folder) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())

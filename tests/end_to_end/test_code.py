@@ -180,6 +180,7 @@ def test_what_ran_is_told_and_run_again(programs: Programs, tmp_path: Path) -> N
 def server(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """An sshd whose key the machines have, and this process, as the Python API's user."""
     folder = programs.folder / "ssh"
+    (folder / "key").unlink()
     with sshd(folder) as made:
         (folder / "known_hosts").write_text(made.known_as("host"))
         for name in ("BASTION_GIT_KEY_FILE", "BASTION_GIT_KNOWN_HOSTS"):
