@@ -48,7 +48,8 @@ class Programs:
             "LOGNAME": "alice",
             **place.env,
         }
-        self.command = [sys.executable, "-m", "launch.cli"]
+        # The installed program: `-m` would find a user's own launch.py first.
+        self.command = [str(Path(sys.executable).with_name("bastion"))]
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run the command in the user's project folder."""
