@@ -75,6 +75,22 @@ class OutcomeKind(StrEnum):
     LOST = "lost"
 
 
+_TOLD = {
+    OutcomeKind.SUCCEEDED: "succeeded",
+    OutcomeKind.FAILED: "failed",
+    OutcomeKind.CANCELLED: "was cancelled",
+    OutcomeKind.TIMED_OUT: "timed out",
+    OutcomeKind.OUT_OF_MEMORY: "ran out of memory",
+    OutcomeKind.SETUP_FAILED: "could not be set up",
+    OutcomeKind.LOST: "was lost",
+}
+
+
+def told(state: str) -> str:
+    """A job's state as it stands after its name: `is queued`, `failed`, `was cancelled`."""
+    return _TOLD[OutcomeKind(state)] if state in _TOLD else f"is {state}"
+
+
 FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED})
 """The outcomes that `retries` counts."""
 

@@ -24,8 +24,6 @@ Objects between two searches for garbage, in place of Python's 700.
 Ten thousand jobs are hundreds of thousands of objects that all live until the end: looking through
 them again and again took a quarter of the time of `bastion list`.
 """
-FOLLOWING = ("run", "wait", "logs")
-"""The verbs that may answer with their job's own code."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -37,8 +35,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return run(mine, command)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # no traceback reaches a user
-        follows = "--watch" in mine or next(iter(mine), "") in FOLLOWING
-        return report(error, debug=debug, follows=follows)
+        return report(error, debug=debug)
 
 
 def run(words: Sequence[str], command: list[str] | None) -> int:

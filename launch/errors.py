@@ -22,14 +22,13 @@ class UsageError(Exception):
         self.hint = hint
 
 
-def report(error: BaseException, *, debug: bool, follows: bool) -> int:
+def report(error: BaseException, *, debug: bool) -> int:
     """
     Tell the user about `error` on stderr; the exit code.
 
     Args:
         error: What came up.
         debug: Show the traceback too.
-        follows: The verb answers with its job's code, so refusals and unknown jobs have their own.
     """
     if debug:
         import traceback
@@ -46,10 +45,10 @@ def report(error: BaseException, *, debug: bool, follows: bool) -> int:
             tell(str(error), error.hint)
             return exits.USAGE
         case _:
-            return _report_failure(error, follows=follows)
+            return _report_failure(error)
 
 
-def _report_failure(error: BaseException, *, follows: bool) -> int:
+def _report_failure(error: BaseException) -> int:
     from bastion import errors
 
     if not isinstance(error, errors.BastionError):
@@ -67,12 +66,12 @@ def _report_failure(error: BaseException, *, follows: bool) -> int:
     match error:
         case errors.SpecError():
             return exits.USAGE
-        case errors.TimedOutError() if follows:
+        case errors.TimedOutError():
             return exits.WAIT_TIMED_OUT
-        case errors.NotFoundError() if follows:
-            return exits.JOB_NOT_FOUND
-        case errors.RefusedError() if follows:
-            return exits.JOB_REFUSED
+        case errors.NotFoundError():
+            return exits.NOT_FOUND
+        case errors.RefusedError():
+            return exits.REFUSED
         case _:
             return exits.FAILED
 

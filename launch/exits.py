@@ -15,8 +15,8 @@ JOB_FAILED = 100
 """The job failed without a code of its own."""
 JOB_CANCELLED = 101
 JOB_TIMED_OUT = 102
-JOB_NOT_FOUND = 103
-JOB_REFUSED = 104
+NOT_FOUND = 103
+REFUSED = 104
 WAIT_TIMED_OUT = 124
 """As timeout(1) has it."""
 DETACHED = 130
@@ -31,10 +31,11 @@ MEANINGS = {
     JOB_FAILED: "the job failed without a code of its own",
     JOB_CANCELLED: "the job was cancelled",
     JOB_TIMED_OUT: "the job was stopped at its time limit",
-    JOB_NOT_FOUND: "for run, wait and logs: there is no such job",
-    JOB_REFUSED: "for run and launch --watch: the bastion refused the launch",
-    WAIT_TIMED_OUT: "the time to wait is over; the job goes on",
+    NOT_FOUND: "what was asked for is not there: a job, a task, a file",
+    REFUSED: "the bastion said no, and why",
+    WAIT_TIMED_OUT: "the time to wait is over; nothing was stopped",
     DETACHED: "Ctrl-C: detached; the job goes on",
+    BROKEN_PIPE: "nobody reads what is printed any more",
 }
 """Of every code but a job's own, which `run`, `wait` and `logs --exit` hand on."""
 
@@ -43,10 +44,11 @@ _BY_STATE = {"cancelled": JOB_CANCELLED, "timed_out": JOB_TIMED_OUT}
 
 def of_job(job: JobView) -> int:
     """The code that stands for how `job` ended; a signal is 128 and its number."""
-    if job.state == "succeeded":
+    outcome = job.outcome or job.state
+    if outcome == "succeeded":
         return OK
-    if job.state in _BY_STATE:
-        return _BY_STATE[job.state]
+    if outcome in _BY_STATE:
+        return _BY_STATE[outcome]
     if job.code is None or job.code == 0:
         return JOB_FAILED
     return 128 - job.code if job.code < 0 else job.code

@@ -153,7 +153,7 @@ def _sweep(args: argparse.Namespace) -> Sweep | None:
     """What `--sweep` says: the grid of every combination."""
     grid = {}
     for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, as lr=0.1,0.01").items():
-        grid[name] = [_setting(part) for part in written.split(",")]
+        grid[name] = [_setting(part) for part in written.split(",")] if written else []
     if len(grid) < len(args.sweep):
         raise UsageError("--sweep: a parameter is given twice; each once, as lr=0.1,0.01")
     return Sweep(grid=grid, at_once=None if args.array else args.at_once) if grid else None

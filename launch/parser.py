@@ -127,10 +127,17 @@ def switch(group: Group, name: str, meaning: str) -> None:
     group.add_argument(*name.split(), action="store_true", help=meaning)
 
 
-def many(group: Group, name: str, meaning: str, *, metavar: str) -> None:
-    """A flag that may be given several times."""
+def many(
+    group: Group, name: str, meaning: str, *, metavar: str, words: Sequence[str] | None = None
+) -> None:
+    """A flag that may be given several times, with one of `words` where there are any."""
     group.add_argument(
-        name, action="append", default=[], metavar=metavar, help=f"{meaning}; may be repeated"
+        name,
+        action="append",
+        choices=words,
+        default=[],
+        metavar=metavar,
+        help=f"{meaning}; may be repeated",
     )
 
 

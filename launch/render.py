@@ -119,9 +119,9 @@ class Output:
         """`text` in a colour, where colours are wanted."""
         return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self.colored and color else text
 
-    def state(self, word: str) -> str:
-        """A job's state in its colour."""
-        return self.paint(word, STATE_COLORS.get(word.strip(), ""))
+    def state(self, word: str, shown: str = "") -> str:
+        """A job's state in its colour, or the words that are `shown` for it."""
+        return self.paint(shown or word, STATE_COLORS.get(word.strip(), ""))
 
     def time(self, seconds: float | None) -> str:
         """A moment: relative on a terminal, ISO-8601 elsewhere; `-` for none."""

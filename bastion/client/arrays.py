@@ -112,6 +112,7 @@ def _task(array: JobView, index: int, state: str) -> JobView:
         text="" if is_over else array.text.partition("; ")[2],
         reason={} if is_over else array.reason,
         estimated_at=None,
+        outcome=state if is_over else "",
         code=None,
         counts={},
         ranges={},

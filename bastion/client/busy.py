@@ -21,7 +21,7 @@ class BusyError(RefusedError):
     """
 
     def __init__(self, message: str, machines: Sequence[MachineReport]) -> None:
-        hint = "" if NEVER in message else 'with when_busy="queue" it would wait'
+        hint = "" if NEVER in message else "without when_busy=fail it would wait in the queue"
         super().__init__(message, hint=hint, output=tuple(table(machines)))
         self.machines = tuple(machines)
 

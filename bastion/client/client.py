@@ -317,8 +317,8 @@ class Client(Reader):
     def _change(
         self, verb: str, names: Sequence[str], project: str, body_of: ChangeBody = JobsRequest
     ) -> tuple[str, ...]:
-        jobs = (job for name in names for job in self.all_named(name, project=project))
-        return self._requests.ask_of(verb, jobs, body_of, timeout_s=ANSWER_TIMEOUT_S)
+        jobs = {job.id: job for name in names for job in self.all_named(name, project=project)}
+        return self._requests.ask_of(verb, jobs.values(), body_of, timeout_s=ANSWER_TIMEOUT_S)
 
     def _target(self, name: str, project: str) -> str:
         return find_target(self._published, name, project=project)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from bastion.client.log import Chunk, JobLog
+from bastion.client.log import Chunk, Follower, JobLog, follow
 from bastion.client.published import Published
 from bastion.client.requests import Requests
 from bastion.client.views import JobView
@@ -50,47 +50,58 @@ class Logs:
         self._poll_s = poll_s
 
     def of(self, job: JobView, wanted: Wanted, *, follow: bool) -> Iterator[Chunk]:
-        """What `job` printed; with `follow` until it has ended."""
+        """What `job` printed; with `follow` until nothing more can come."""
         log = JobLog(self._store, job.project, job.id)
-        if job.has_ended or not follow:
+        if job.is_decided or not follow:
             return log.read(wanted)
-        return log.follow(
-            wanted, self._clock, poll_s=self._poll_s, has_ended=self._ending(job.id, job.project)
-        )
+        return self._followed([log.followed(wanted)], {job.id: job.project}, _unheard)
 
-    def of_new(self, job: str, project: str, *, tell: Callable[[JobView], None]) -> Iterator[Chunk]:
+    def of_new(
+        self, jobs: Mapping[str, str], *, tell: Callable[[JobView], None]
+    ) -> Iterator[Chunk]:
         """
-        What a job that was just submitted prints, from its first byte to its last.
+        What jobs that were just submitted print, from the first byte to the last.
 
         Args:
-            job: Its id.
-            project: What it is charged to.
-            tell: Called with what is known of it at every look.
+            jobs: By id, what each is charged to.
+            tell: Called with what is known of each at every look.
         """
-        is_over = self._ending(job, project)
+        logs = (JobLog(self._store, project, job) for job, project in jobs.items())
+        wanted = Wanted(attempt=0)
+        return self._followed([log.followed(wanted) for log in logs], jobs, tell)
 
-        def has_ended() -> bool:
-            view = self._watch.look({job: project})[job]
-            if view is not None:
-                tell(view)
-            return is_over()
-
-        log = JobLog(self._store, project, job)
-        return log.follow(Wanted(attempt=0), self._clock, poll_s=self._poll_s, has_ended=has_ended)
-
-    def _ending(self, job: str, project: str) -> Callable[[], bool]:
-        """Whether the job's final record is written; while it cannot be known, no."""
+    def _followed(
+        self, logs: list[Follower], jobs: Mapping[str, str], tell: Callable[[JobView], None]
+    ) -> Iterator[Chunk]:
         told_at = float("-inf")
 
-        def has_ended() -> bool:
+        def ended() -> Collection[str]:
             nonlocal told_at
             now = self._clock.monotonic()
             if self._requests is not None and now - told_at > _TELL_S:
                 told_at = now
-                self._requests.tell(project, "follow", FollowRequest(targets=(job,)))
-            try:
-                return self._published.result(project, job) is not None
-            except StoreError:
-                return False
+                for project in sorted(set(jobs.values())):
+                    targets = tuple(job for job in jobs if jobs[job] == project)
+                    self._requests.tell(project, "follow", FollowRequest(targets=targets))
+            return self._ended(jobs, tell)
 
-        return has_ended
+        return follow(logs, ended, self._clock, poll_s=self._poll_s)
+
+    def _ended(self, jobs: Mapping[str, str], tell: Callable[[JobView], None]) -> Collection[str]:
+        """Those of `jobs` that print nothing any more; while it cannot be known, none."""
+        found = set()
+        try:
+            for job, view in self._watch.look(jobs).items():
+                if view is not None:
+                    tell(view)
+                # A bastion that died after the record was written never took back its view.
+                is_over = view is not None and view.is_decided
+                if is_over or self._published.result(jobs[job], job) is not None:
+                    found.add(job)
+        except StoreError:
+            pass
+        return found
+
+
+def _unheard(_: JobView) -> None:
+    """Tell nobody."""

@@ -45,6 +45,7 @@ class LaunchHandle:
         self.jobs = jobs
         self.warnings = warnings
         self.is_array = is_array
+        self.names = names
         self._by_name = dict(zip(names, jobs, strict=False))
 
     def __repr__(self) -> str:
@@ -53,6 +54,8 @@ class LaunchHandle:
     def wait(self, *, timeout_s: float | None = None) -> LaunchStatus:
         """
         How all jobs ended, once they have.
+
+        One that failed and is held to be looked at counts as ended: its `outcome` is certain.
 
         Raises:
             TimedOutError: One still goes on after `timeout_s`.

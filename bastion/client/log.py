@@ -8,7 +8,7 @@ agent or the bastion to live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import pairwise
 
 from bastion.client.wanted import Grep, Wanted, last_lines
@@ -27,8 +27,9 @@ _LOOK_FOR_NEW = 10
 
 @value
 class Chunk:
-    """Bytes that one process printed, in the order it printed them."""
+    """Bytes that one process of a job printed, in the order it printed them."""
 
+    job: str
     stream: LogStream
     offset: int
     data: bytes
@@ -47,7 +48,7 @@ class JobLog:
     def __init__(self, store: ObjectStore, project: str, job: str) -> None:
         self._store = store
         self._project = project
-        self._job = job
+        self.job = job
 
     def streams(self) -> tuple[LogStream, ...]:
         """
@@ -57,13 +58,13 @@ class JobLog:
             StoreError: Out of reach.
         """
         found: list[LogStream] = []
-        prefix, after = layout.job_logs(self._project, self._job), ""
+        prefix, after = layout.job_logs(self._project, self.job), ""
         while page := self._store.list(prefix, start_after=after, limit=1):
             stream = layout.parse_log(page[0].key)
             after = page[0].key
             if stream is not None:
                 found.append(stream)
-                after = layout.after(self._prefix(stream))
+                after = layout.after(self.prefix(stream))
         return tuple(sorted(found, key=_order))
 
     def read(self, wanted: Wanted) -> Iterator[Chunk]:
@@ -77,94 +78,22 @@ class JobLog:
         grep = Grep(wanted.grep)
         streams = self.streams()
         for stream in wanted.chosen(streams):
-            for chunk in self._begin(stream, wanted):
+            for chunk in self.begin(stream, wanted):
                 yield from _filtered(grep, chunk)
-            yield from _rest(grep, stream)
+            yield from _rest(grep, self.job, stream)
 
-    def follow(
-        self, wanted: Wanted, clock: Clock, *, poll_s: float, has_ended: Callable[[], bool]
-    ) -> Iterator[Chunk]:
-        """
-        What is there and what comes, until the job has ended and all of it was shown.
+    def followed(self, wanted: Wanted) -> Follower:
+        """The same as it comes; `tail` and `since` choose where to begin."""
+        return Follower(self, wanted)
 
-        Args:
-            wanted: Which bytes; `tail` and `since` choose where to begin.
-            clock: For waiting.
-            poll_s: Between two looks while nothing comes.
-            has_ended: Whether the job's final record is written; nothing is printed after that.
-
-        Raises:
-            NotFoundError: A process's log has a gap: bytes that were never stored.
-            StoreRefusedError: The store said no for good; while it is only out of reach, following
-                goes on.
-        """
-        grep, positions = Grep(wanted.grep), dict[LogStream, int]()
-        looks, is_first = 0, True
-        while True:
-            ended = has_ended()
-            is_due = ended or looks % _LOOK_FOR_NEW == 0
-            moved = False
-            try:
-                for chunk in self._look(wanted, positions, is_first=is_first, for_new=is_due):
-                    moved = True
-                    yield from _filtered(grep, chunk)
-                if ended:
-                    self._refuse_cut(positions)
-                    break
-                is_first = is_first and not positions
-            except StoreRefusedError:
-                raise
-            except StoreError:
-                pass  # positions stand where they stood: the next look goes on from there
-            looks = looks + 1 if positions else 0
-            if not moved:
-                clock.sleep(poll_s)
-        for stream in positions:
-            yield from _rest(grep, stream)
-
-    def _look(
-        self, wanted: Wanted, positions: dict[LogStream, int], *, is_first: bool, for_new: bool
-    ) -> Iterator[Chunk]:
-        """One look at everything that is followed."""
-        if for_new:
-            for stream in wanted.chosen(self.streams(), since_attempt=_oldest(positions)):
-                if stream not in positions:
-                    yield from self._found(stream, wanted, positions, is_first=is_first)
-        for stream in sorted(positions, key=_order):
-            yield from self._next(stream, positions)
-
-    def _found(
-        self,
-        stream: LogStream,
-        wanted: Wanted,
-        positions: dict[LogStream, int],
-        *,
-        is_first: bool,
-    ) -> Iterator[Chunk]:
-        """Begin to follow a process; tail and since are about what stood at the first look."""
-        if is_first and (wanted.tail is not None or wanted.since is not None):
-            end = self._end(stream)
-            chunks = tuple(self._begin(stream, wanted, until=end))
-            positions[stream] = end
-            yield from chunks
-        else:
-            positions[stream] = 0
-
-    def _next(self, stream: LogStream, positions: dict[LogStream, int]) -> Iterator[Chunk]:
-        """What came after the position of `stream`, which moves on."""
-        while data := self._bytes(segment_key(self._prefix(stream), positions[stream])):
-            chunk = Chunk(stream=stream, offset=positions[stream], data=data)
-            positions[stream] += len(data)
-            yield chunk
-
-    def _begin(
+    def begin(
         self, stream: LogStream, wanted: Wanted, *, until: float = float("inf")
     ) -> Iterator[Chunk]:
         """What stands of `stream` before the offset `until`, from where `wanted` begins."""
-        segments = [each for each in self._segments(stream) if (offset_of(each.key) or 0) < until]
+        segments = [each for each in self.segments(stream) if (offset_of(each.key) or 0) < until]
         if wanted.since is not None:
             segments = [entry for entry in segments if entry.modified_at >= wanted.since]
-        self._refuse_gaps(stream, segments)
+        self.refuse_gaps(stream, segments)
         if wanted.tail is None:
             for entry in segments:
                 yield self._chunk(stream, entry)
@@ -180,37 +109,41 @@ class JobLog:
         kept = last_lines(data, wanted.tail)
         if kept:
             offset = chunks[0].offset + len(data) - len(kept)
-            yield Chunk(stream=stream, offset=offset, data=kept)
+            yield Chunk(job=self.job, stream=stream, offset=offset, data=kept)
 
-    def _refuse_gaps(self, stream: LogStream, segments: list[Entry]) -> None:
+    def refuse_gaps(self, stream: LogStream, segments: list[Entry]) -> None:
+        """
+        See that nothing is missing between `segments`.
+
+        Raises:
+            NotFoundError: Bytes were never stored.
+        """
         for before, after in pairwise(segments):
             end = (offset_of(before.key) or 0) + before.size
             if offset_of(after.key) != end:
                 raise NotFoundError(
-                    f"{self._prefix(stream)}: bytes {end} to {offset_of(after.key)} are missing"
+                    f"{self.prefix(stream)}: bytes {end} to {offset_of(after.key)} are missing"
                 )
 
-    def _refuse_cut(self, positions: dict[LogStream, int]) -> None:
-        """Everything was followed up to a gap, or to the end: say so if it was a gap."""
-        for stream in positions:
-            self._refuse_gaps(stream, self._segments(stream))
-
-    def _end(self, stream: LogStream) -> int:
-        segments = self._segments(stream)
+    def end(self, stream: LogStream) -> int:
+        """The offset behind the last byte that stands."""
+        segments = self.segments(stream)
         return (offset_of(segments[-1].key) or 0) + segments[-1].size if segments else 0
 
-    def _segments(self, stream: LogStream) -> list[Entry]:
+    def segments(self, stream: LogStream) -> list[Entry]:
+        """What stands of `stream`, in order."""
         found: list[Entry] = []
-        prefix, after = self._prefix(stream), ""
+        prefix, after = self.prefix(stream), ""
         while page := self._store.list(prefix, start_after=after, limit=_PAGE):
             found.extend(page)
             after = page[-1].key
         return found
 
-    def _prefix(self, stream: LogStream) -> str:
+    def prefix(self, stream: LogStream) -> str:
+        """Where the segments of `stream` lie."""
         return layout.log(
             self._project,
-            self._job,
+            self.job,
             stream.attempt,
             replica=stream.replica,
             host=stream.host,
@@ -218,10 +151,11 @@ class JobLog:
         )
 
     def _chunk(self, stream: LogStream, entry: Entry) -> Chunk:
-        data = self._bytes(entry.key) or b""
-        return Chunk(stream=stream, offset=offset_of(entry.key) or 0, data=data)
+        data = self.stored(entry.key) or b""
+        return Chunk(job=self.job, stream=stream, offset=offset_of(entry.key) or 0, data=data)
 
-    def _bytes(self, key: str) -> bytes | None:
+    def stored(self, key: str) -> bytes | None:
+        """The segment at `key`, or None while there is none."""
         try:
             found = self._store.read(key)
         except NotFoundError:
@@ -229,21 +163,132 @@ class JobLog:
         return None if found is None else found.data
 
 
+class Follower:
+    """
+    The log of one job as it comes, look by look.
+
+    Args:
+        log: The log.
+        wanted: Which bytes of it; `tail` and `since` are about what stands at the first look.
+    """
+
+    def __init__(self, log: JobLog, wanted: Wanted) -> None:
+        self._log = log
+        self._wanted = wanted
+        self._grep = Grep(wanted.grep)
+        self._positions: dict[LogStream, int] = {}
+        self._looks = 0
+        self._is_first = True
+        self.job = log.job
+        self.is_done = False
+        """Whether all of it was shown, and nothing comes any more."""
+
+    def look(self, *, ended: bool) -> Iterator[Chunk]:
+        """
+        What came since the last look.
+
+        A store that is out of reach only makes it longer: the next look goes on from there.
+
+        Args:
+            ended: Whether nothing is printed any more.
+
+        Raises:
+            NotFoundError: A process's log has a gap: bytes that were never stored.
+            StoreRefusedError: The store said no for good.
+        """
+        is_due = ended or self._looks % _LOOK_FOR_NEW == 0
+        try:
+            if is_due:
+                yield from self._new()
+            for stream in sorted(self._positions, key=_order):
+                yield from self._next(stream)
+            if ended:
+                for stream in self._positions:
+                    self._log.refuse_gaps(stream, self._log.segments(stream))
+            self._is_first = self._is_first and not self._positions
+        except StoreRefusedError:
+            raise
+        except StoreError:
+            ended = False
+        self._looks = self._looks + 1 if self._positions else 0
+        if ended:
+            self.is_done = True
+            for stream in self._positions:
+                yield from _rest(self._grep, self.job, stream)
+
+    def _new(self) -> Iterator[Chunk]:
+        """Begin to follow the processes that are not followed yet."""
+        oldest = min((stream.attempt for stream in self._positions), default=None)
+        for stream in self._wanted.chosen(self._log.streams(), since_attempt=oldest):
+            if stream not in self._positions:
+                yield from self._found(stream)
+
+    def _found(self, stream: LogStream) -> Iterator[Chunk]:
+        wanted = self._wanted
+        if not self._is_first or (wanted.tail is None and wanted.since is None):
+            self._positions[stream] = 0
+            return
+        end = self._log.end(stream)
+        chunks = tuple(self._log.begin(stream, wanted, until=end))
+        self._positions[stream] = end
+        for chunk in chunks:
+            yield from _filtered(self._grep, chunk)
+
+    def _next(self, stream: LogStream) -> Iterator[Chunk]:
+        """What came after the position of `stream`, which moves on."""
+        prefix = self._log.prefix(stream)
+        while data := self._log.stored(segment_key(prefix, self._positions[stream])):
+            offset = self._positions[stream]
+            self._positions[stream] += len(data)
+            chunk = Chunk(job=self.job, stream=stream, offset=offset, data=data)
+            yield from _filtered(self._grep, chunk)
+
+
+def follow(
+    followers: Iterable[Follower],
+    ended: Callable[[], Container[str]],
+    clock: Clock,
+    *,
+    poll_s: float,
+) -> Iterator[Chunk]:
+    """
+    What comes of several logs, until all of each was shown.
+
+    Args:
+        followers: One a job.
+        ended: The ids of the jobs that print nothing any more.
+        clock: For waiting.
+        poll_s: Between two looks while nothing comes.
+
+    Raises:
+        NotFoundError: A process's log has a gap: bytes that were never stored.
+        StoreRefusedError: The store said no for good.
+    """
+    left = list(followers)
+    while True:
+        over, moved = ended(), False
+        for each in left:
+            for chunk in each.look(ended=each.job in over):
+                moved = True
+                yield chunk
+        left = [each for each in left if not each.is_done]
+        if not left:
+            return
+        if not moved:
+            clock.sleep(poll_s)
+
+
 def _order(stream: LogStream) -> tuple[int, int, int, int]:
     return stream.attempt, stream.replica, stream.host, stream.process
-
-
-def _oldest(positions: dict[LogStream, int]) -> int | None:
-    return min((stream.attempt for stream in positions), default=None)
 
 
 def _filtered(grep: Grep, chunk: Chunk) -> Iterator[Chunk]:
     data = grep.take(chunk.stream, chunk.data)
     if data:
-        yield Chunk(stream=chunk.stream, offset=chunk.offset, data=data)
+        yield Chunk(job=chunk.job, stream=chunk.stream, offset=chunk.offset, data=data)
 
 
-def _rest(grep: Grep, stream: LogStream) -> Iterator[Chunk]:
+def _rest(grep: Grep, job: str, stream: LogStream) -> Iterator[Chunk]:
     data = grep.rest(stream)
     if data:
-        yield Chunk(stream=stream, offset=0, data=data)
+        yield Chunk(job=job, stream=stream, offset=0, data=data)

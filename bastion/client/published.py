@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from heapq import merge, nlargest
@@ -43,6 +44,8 @@ _PAGE = 1000
 _ADMITTED = ("stopping", "running", "starting", "draining")
 _GZIP = b"\x1f\x8b"
 """What compressed bytes begin with (RFC 1952); JSON never does."""
+_LAUNCH = re.compile(r"[\w@+-][\w.@+-]*", re.ASCII)
+"""What the id of a launch is made of, and a part of a key may be."""
 _MARGIN_S = 60.0
 """Events are sealed after they happen; a segment this much older than a job holds none of it."""
 
@@ -142,6 +145,8 @@ class Published:
 
     def spec(self, project: str, launch: str) -> SpecRecord | None:
         """What was submitted, or None when there is no such launch."""
+        if not _LAUNCH.fullmatch(launch):
+            return None
         key = layout.spec(project, launch)
         data = self._bytes(key)
         return None if data is None else decode(SpecRecord, data, key=key)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bastion.client.published import Published
-from bastion.client.search import find, find_all
-from bastion.client.views import JobView
+from bastion.client.search import find_all
 from bastion.errors import BastionError, NotFoundError, SpecError
-from bastion.records import layout
 from bastion.records.bundles import Bundles
-from bastion.records.codec import decode
 from bastion.records.origin import Origin, read_origin
 from bastion.records.request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.errors import BundleError
-
-_LAUNCH = re.compile(r"[\w@+-][\w.@+-]*", re.ASCII)
-"""What the id of a launch is made of, and a part of a key may be."""
 
 
 @value
@@ -39,9 +32,7 @@ class CodeView:
     """None where its submitter stored none."""
 
 
-def named_spec(
-    store: ObjectStore, published: Published, name: str, *, project: str = ""
-) -> SpecRecord:
+def named_spec(published: Published, name: str, *, project: str = "") -> SpecRecord:
     """
     The stored spec of the launch called `name`, or of the one that a job of this name belongs to.
 
@@ -51,35 +42,17 @@ def named_spec(
         StoreError: Out of reach.
     """
     try:
-        job, *_ = _jobs(published, name, project)
+        job, *_ = find_all(published, name, project=project, newest=True)
     except NotFoundError:
         places = (project,) if project else published.projects()
-        ended = next(filter(None, (_spec(store, place, name) for place in places)), None)
+        ended = next(filter(None, (published.spec(place, name) for place in places)), None)
         if ended is None:
             raise
         return ended
-    found = _spec(store, job.project, job.launch)
+    found = published.spec(job.project, job.launch)
     if found is None:
         raise NotFoundError(f"the spec of {job.launch} is no longer in the bucket")
     return found
-
-
-def _jobs(published: Published, name: str, project: str) -> tuple[JobView, ...]:
-    try:
-        return (find(published, name, project=project),)
-    except NotFoundError:
-        return find_all(published, name, project=project)
-
-
-def _spec(store: ObjectStore, project: str, launch: str) -> SpecRecord | None:
-    if not _LAUNCH.fullmatch(launch):
-        return None
-    key = layout.spec(project, launch)
-    try:
-        found = store.read(key)
-    except NotFoundError:
-        return None
-    return None if found is None else decode(SpecRecord, found.data, key=key)
 
 
 def code_view(store: ObjectStore, spec: SpecRecord) -> CodeView:

@@ -6,7 +6,8 @@ Reading needs the bucket and no bastion; every view says as of when it is true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from bastion.client.watch import Waiting, Watch, unheard
 from bastion.client.who import login_name
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
-from bastion.spec import Setting, Sweep, check_name, task_id, tasks_named
+from bastion.spec import Sweep, check_name, task_id, tasks_named
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
 """Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
+MAX_RECORDS = 100
+"""Final records of tasks that are read at once: a few seconds' worth on a cloud."""
 _LOG_POLLS = 3
 """Polls between two looks at a log: agents send what is new five times a second at most."""
 
@@ -119,7 +122,7 @@ class Reader:
             ended = self._published.finished(places, limit=finished)
             known = {job.id for job in ended}
             rows = [*(row for row in rows if row.id not in known), *ended]
-        return tuple(
+        return self._with_parameters(
             row
             for row in rows
             if project in ("", row.project)
@@ -149,7 +152,8 @@ class Reader:
             SpecError: It names several.
             StoreError: Out of reach.
         """
-        return find(self._published, name, project=project)
+        (found,) = self._with_parameters((find(self._published, name, project=project),))
+        return found
 
     def spec(self, name: str, *, project: str = "") -> SpecRecord:
         """
@@ -166,7 +170,7 @@ class Reader:
         """
         from bastion.client.ran import named_spec
 
-        return named_spec(self.store, self._published, name, project=project)
+        return named_spec(self._published, name, project=project)
 
     def code(self, name: str, *, project: str = "") -> CodeView:
         """
@@ -196,7 +200,10 @@ class Reader:
 
     def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
         """
-        Every task of an array, in order: those that wait or have ended by their state alone.
+        Every task of an array, in order, with its parameters.
+
+        Those that wait are known by their state alone; and so are those that have ended, where
+        they are more than 100: ask for fewer, as `sweep.0-99`, to have their final records.
 
         Args:
             name: The array, or some of its tasks as in `sweep.0-4,9`.
@@ -223,31 +230,29 @@ class Reader:
             return ()
         rows = {} if array.has_ended else {row.id: row for row in self._published.queue()}
         indices = spec.launch.tasks if some is None else some
-        tasks = (task_id(array.id, index) for index in indices)
         made = states_of(array)
-        return tuple(rows.get(task) or made(task) for task in tasks)
+        names = (task_id(array.id, index) for index in indices)
+        found = [rows.get(name) or made(name) for name in names]
+        if sum(task.has_ended for task in found) <= MAX_RECORDS:
+            found = [self._recorded(task) if task.has_ended else task for task in found]
+        return self._with_parameters(found)
 
-    def sweep_of(self, job: JobView) -> Sweep | None:
-        """
-        The sweep whose array or task `job` is; None where it is none.
+    def _recorded(self, task: JobView) -> JobView:
+        """A task that has ended as its final record has it, where it ever started."""
+        return self._published.result(task.project, task.id) or task
 
-        Raises:
-            StoreError: Out of reach.
-        """
-        if not job.is_array and job.task is None:
-            return None
-        spec = self._published.spec(job.project, job.launch)
-        return None if spec is None else spec.launch.sweep
-
-    def parameters(self, task: JobView) -> Mapping[str, Setting]:
-        """
-        The parameters that a sweep gives to one of its tasks; none for any other job.
-
-        Raises:
-            StoreError: Out of reach.
-        """
-        sweep = self.sweep_of(task)
-        return {} if sweep is None or task.task is None else sweep.point(task.task)
+    def _with_parameters(self, jobs: Iterable[JobView]) -> tuple[JobView, ...]:
+        """`jobs`, those that are tasks of a sweep with their parameters."""
+        sweeps: dict[str, Sweep | None] = {}
+        made = []
+        for job in jobs:
+            if job.task is not None and job.launch not in sweeps:
+                spec = self._published.spec(job.project, job.launch)
+                sweeps[job.launch] = None if spec is None else spec.launch.sweep
+            sweep = None if job.task is None else sweeps[job.launch]
+            known = {} if sweep is None or job.task is None else sweep.point(job.task)
+            made.append(dataclasses.replace(job, parameters=known) if known else job)
+        return tuple(made)
 
     def why(self, name: str, *, project: str = "") -> Why:
         """
@@ -376,8 +381,11 @@ class Reader:
         """
         The jobs named, once every one of them has ended.
 
+        One that failed and is held to be looked at counts as ended: its `outcome` is certain.
+
         Args:
-            names: Jobs, or launches for all of their jobs; an array ends with its last task.
+            names: Jobs, or launches for all of their jobs; an array ends with its last task. Of
+                several jobs of one name it is the newest.
             timeout_s: How long to wait; None: as long as it takes.
             project: Only look in this project.
             report: Told at every look how many have ended, and of how many.
@@ -388,7 +396,8 @@ class Reader:
             TimedOutError: One still goes on after `timeout_s`.
             StoreRefusedError: The store said no for good.
         """
-        jobs = [each for name in names for each in self.all_named(name, project=project)]
+        found = (find_all(self._published, name, project=project, newest=True) for name in names)
+        jobs = (each for every in found for each in every)
         places = {one: job.project for job in jobs for one in each_of(job)}
         return self.watch.wait(places, timeout_s=timeout_s, report=report)
 

@@ -13,6 +13,7 @@ from bastion.client.published import Published
 from bastion.client.views import JobView, name_of
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec.indices import Indices
+from bastion.spec.launch import job_ids
 from bastion.spec.task import tasks_named, tasks_of_id
 
 _SHOWN = 8
@@ -51,11 +52,19 @@ def find(published: Published, text: str, *, project: str = "") -> JobView:
     return found
 
 
-def find_all(published: Published, text: str, *, project: str = "") -> tuple[JobView, ...]:
+def find_all(
+    published: Published, text: str, *, project: str = "", newest: bool = False
+) -> tuple[JobView, ...]:
     """
     The jobs that `text` names: those of a launch when it is a launch's id, else the one job.
 
     An array is one, and so are some of its tasks together, as in `sweep.0-4,9`.
+
+    Args:
+        published: Where to look.
+        text: As for `find`.
+        project: Only in this project; empty: in all.
+        newest: Of several active jobs with this name take the newest, in place of refusing.
 
     Raises:
         NotFoundError: There is none.
@@ -67,13 +76,33 @@ def find_all(published: Published, text: str, *, project: str = "") -> tuple[Job
     array, tasks = _tasks(published, rows, text, project)
     if array is not None and len(tasks) > 1:
         return (part_of(array, tasks),)
-    of_launch = tuple(row for row in rows if row.launch == text)
+    of_launch = [row for row in rows if row.launch == text != row.id]
     if of_launch:
-        return of_launch
+        return _jobs_of(published, of_launch[0].project, text, of_launch)
     named = [row.id for row in rows if _name(row, text) == text and row.id != text]
-    if len(named) > 1:
+    if len(named) > 1 and not newest:
         raise _ambiguous(text, named)
-    return (find(published, text, project=project),)
+    try:
+        return (find(published, text, project=project),)
+    except NotFoundError:
+        for place in (project,) if project else published.projects():
+            ended = _jobs_of(published, place, text, ())
+            if ended:
+                return ended
+        raise
+
+
+def _jobs_of(
+    published: Published, project: str, launch: str, rows: Sequence[JobView]
+) -> tuple[JobView, ...]:
+    """Every job of a launch, those that have ended too; `rows` are those that have a row."""
+    spec = published.spec(project, launch)
+    if spec is None:
+        return tuple(rows)
+    known = {row.id: row for row in rows}
+    ids = job_ids(spec.launch, spec.ulid)
+    found = (known.get(each) or published.result(project, each) for each in ids)
+    return tuple(job for job in found if job is not None)
 
 
 def find_tasks(

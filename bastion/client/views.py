@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import Any
 
 from bastion.records.request import Result
+from bastion.spec.sweep import Setting
 from bastion.spec.task import tasks_of_id
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
@@ -67,10 +68,14 @@ class JobView:
     """The same as numbers and names; `kind` says which."""
     estimated_at: float | None = None
     """When it will probably start."""
+    outcome: str = ""
+    """How it ended; known already while it is held because it failed for good."""
     code: int | None = None
     """The exit code that decided its outcome; negative for a signal."""
     task: int | None = None
     """Its index, where it is a task of the array that is its launch."""
+    parameters: Mapping[str, Setting] = field(default_factory=dict)
+    """Of a task of a sweep: what the sweep gives it."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Of an array: how many of its tasks are in each state; empty for any other job."""
     ranges: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +88,11 @@ class JobView:
     def has_ended(self) -> bool:
         """Whether its state is final."""
         return self.state in ENDED
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is certain how it ends: it has ended, or is held because it failed."""
+        return self.has_ended or bool(self.outcome)
 
     @property
     def is_array(self) -> bool:
@@ -193,7 +203,7 @@ class LaunchStatus:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no job of it can change any more."""
+        """Whether every job of it has ended."""
         return all(job.has_ended for job in self.jobs)
 
 
@@ -229,6 +239,8 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         text=row.get("text", ""),
         reason=row.get("reason") or {},
         estimated_at=row.get("estimated_at"),
+        outcome=row.get("outcome", ""),
+        code=row.get("code"),
         task=row.get("task"),
         as_of=as_of,
     )
@@ -259,6 +271,7 @@ def job_of_result(result: Result) -> JobView:
         replicas=result.request.replicas,
         machines=tuple(machines),
         text=result.text,
+        outcome=result.outcome,
         code=result.code,
         task=result.task,
         counts={kind: len(over) for kind, over in result.tasks.items()},

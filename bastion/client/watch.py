@@ -65,9 +65,10 @@ class Watch:
         report: Waiting = unheard,
     ) -> tuple[JobView, ...]:
         """
-        Jobs by id, each with its project, once every one of them has ended.
+        Jobs by id, each with its project, once it is certain of every one of them how it ends.
 
-        A store that cannot be reached for a while only makes it longer.
+        That is when it has ended, or is held because it failed for good. A store that cannot be
+        reached for a while only makes it longer.
 
         Raises:
             TimedOutError: One still goes on after `timeout_s`.
@@ -85,9 +86,11 @@ class Watch:
             if self._clock.monotonic() >= until:
                 names = [job for job in left if job not in ended]
                 more = ", ..." if len(names) > _SHOWN else ""
+                shown = f"{', '.join(names[:_SHOWN])}{more}"
+                many = f"{len(names)} of {len(jobs)} jobs still go on after {timeout_s:g}s: {shown}"
+                one = f"{shown} still goes on after {timeout_s:g}s"
                 raise TimedOutError(
-                    f"{len(names)} of {len(jobs)} jobs still go on after {timeout_s:g}s: "
-                    f"{', '.join(names[:_SHOWN])}{more}",
+                    one if len(jobs) == 1 else many,
                     hint="nothing was stopped; wait again, or bastion why JOB",
                 )
             self._clock.sleep(pause_s)
@@ -100,7 +103,7 @@ class Watch:
             raise
         except StoreError:
             return {}
-        return {job: view for job, view in found.items() if view is not None and view.has_ended}
+        return {job: view for job, view in found.items() if view is not None and view.is_decided}
 
     def _latest(self, job: str, project: str, row: JobView | None) -> JobView | None:
         """A row of the queue, unless the job may have left it."""

@@ -26,6 +26,7 @@ from bastion.lifecycle.events import (
     StopWanted,
     Updated,
 )
+from bastion.lifecycle.outcome import kept_outcome
 from bastion.lifecycle.remark import remark
 from bastion.lifecycle.step import LifecycleError, step
 
@@ -55,6 +56,7 @@ __all__ = [
     "StopInstructed",
     "StopWanted",
     "Updated",
+    "kept_outcome",
     "remark",
     "step",
 ]

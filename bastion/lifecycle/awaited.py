@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
-from bastion.job import Dependency, Outcome, OutcomeKind
+from bastion.job import Dependency, Outcome, OutcomeKind, told
 from bastion.lifecycle.events import DependencyEnded
 from bastion.value import value
 
@@ -97,18 +97,7 @@ def _left(each: Dependency, event: DependencyEnded) -> Dependency | None:
 def how(outcome: Outcome) -> str:
     """How a job ended, after its name: `failed (exited with code 1)`, `was cancelled`."""
     match outcome.kind:
-        case OutcomeKind.SUCCEEDED:
-            return "succeeded"
-        case OutcomeKind.CANCELLED:
-            return "was cancelled"  # its own text may tell of a chain as long as you like
-        case OutcomeKind.LOST:
-            return f"was lost ({outcome.text})"
+        case (OutcomeKind.SUCCEEDED | OutcomeKind.CANCELLED) as kind:
+            return told(kind)  # the text of a cancelled one may tell of a chain as long as you like
         case kind:
-            return f"{_WORDS.get(kind, kind.value)} ({outcome.text})"
-
-
-_WORDS = {
-    OutcomeKind.TIMED_OUT: "timed out",
-    OutcomeKind.OUT_OF_MEMORY: "ran out of memory",
-    OutcomeKind.SETUP_FAILED: "could not be set up",
-}
+            return f"{told(kind)} ({outcome.text})"

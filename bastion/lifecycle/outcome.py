@@ -24,7 +24,16 @@ from __future__ import annotations
 import signal
 from dataclasses import replace
 
-from bastion.job import Attempt, End, JobRecord, Outcome, OutcomeKind, StopReason
+from bastion.job import (
+    FAILURES,
+    Attempt,
+    End,
+    HostState,
+    JobRecord,
+    Outcome,
+    OutcomeKind,
+    StopReason,
+)
 
 _DETAIL_CHARACTERS = 300
 
@@ -35,6 +44,22 @@ def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
     outcome = _outcome(job, attempt, ends)
     untidy = next((end.on_end for _, end in ends if end.on_end), "")
     return replace(outcome, text=f"{outcome.text}; its on_end {untidy}") if untidy else outcome
+
+
+def kept_outcome(job: JobRecord) -> Outcome | None:
+    """How `job` will have ended when its failed hosts are kept no longer; None while any runs."""
+    if job.attempt is None or not job.is_kept:
+        return None
+    hosts = tuple(
+        tuple(host if host.end is not None else replace(host, end=_held_end(host)) for host in each)
+        for each in job.attempt.hosts
+    )
+    outcome = outcome_of(job, replace(job.attempt, hosts=hosts))
+    return outcome if outcome.kind in FAILURES else None
+
+
+def _held_end(host: HostState) -> End | None:
+    return host.hold.end if host.hold is not None else None
 
 
 def _outcome(job: JobRecord, attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bastion.errors import RecordError
+from bastion.errors import RecordError, SpecError
 from bastion.spec.array import Array
 from bastion.spec.indices import Indices
 from bastion.spec.resources import Resources
@@ -95,14 +95,14 @@ def problems(error: ValidationError) -> list[str]:
         path = detail["loc"]
         union = next((each for each in unions if path[: len(each)] == each), None)
         if union is None:
-            lines.append(_problem(detail, path))
+            lines += _problems(detail, path)
         elif path[: len(union) + 1] not in others:
-            lines.append(_problem(detail, (*union, *path[len(union) + 1 :])))
+            lines += _problems(detail, (*union, *path[len(union) + 1 :]))
         elif _is_other_kind(detail) and union not in told:
             told.add(union)
             branches = [each for each in details if each["loc"][: len(union)] == union]
             if all(each["loc"][: len(union) + 1] in others for each in branches):
-                lines.append(_problem({**detail, "msg": "Unknown"}, (*union, "kind")))
+                lines += _problems({**detail, "msg": "Unknown"}, (*union, "kind"))
     return lines
 
 
@@ -127,8 +127,15 @@ def _is_other_kind(detail: Any) -> bool:
     return is_kind and len(detail["loc"]) > 1 and " or " not in detail["ctx"]["expected"]
 
 
-def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:
+def _problems(detail: Any, loc: tuple[int | str, ...]) -> list[str]:
+    """What is wrong at one place: a value that checks itself may find several things."""
     path = ".".join(str(part) for part in loc)
+    error = detail.get("ctx", {}).get("error")
+    texts = error.problems if isinstance(error, SpecError) else (_problem(detail, loc),)
+    return [f"{path}: {text}" if path else text for text in texts]
+
+
+def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:
     text = str(detail["msg"]).removeprefix("Value error, ")
     if detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         text = "unknown field"
@@ -141,7 +148,7 @@ def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:
     elif not str(detail["msg"]).startswith("Value error"):
         shown = repr(detail.get("input"))
         text = f"{text[:1].lower()}{text[1:]} (found {shown[:80]})"
-    return f"{path}: {text}" if path else text
+    return text
 
 
 @cache

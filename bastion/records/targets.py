@@ -90,7 +90,10 @@ def without_ended(
     events = list(tidings(ended, going_on=unended(known.values(), arrays)))
     made = [_told(job, events, now) for job in jobs]
     never = [
-        f"after: {job.outcome.text}; so {job.id} could never start" for job in made if job.outcome
+        f"after: {job.outcome.text}; so {job.id} could never start; with :any behind the name it"
+        " starts however that one ended"
+        for job in made
+        if job.outcome
     ]
     if never:
         raise SpecError(*never)

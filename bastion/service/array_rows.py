@@ -50,7 +50,7 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
         for row in tasks:
             if row["phase"] == "queued" and row["reason"] is None:
                 row |= {"reason": plain(reason), "text": text(reason, now)}
-    state = next((state for state in _STATES if counts[state]), "done")
+    state = next((state for state in _STATES if counts[state]), "draining")
     if array.ended_at is not None:
         state = array.outcome.kind.value
     return {

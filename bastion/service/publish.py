@@ -15,7 +15,7 @@ from typing import Any
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
 from bastion.job import JobRecord, Phase, state_of
-from bastion.lifecycle import remark
+from bastion.lifecycle import kept_outcome, remark
 from bastion.machine import Machine, Pool
 from bastion.records import layout
 from bastion.records.codec import plain
@@ -168,6 +168,9 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
     if isinstance(verdict, Wait):
         row["estimated_at"] = verdict.estimated_at
     row["text"] = remark(job) or row["text"]
+    kept = kept_outcome(job)
+    if kept is not None:
+        row |= {"outcome": kept.kind.value, "code": kept.code}
     if job.phase is Phase.STOPPING and attempt is not None and attempt.stop is not None:
         stop = attempt.stop
         row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")

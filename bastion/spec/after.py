@@ -103,7 +103,7 @@ def order_problems(
     if together and len(jobs) > 1:
         return problems + [
             f"jobs.{name}.after: {other!r} is a job of this launch, and its jobs start together;"
-            " set together=False for one after the other"
+            " set together to false for one after the other"
             for name, others in inside.items()
             for other in others
         ]

@@ -161,8 +161,11 @@ class Job:
     def _end_problems(self) -> list[str]:
         """What is wrong with the fields about how an attempt ends; durations are seconds by now."""
         problems = _command_problems(self.on_end, field="on_end") if self.on_end else []
-        if self.idle_timeout == 0:
-            problems.append("idle_timeout: 0 is not allowed; more than 0 seconds")
+        problems += [
+            f"{name}: 0 is not allowed; more than 0 seconds"
+            for name in ("max_runtime", "idle_timeout")
+            if getattr(self, name) == 0
+        ]
         if not self.signs_of_life:
             problems.append(f"signs_of_life: none given; any of {', '.join(SIGNS)}")
         limits = {"hold_on_failure": MAX_HOLD_S, "on_end_timeout": MAX_ON_END_S}
@@ -358,6 +361,7 @@ def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
     """What of `job` cannot be filled with the parameters of `sweep`."""
     longest = sweep.longest()
     texts = [(f"{path}env.{name}", text) for name, text in job.env.items()]
+    texts += [(f"{path}on_end", word) for word in job.on_end]
     problems = []
     for at, process in enumerate(job.processes):
         where = f"{path}processes.{at}."

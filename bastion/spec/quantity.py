@@ -28,7 +28,7 @@ def seconds_of(field: str, written: float | str) -> float:
         text = written.strip()
         if not _DURATION.fullmatch(text):
             raise SpecError(
-                f"{field}: {written!r} is not a duration; allowed: seconds, or text like 90s 8h 2d"
+                f"{field}: {written!r} is not a duration; allowed: number and unit, as 90s 8h 2d"
             )
         return sum(float(n) * _SECONDS[u] for n, u in re.findall(r"([\d.]+)([smhdw])", text))
     if isinstance(written, bool) or not 0 <= written < float("inf"):

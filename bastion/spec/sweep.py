@@ -150,6 +150,7 @@ class Sweep:
         for part, lists in (("grid", self.grid), ("zip", self.zip)):
             for name, settings in lists.items():
                 yield from _setting_problems(f"sweep.{part}.{name}", settings)
+        yield from self._twice()
         lengths = {name: len(settings) for name, settings in self.zip.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} has {n}" for name, n in lengths.items())
@@ -168,6 +169,18 @@ class Sweep:
             yield f"sweep.at_once: {self.at_once} is not allowed; 1 or more"
         if self.count > MAX_TASKS:
             yield f"sweep: it makes {self.count} tasks; at most {MAX_TASKS}"
+
+    def _twice(self) -> Iterator[str]:
+        """What makes two tasks with the same parameters."""
+        rows = [f"sweep.grid.{name}" for name in self.grid]
+        told = [map(repr, settings) for settings in self.grid.values()]
+        if self.zip:
+            rows.append("sweep.zip")
+            told.append(map(", ".join, zip(*(map(repr, each) for each in self.zip.values()))))
+        for where, texts in zip(rows, told):
+            for text, n in Counter(texts).items():
+                if n > 1:
+                    yield f"{where}: {text} stands there {n} times, which makes equal tasks"
 
     @property
     def names(self) -> tuple[str, ...]:

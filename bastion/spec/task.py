@@ -98,4 +98,5 @@ def job_of_task(launch: Launch, task: int) -> Job:
         )
         for process in job.processes
     )
-    return dataclasses.replace(job, processes=processes, env=of(job.env))
+    on_end = tuple(filled(word, settings) for word in job.on_end)
+    return dataclasses.replace(job, processes=processes, env=of(job.env), on_end=on_end)

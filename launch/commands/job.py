@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.commands.code import show_code
+from launch.commands.submit import tell_ended
 from launch.errors import UsageError, note
 from launch.parser import Parser, Run, Verbs, many, number, switch, text
 from launch.progress import bar
-from launch.render import Column, Output, amounts, clip, counted, iso, span
+from launch.render import STATE_COLORS, Column, Output, amounts, clip, counted, iso, span
 from launch.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bastion.client import EventView, JobView
-    from bastion.spec import Sweep
 
 
 def register(verbs: Verbs) -> None:
@@ -29,7 +31,7 @@ def register(verbs: Verbs) -> None:
         text="Where --project_id or --user_id is given, only theirs.",
         example="bastion list --state=running\nbastion list -q | xargs bastion cancel",
     )
-    many(jobs, "--state", "only in this state", metavar="STATE")
+    many(jobs, "--state", "only in this state", metavar="STATE", words=list(STATE_COLORS))
     switch(jobs, "--mine", "only my own")
     switch(jobs, "-a --all", "finished jobs too")
     switch(jobs, "--tasks", "tasks of arrays too that were admitted, each on a line of its own")
@@ -100,20 +102,22 @@ def show_list(args: argparse.Namespace) -> int:
     )
     as_of = client.queue_as_of()
     session.out.show(
-        "jobs", jobs, _columns(session.out, as_of), name=_id, more={"as_of": iso(as_of)}
+        "jobs", jobs, _columns(session.out, as_of, jobs), name=_id, more={"as_of": iso(as_of)}
     )
     if not session.is_quiet:
         note(f"{counted(len(jobs), 'job')} as of {session.out.time(as_of)}")
     return exits.OK
 
 
-def _columns(out: Output, as_of: float) -> list[Column[JobView]]:
+def _columns(out: Output, as_of: float, jobs: Sequence[JobView]) -> list[Column[JobView]]:
+    parameters = Column(title="PARAMETERS", text=_parameters)
     return [
         Column(title="JOB", text=_id),
         Column(title="STATE", text=lambda job: job.state, is_state=True),
         Column(title="PROJECT", text=lambda job: job.project),
         Column(title="USER", text=lambda job: job.user),
         Column(title="ASKS", text=_asks),
+        *([parameters] if any(job.parameters for job in jobs) else ()),
         Column(title="AGE", text=lambda job: span((job.ended_at or as_of) - job.submitted_at)),
         Column(title="PRIORITY", text=lambda job: str(job.priority), wide=True),
         Column(title="CLASS", text=lambda job: job.job_class, wide=True),
@@ -155,7 +159,7 @@ def show_one(args: argparse.Namespace) -> int:
             ("asks", _asks(job)),
             *((state, f"tasks {indices}") for state, indices in job.ranges.items()),
             ("at once", str(job.at_once or "")),
-            *_parameters(session, job),
+            ("parameters", _parameters(job)),
             ("replicas", str(job.replicas)),
             ("priority", str(job.priority)),
             ("class", job.job_class),
@@ -174,41 +178,45 @@ def show_one(args: argparse.Namespace) -> int:
     return exits.OK
 
 
-def _parameters(session: Session, job: JobView) -> list[tuple[str, str]]:
-    found = session.client.parameters(job)
-    return [(name, str(setting)) for name, setting in found.items()]
+def _parameters(job: JobView) -> str:
+    return " ".join(f"{name}={setting}" for name, setting in job.parameters.items())
 
 
 def show_tasks(session: Session) -> int:
     """`bastion show ARRAY --tasks`."""
+    from bastion.client.reader import MAX_RECORDS
+
     out, client = session.out, session.client
     tasks = client.tasks(session.args.job, project=session.args.project_id)
     columns: list[Column[JobView]] = [
         Column(title="TASK", text=_id),
         Column(title="STATE", text=lambda task: task.state, is_state=True),
         Column(title="ATTEMPT", text=lambda task: str(task.attempt or "")),
+        Column(title="CODE", text=lambda task: "" if task.code is None else str(task.code)),
         Column(title="MACHINES", text=lambda task: ",".join(task.machines)),
+        *(_parameter(name) for name in tasks[0].parameters),
     ]
-    sweep = client.sweep_of(tasks[0])
-    if sweep is not None:
-        columns += [_parameter(sweep, name) for name in sweep.names]
     out.show("jobs", tasks, columns, name=_id)
+    if sum(task.has_ended for task in tasks) > MAX_RECORDS and not session.is_quiet:
+        note(f"more is told of {MAX_RECORDS} tasks or fewer: bastion show {tasks[0].id}-99 --tasks")
     return exits.OK
 
 
-def _parameter(sweep: Sweep, name: str) -> Column[JobView]:
-    return Column(title=name, text=lambda task: str(sweep.point(task.task or 0)[name]))
+def _parameter(name: str) -> Column[JobView]:
+    return Column(title=name, text=lambda task: str(task.parameters[name]))
 
 
 def show_why(args: argparse.Namespace) -> int:
     """`bastion why JOB`."""
+    from bastion.job import told
+
     session = Session(args)
     why = session.client.why(args.job, project=args.project_id)
     out = session.out
     if out.format == "json":
         out.show("why", [why], [], name=lambda each: each.job)
         return exits.OK
-    print(f"{why.job} is {out.state(why.state)}: {why.text}")
+    print(f"{why.job} {out.state(why.state, told(why.state))}: {why.text}")
     if why.estimated_at:
         print(f"starts about {iso(why.estimated_at)}")
     note(f"as of {out.time(why.as_of)}")
@@ -248,7 +256,10 @@ def wait_for(args: argparse.Namespace) -> int:
         note("stopped waiting; the jobs go on")
         return exits.DETACHED
     out = session.out
-    out.show("jobs", jobs, _columns(out, out.now), name=_id)
+    out.show("jobs", jobs, _columns(out, out.now, jobs), name=_id)
+    for job in jobs:
+        if not job.has_ended and not session.is_quiet:
+            tell_ended(session, job)
     return exits.of_jobs(jobs)
 
 
@@ -301,6 +312,6 @@ def _changed(session: Session, jobs: tuple[str, ...], what: str) -> int:
     ]
     if out.format == "json":
         out.json({"jobs": list(jobs), "done": what})
-    else:
+    elif jobs:
         out.show("jobs", jobs, columns, name=str)
     return exits.OK

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -81,7 +82,7 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
     for task in tasks:
         if task.state not in ("queued", "held"):
             chunks = session.client.following.of(task, wanted, follow=False)
-            write(chunks, prefix=args.prefix != "never", of=f"{task.task}/")
+            write(chunks, prefix=args.prefix != "never", of={task.id: f"{task.task}/"})
     return exits.OK
 
 
@@ -109,11 +110,13 @@ def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
     )
 
 
-def write(chunks: Iterator[Chunk], *, prefix: bool, of: str = "") -> None:
+def write(
+    chunks: Iterator[Chunk], *, prefix: bool, of: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """
     Write what was printed to stdout, exactly; with `prefix` line by line, each with its origin.
 
-    `of` stands before the origin.
+    What `of` has for a job stands before its origins.
 
     Raises:
         BrokenPipeError: Nobody reads it any more.
@@ -124,7 +127,7 @@ def write(chunks: Iterator[Chunk], *, prefix: bool, of: str = "") -> None:
         if not prefix:
             out.write(chunk.data)
         else:
-            name = f"{of}r{chunk.stream.replica}/p{chunk.stream.process}"
+            name = f"{of.get(chunk.job, '')}r{chunk.stream.replica}/p{chunk.stream.process}"
             *lines, rest[name] = (rest.get(name, b"") + chunk.data).split(b"\n")
             out.writelines(f"{name} | ".encode() + line + b"\n" for line in lines)
         out.flush()

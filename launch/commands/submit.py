@@ -214,6 +214,8 @@ def tell_submitted(session: Session, handle: LaunchHandle, *, following: bool) -
 
 def tell_next(session: Session, handle: LaunchHandle) -> None:
     """Why the first job waits or where it runs, and what one types next."""
+    from bastion.job import told
+
     if session.is_quiet:
         return
     client = session.client
@@ -222,7 +224,8 @@ def tell_next(session: Session, handle: LaunchHandle) -> None:
     while not first.text and client.clock.monotonic() < until:
         client.clock.sleep(client.poll_s)
         first = handle.status().jobs[0]
-    note(f"{first.id} is {first.state}: {first.text or 'taken; bastion why will say more soon'}")
+    why = first.text or "taken; bastion why will say more soon"
+    note(f"{first.id} {told(first.state)}: {why}")
     printed = f"{first.id}.{_some_task(handle)}" if handle.is_array else first.id
     for verb, meaning in (
         (f"why {first.id}", "why it waits, or where it runs"),
@@ -259,30 +262,44 @@ def _wait_for_tasks(session: Session, handle: LaunchHandle) -> int:
     except KeyboardInterrupt:
         note(f"detached; {handle.id} goes on, bastion wait {handle.id} comes back to it")
         return exits.DETACHED
-    took = span((array.ended_at or 0.0) - array.submitted_at)
-    note(f"{array.id} {session.out.state(array.state)} after {took}: {array.text}")
+    tell_ended(session, array)
     return exits.of_job(array)
 
 
 def _follow(session: Session, handle: LaunchHandle) -> int:
-    """Follow the first job's log, then wait for all; Ctrl-C detaches."""
+    """Follow the logs of all jobs, then wait for all; Ctrl-C detaches."""
     if handle.is_array:
         return _wait_for_tasks(session, handle)
     client, args = session.client, session.args
-    first = handle.jobs[0]
-    note(f"following {first}; Ctrl-C detaches and does not stop it")
+    several = len(handle.jobs) > 1
+    if several:
+        jobs = f"the {len(handle.jobs)} jobs of {handle.id}"
+        note(f"following {jobs}; Ctrl-C detaches and does not stop them")
+    else:
+        note(f"following {handle.id}; Ctrl-C detaches and does not stop it")
     try:
-        prefix = args.replicas > 1 and sys.stdout.isatty()
+        names = {job: f"{name}/" for job, name in zip(handle.jobs, handle.names) if several}
+        prefix = several or (args.replicas > 1 and sys.stdout.isatty())
         tell = Teller(quiet=session.out.format == "name")
-        write(client.following.of_new(first, handle.project, tell=tell), prefix=prefix)
-        jobs = handle.wait().jobs
+        places = dict.fromkeys(handle.jobs, handle.project)
+        write(client.following.of_new(places, tell=tell), prefix=prefix, of=names)
+        ended = handle.wait().jobs
     except KeyboardInterrupt:
-        note(f"detached; {first} goes on, bastion logs {first} -f comes back to it")
+        back = f"wait {handle.id}" if several else f"logs {handle.id} -f"
+        note(f"detached; {handle.id} goes on, bastion {back} comes back to it")
         return exits.DETACHED
-    for job in jobs:
-        took = span((job.ended_at or 0.0) - job.submitted_at)
-        note(f"{job.id} {session.out.state(job.state)} after {took}: {job.text}")
-    return exits.of_jobs(jobs)
+    for job in ended:
+        tell_ended(session, job)
+    return exits.of_jobs(ended)
+
+
+def tell_ended(session: Session, job: JobView) -> None:
+    """Say how a job ended, and after how long."""
+    from bastion.job import told
+
+    state = job.outcome or job.state
+    took = span((job.ended_at or session.client.clock.wall()) - job.submitted_at)
+    note(f"{job.id} {session.out.state(state, told(state))} after {took}: {job.text}")
 
 
 class Teller:
@@ -291,14 +308,14 @@ class Teller:
     def __init__(self, *, quiet: bool, states_only: bool = False) -> None:
         self._quiet = quiet
         self._states_only = states_only
-        self._said = ""
+        self._said: dict[str, str] = {}
 
     def __call__(self, job: JobView) -> None:
-        """Say it, unless it was the last thing said."""
+        """Say it, unless it was the last thing said of it."""
         said = f"{job.id} is {job.state}: {job.text}"
         news = job.state if self._states_only else said
-        if news != self._said and not self._quiet and not job.has_ended:
-            self._said = news
+        if news != self._said.get(job.id) and not self._quiet and not job.is_decided:
+            self._said[job.id] = news
             note(said)
 
 

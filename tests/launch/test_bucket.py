@@ -47,9 +47,9 @@ def test_findings_are_data_and_an_exit_code(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_bucket_without_a_root_is_an_error(run: Run) -> None:
-    """One line with the way back, and exit code 1."""
+    """One line with the way back, and exit code 103."""
     ran = run("fsck")
-    assert ran.code == 1
+    assert ran.code == 103
     assert ran.err.splitlines() == [
         "error: there is no state/root.json here",
         "hint: if a bastion ever led here: bastion restore shows what copies there are",
@@ -99,7 +99,7 @@ def test_restore_without_copies_says_where_they_come_from(run: Run, bucket: Buck
     """An error with a hint."""
     root(bucket)
     ran = run("restore")
-    assert ran.code == 1
+    assert ran.code == 103
     assert ran.err.splitlines() == [
         "error: there is no copy of root under state/snap/",
         "hint: a bastion makes one when it takes the lead, and one an hour",

@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.output import save
+from bastion.errors import (
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    StoreError,
+    TimedOutError,
+)
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.facts import HostFact
@@ -15,6 +22,9 @@ from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.scheduler.census import MachineReport
 from bundler.code import DockerBuild, ImageRef
 from bundler.errors import BuildError
+from launch import exits
+from launch.errors import UsageError, report
+from launch.reference import reference
 from tests.bastion.client.scripted import NOW, QUOTA, end, print_log, publish, row
 from tests.bundler import repositories
 from tests.launch.bucket import JOB, Bucket
@@ -79,10 +89,10 @@ def test_why_is_the_bastions_own_sentence(run: Run) -> None:
 
 
 def test_no_such_job(run: Run) -> None:
-    """Exit 1, or 103 for the verbs that answer with their job's code."""
-    for verb, code in (("show", 1), ("why", 1), ("cancel", 1), ("wait", 103), ("logs", 103)):
+    """Exit 103, whichever verb is told of it."""
+    for verb in ("show", "why", "cancel", "wait", "logs", "rerun", "fetch"):
         ran = run(verb, "nothing")
-        assert ran.code == code
+        assert ran.code == 103
         assert ran.err.splitlines()[0] == "error: no job 'nothing'"
 
 
@@ -116,9 +126,9 @@ def test_launch_as_json_and_quietly(run: Run, bucket: Bucket) -> None:
     assert ran.err == again.err == ""
 
 
-def test_a_refusal_exits_1_or_104(run: Run, bucket: Bucket) -> None:
-    """`launch` could not; for `run` the job's code says refused."""
-    for verb, code in (("launch", 1), ("run", 104)):
+def test_a_refusal_exits_104(run: Run, bucket: Bucket) -> None:
+    """Whether the job is followed or not."""
+    for verb, code in (("launch", 104), ("run", 104)):
         with bucket.bastion() as bastion:
             bastion.refusals.append("asks for too much")
             ran = run(verb, "--", "true")
@@ -229,6 +239,55 @@ def test_run_follows_and_ends_as_the_job(run: Run, bucket: Bucket) -> None:
     assert len(bastion.taken) == 1
 
 
+def test_jobs_that_start_together_are_followed_together(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """Every line says whose it is; one that is held is told of, not waited for."""
+    spec = tmp_path / "two.toml"
+    jobs = '[[jobs]]\nname = "{}"\nprocesses = [{{ command = ["true"] }}]\n'
+    spec.write_text('name = "two"\n' + jobs.format("a") + jobs.format("b"))
+    key = "--idempotency_key=k"
+    with bucket.bastion():
+        a, b = run("launch", str(spec), key, "-q").out.split()
+        print_log(bucket.store, a, b"one\ntw", b"o\n")
+        print_log(bucket.store, b, b"three", replica=1)
+        end(bucket.store, a)
+        held = row(b, state="held", phase="running", outcome="failed", code=3, text="kept for you")
+        publish(bucket.store, "queue", {"jobs": [held]})
+        ran = run("run", str(spec), key)
+        assert ran.code == run("wait", b).code == 3
+    assert sorted(ran.out.splitlines()) == ["a/r0/p0 | one", "a/r0/p0 | two", "b/r1/p0 | three"]
+    followed, *ended = ran.err.splitlines()
+    assert followed.endswith("Ctrl-C detaches and does not stop them")
+    assert [line.split()[:2] for line in ended] == [[a, "succeeded"], [b, "failed"]]
+    assert ended[1].endswith(": kept for you")
+
+
+ERRORS: list[tuple[BaseException, int]] = [
+    (UsageError("no such flag"), 2),
+    (SpecError("replicas: 0"), 2),
+    (NotFoundError("no job"), 103),
+    (RefusedError("no"), 104),
+    (TimedOutError("not yet"), 124),
+    (StoreError("out of reach"), 1),
+    (ValueError("ours"), 1),
+    (KeyboardInterrupt(), 130),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda each: type(each).__name__)
+def test_every_error_has_its_exit_code(error: BaseException, code: int) -> None:
+    """The same whatever verb it comes from, and told in the table of the reference."""
+    assert report(error, debug=False) == code
+    assert f"| {code} | {exits.MEANINGS[code]} |" in reference()
+
+
+def test_every_exit_code_is_told() -> None:
+    """No code of ours is without a line in the table."""
+    ours = {each for name, each in vars(exits).items() if name.isupper() and isinstance(each, int)}
+    assert ours == exits.MEANINGS.keys()
+
+
 def test_wait_exits_as_the_job_did(run: Run, bucket: Bucket) -> None:
     """Each outcome has its code; several jobs, the first that did not succeed."""
     expected = {
@@ -251,7 +310,7 @@ def test_wait_gives_up_when_told_to(run: Run) -> None:
     ran = run("wait", "train", "--timeout=0.1s")
     assert ran.code == 124
     assert ran.err.splitlines() == [
-        f"error: 1 of 1 jobs still go on after 0.1s: {JOB}",
+        f"error: {JOB} still goes on after 0.1s",
         "hint: nothing was stopped; wait again, or bastion why JOB",
     ]
 
@@ -483,7 +542,7 @@ def test_rerun_submits_the_same_again(run: Run, bucket: Bucket) -> None:
     assert (job.priority, job.retries, job.env) == (1, 1, {"A": "b"})
     assert body.again_of == first
     assert again != first
-    assert run("rerun", "none").code == 1
+    assert run("rerun", "none").code == 103
 
 
 def test_fetch_brings_what_a_job_kept(run: Run, bucket: Bucket, tmp_path: Path) -> None:
@@ -501,7 +560,7 @@ def test_fetch_brings_what_a_job_kept(run: Run, bucket: Bucket, tmp_path: Path) 
     shown = json.loads(run("fetch", "train", str(out), "--json").out)["fetched"]
     assert (shown["folder"], shown["files"], shown["fetched_bytes"]) == (str(out), 1, 0)
     ran = run("fetch", "train", "--attempt=2")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (103, "")
     assert ran.err.startswith(f"error: {JOB} has kept nothing in attempt 2\nhint: ")
 
 
@@ -511,12 +570,12 @@ def test_a_launch_that_may_not_wait_is_told_of_every_machine(run: Run, bucket: B
     with bucket.bastion() as bastion:
         bastion.refusals, bastion.machines = ["a-1: short by 5 h100"], (report,)
         ran = run("launch", "--when_busy=fail", "--", "true")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (104, "")
     assert ran.err.splitlines() == [
         "MACHINE  ASKED  FREE  FITS  WHY NOT",
         "gpu-1-0  -      -     0     draining",
         "error: a-1: short by 5 h100",
-        'hint: with when_busy="queue" it would wait',
+        "hint: without when_busy=fail it would wait in the queue",
     ]
     with bucket.bastion() as bastion:
         bastion.refusals, bastion.machines = ["a-1: can never run: too large"], (report,)

@@ -80,6 +80,8 @@ def test_the_version_is_one_line(run: Run) -> None:
          "leave out the quotes, or give --shell for a line of a shell"),
         (["launch", "--resources=h100", "--", "x"],
          "--resources: 'h100' is not TYPE=N, as in h100=2,cpu=4", ""),
+        (["launch", "--sweep=lr=", "--", "x"], "sweep.grid.lr: has no values", ""),
+        (["list", "--state=runing"], "--state: 'runing' is unknown", "bastion list --help"),
         (["launch", "--env=A", "--", "x"], "--env: 'A' is not NAME=TEXT", ""),
         (["logs", "a", "--attempt=first"], "--attempt: 'first' is none; a number, or all", ""),
         (["quota", "diff"], "quota diff: which file?", "quota diff new.toml"),

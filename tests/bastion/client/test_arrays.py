@@ -79,8 +79,9 @@ def test_a_handle_counts_and_waits(side: Side) -> None:
     assert [task.state for task in handle.tasks] == ["succeeded"] * 3 + ["failed"]
     task = side.client.job(f"{handle.id}.3")
     assert task.code == 4
-    assert side.client.parameters(task) == {"x": 40}
-    assert side.client.parameters(array) == {}
+    assert task.parameters == handle.tasks[3].parameters == {"x": 40}
+    assert array.parameters == {}
+    assert [task.attempt for task in handle.tasks] == [1] * 4
 
 
 def test_an_array_is_one_of_the_jobs(side: Side) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.client import Chunk, Client, Wanted
-from bastion.client.log import JobLog
+from bastion.client.log import JobLog, follow
 from bastion.client.wanted import Grep, last_lines
 from bastion.errors import NotFoundError, SpecError
 from bastion.records import layout
@@ -150,7 +150,7 @@ def followed(
 def test_following_shows_everything_and_ends_with_the_job() -> None:
     """What comes while following, in later attempts and at the very end, is all shown once."""
     script: list[Callable[[], None]] = []
-    follow, store = followed(script)
+    watched, store = followed(script)
     print_log(store, JOB, b"before\n")
     script.extend(
         (
@@ -161,17 +161,17 @@ def test_following_shows_everything_and_ends_with_the_job() -> None:
             lambda: end(store, JOB),
         )
     )
-    data = b"".join(chunk.data for chunk in follow())
+    data = b"".join(chunk.data for chunk in watched())
     assert data == b"before\nduring\nsecond attempt\nlast words"
 
 
 def test_following_from_the_tail_misses_nothing_that_comes() -> None:
     """The tail is about what stood at the beginning; everything after it is shown."""
     script: list[Callable[[], None]] = []
-    follow, store = followed(script, wanted=Wanted(tail=1))
+    watched, store = followed(script, wanted=Wanted(tail=1))
     print_log(store, JOB, b"one\ntwo\n")
     script.extend((lambda: print_log(store, JOB, b"three\n"), lambda: end(store, JOB)))
-    assert [chunk.data for chunk in follow()] == [b"two\n", b"three\n"]
+    assert [chunk.data for chunk in watched()] == [b"two\n", b"three\n"]
 
 
 @given(st.data())
@@ -194,8 +194,11 @@ def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
     faulty = FaultyStore(store, lambda op, key: Fault.BEFORE if next(failing, False) else None)
     tail = data.draw(st.sampled_from((None, 1)))
     log = JobLog(faulty, "blue", JOB)
-    chunks = log.follow(
-        Wanted(tail=tail), clock, poll_s=1, has_ended=lambda: bool(store.list("jobs/"))
+    chunks = follow(
+        [log.followed(Wanted(tail=tail))],
+        lambda: {JOB} if store.list("jobs/") else set(),
+        clock,
+        poll_s=1,
     )
     shown = b"".join(chunk.data for chunk in chunks)
     lines = [b"old 1\n", b"old 2\n", b"new 3\n", b"new 4\n"]
@@ -206,21 +209,21 @@ def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
 def test_a_gap_is_told_when_following_ends() -> None:
     """Following stops before a gap, and says at the end that there is one."""
     script: list[Callable[[], None]] = []
-    follow, store = followed(script)
+    watched, store = followed(script)
     prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
     store.create(f"{prefix}{layout.padded(0)}.log", b"abc")
     store.create(f"{prefix}{layout.padded(5)}.log", b"late")
     script.append(lambda: end(store, JOB))
     with pytest.raises(NotFoundError, match="bytes 3 to 5 are missing"):
-        follow()
+        watched()
 
 
 def test_following_a_job_that_prints_nothing_ends_too() -> None:
     """A silent job is followed until its record is written."""
     script: list[Callable[[], None]] = [lambda: None]
-    follow, store = followed(script)
+    watched, store = followed(script)
     script.append(lambda: end(store, JOB))
-    assert follow() == []
+    assert watched() == []
 
 
 def test_on_a_cloud_the_bastion_is_told_that_someone_follows() -> None:
@@ -256,7 +259,7 @@ def test_a_new_job_is_followed_from_its_first_byte() -> None:
     clock.on_sleep.append(lambda: next(steps, lambda: None)())
     told: list[str] = []
     client = Client("memory:", user="ada", store=store, clock=clock)
-    chunks = list(client.following.of_new(JOB, "blue", tell=lambda job: told.append(job.state)))
+    chunks = list(client.following.of_new({JOB: "blue"}, tell=lambda job: told.append(job.state)))
     assert b"".join(chunk.data for chunk in chunks) == b"one\ntwo\n"
     assert told[0] == "starting"
 

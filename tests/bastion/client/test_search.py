@@ -11,7 +11,9 @@ from bastion.client.search import find, find_all
 from bastion.errors import NotFoundError, SpecError
 from bastion.job import JobRecord
 from bastion.records import layout
-from bastion.records.codec import plain
+from bastion.records.codec import encode, plain
+from bastion.records.request import SpecRecord
+from bastion.spec import Job, Launch, Process
 from bastion.spec.request import Request
 from tests.bastion.client.scripted import NOW, end, publish, put, row, world
 
@@ -60,6 +62,33 @@ def test_a_change_never_guesses_between_active_jobs() -> None:
     with pytest.raises(SpecError, match="'train' names 2 jobs"):
         find_all(place, "train")
     assert [job.id for job in find_all(place, A)] == [A]
+
+
+def test_who_waits_takes_the_newest() -> None:
+    """Waiting changes nothing, so a name means what it means to everybody who only looks."""
+    place, _ = published(row(A, submitted_at=NOW), row(B, submitted_at=NOW + 5))
+    assert [job.id for job in find_all(place, "train", newest=True)] == [B]
+
+
+def test_a_launch_is_all_of_its_jobs() -> None:
+    """Those that have ended and left the queue are among them, as long as their records stand."""
+    jobs = ("exp-a-0000000000", "exp-b-0000000000", "exp-c-0000000000")
+    place, store = published(*(row(job, launch="exp-0000000000") for job in jobs[1:]))
+    made = [Job(name=name, processes=[Process(["true"])]) for name in "abc"]
+    record = SpecRecord(
+        id="exp-0000000000",
+        project="blue",
+        user="ada",
+        ulid="0" * 26,
+        launch=Launch(name="exp", jobs=made, together=False),
+    )
+    put(store, layout.spec("blue", record.id), encode(record))  # type: ignore[arg-type]
+    end(store, jobs[0], outcome="failed", code=3)  # type: ignore[arg-type]
+    assert [job.id for job in find_all(place, record.id)] == list(jobs)
+    publish(store, "queue", {"jobs": []})  # type: ignore[arg-type]
+    end(store, jobs[1])  # type: ignore[arg-type]
+    end(store, jobs[2])  # type: ignore[arg-type]
+    assert [job.code for job in find_all(place, record.id)] == [3, 0, 0]
 
 
 def test_finished_jobs_are_found_in_every_project() -> None:

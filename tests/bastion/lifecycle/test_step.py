@@ -20,7 +20,7 @@ from bastion.job import (
     StopReason,
     state_of,
 )
-from bastion.lifecycle import LifecycleError, remark, step
+from bastion.lifecycle import LifecycleError, kept_outcome, remark, step
 from bastion.lifecycle import events as ev
 from bastion.lifecycle.step import (
     GOOD_RUN_S,
@@ -375,6 +375,18 @@ def test_a_job_is_held_only_when_all_that_is_left_is_kept() -> None:
     assert state_of(job) == "running"
     other = ev.HostEnded(replica=1, host=0, end=exited(0))
     assert state_of(step(job, other, T0 + 6)) == "held"
+
+
+def test_what_is_kept_says_how_it_will_have_ended() -> None:
+    """As soon as nothing of it runs: before, another replica may still change it."""
+    job = held(replicas=2)
+    assert kept_outcome(job) is None
+    job = step(job, ev.HostEnded(replica=1, host=0, end=exited(0)), T0 + 6)
+    told = kept_outcome(job)
+    job = step(job, ev.HostEnded(replica=0, host=0, end=HOLD.end), T0 + 7)
+    assert told == job.last
+    assert told is not None
+    assert (told.kind, told.code) == (OutcomeKind.FAILED, 3)
 
 
 def test_a_release_lets_go_of_what_is_kept() -> None:

@@ -99,8 +99,8 @@ def test_a_gang_cannot_follow_itself() -> None:
     """Its jobs start together; the way out is named."""
     (problem,) = problems(job("a"), job("b", "a"), together=True)
     assert problem == (
-        "jobs.b.after: 'a' is a job of this launch, and its jobs start together; set together=False"
-        " for one after the other"
+        "jobs.b.after: 'a' is a job of this launch, and its jobs start together; set together to"
+        " false for one after the other"
     )
 
 

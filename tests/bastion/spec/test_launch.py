@@ -94,7 +94,7 @@ def test_variables_are_checked(env: dict[str, str], problem: str) -> None:
         ({"retries": -1}, "retries: -1 is not allowed; 0 or more"),
         (
             {"max_runtime": "8 hours"},
-            "max_runtime: '8 hours' is not a duration; allowed: seconds, or text like 90s 8h 2d",
+            "max_runtime: '8 hours' is not a duration; allowed: number and unit, as 90s 8h 2d",
         ),
         (
             {"grace": float("nan")},

@@ -99,6 +99,15 @@ def test_a_shell_line_is_filled_too() -> None:
     assert job_of_task(launch, 1).processes[0].command == ("echo 2 | cat",)
 
 
+def test_a_clean_up_is_filled_too() -> None:
+    """What runs at the end knows the parameters as well."""
+    job = Job(processes=(Process(["run"]),), on_end=("rm", "-rf", "/scratch/{x}"))
+    launch = Launch(name="s", jobs=(job,), sweep=Sweep(grid={"x": [1, 2]}))
+    assert job_of_task(launch, 1).on_end == ("rm", "-rf", "/scratch/2")
+    with pytest.raises(SpecError, match=r"on_end: \{x\} is no parameter of the sweep"):
+        Launch(name="s", jobs=(job,), sweep=Sweep(grid={"y": [1]}))
+
+
 def test_without_a_sweep_a_brace_is_a_brace() -> None:
     """An array alone fills nothing in."""
     job = Job(processes=(Process(["awk", "{print $1}"]),))
@@ -140,6 +149,14 @@ def test_a_sweep_survives_its_spec() -> None:
         (
             lambda: Sweep(zip={"a": [1], "b": [1, 2]}),
             "sweep.zip: its lists go side by side and must be of one length: a has 1, b has 2",
+        ),
+        (
+            lambda: Sweep(grid={"a": [1, 2, 1]}),
+            "sweep.grid.a: 1 stands there 2 times, which makes equal tasks",
+        ),
+        (
+            lambda: Sweep(zip={"a": [1, 1, 1], "b": ["x", "y", "x"]}),
+            "sweep.zip: 1, 'x' stands there 2 times, which makes equal tasks",
         ),
         (lambda: Sweep(grid={"b c": [1]}), "sweep: 'b c' is no name of a parameter"),
         (
