@@ -18,7 +18,8 @@ def remark(job: JobRecord) -> str:
     if job.phase is Phase.DRAINING and job.last is not None:
         return f"{job.last.text}; its last logs and output go to the bucket"
     if job.kept:
-        replica, place, hold = max(job.kept, key=lambda each: each[2].until)
+        first = (job.attempt.first_failure or (-1, -1))[0] if job.attempt is not None else -1
+        replica, place, hold = max(job.kept, key=lambda each: (each[0] == first, each[2].until))
         where = f"replica {replica}: " if job.request.replicas > 1 else ""
         until = datetime.fromtimestamp(hold.until, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         return (

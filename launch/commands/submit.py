@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ _SOURCES = (
 )
 _SHAPING = ("the job", "where", "code")
 """Groups of flags that say what a file says."""
+_SPAN = re.compile(r"\d+(\.\d+)?[smhd]\b")
+"""How long something takes or is ago; that time goes by is no news."""
 _LOOK_S = {True: 0.5, False: 4.0}
 """How long to look for the first reason after a submit, on a folder and on a cloud store."""
 
@@ -303,7 +306,7 @@ def tell_ended(session: Session, job: JobView) -> None:
 
 
 class Teller:
-    """Says on stderr whenever the state of a followed job, or its reason, is another."""
+    """Says on stderr when a followed job is in another state, or for another reason."""
 
     def __init__(self, *, quiet: bool, states_only: bool = False) -> None:
         self._quiet = quiet
@@ -313,7 +316,7 @@ class Teller:
     def __call__(self, job: JobView) -> None:
         """Say it, unless it was the last thing said of it."""
         said = f"{job.id} is {job.state}: {job.text}"
-        news = job.state if self._states_only else said
+        news = job.state if self._states_only else _SPAN.sub("", said)
         if news != self._said.get(job.id) and not self._quiet and not job.is_decided:
             self._said[job.id] = news
             note(said)
