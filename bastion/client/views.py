@@ -240,7 +240,6 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         reason=row.get("reason") or {},
         estimated_at=row.get("estimated_at"),
         outcome=row.get("outcome", ""),
-        code=row.get("code"),
         task=row.get("task"),
         as_of=as_of,
     )

@@ -177,6 +177,7 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
     if job.outcome is not None:
         # Its record is written next; whoever waits for its end may see this first.
         row["text"], row["code"] = job.outcome.text, job.outcome.code
+        row["outcome"] = job.outcome.kind.value
         row["started_at"] = job.past[-1].started_at if job.past else None
         row["ended_at"] = job.ended_at
     return row
