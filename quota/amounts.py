@@ -12,7 +12,7 @@ It must not know what a type means, nor which types are under quota.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,10 +36,11 @@ class Amounts:
     Source: the operators of `collections.Counter`, but differences keep their sign.
     """
 
-    __slots__ = ("_hash", "_units")
+    __slots__ = ("_hash", "_items", "_units")
 
     _units: dict[str, int]
     _hash: int
+    _items: tuple[tuple[str, int], ...]
 
     def __init__(self, units: Mapping[str, int]) -> None:
         for resource, number in units.items():
@@ -97,15 +98,26 @@ class Amounts:
     __rmul__ = __mul__
 
     def __or__(self, other: Amounts) -> Amounts:
-        return self._joined(other, max)
+        mine, theirs = self._units, other._units
+        larger = {}
+        for resource, number in mine.items():
+            if more := max(number, theirs.get(resource, 0)):
+                larger[resource] = more
+        for resource, number in theirs.items():
+            if number > 0 and resource not in mine:
+                larger[resource] = number
+        return _of(larger)
 
     def __and__(self, other: Amounts) -> Amounts:
-        return self._joined(other, min)
-
-    def _joined(self, other: Amounts, choose: Callable[[int, int], int]) -> Amounts:
         mine, theirs = self._units, other._units
-        pairs = ((r, choose(mine.get(r, 0), theirs.get(r, 0))) for r in mine | theirs)
-        return _of({resource: number for resource, number in pairs if number})
+        smaller = {}
+        for resource, number in mine.items():
+            if less := min(number, theirs.get(resource, 0)):
+                smaller[resource] = less
+        for resource, number in theirs.items():
+            if number < 0 and resource not in mine:
+                smaller[resource] = number
+        return _of(smaller)
 
     def __le__(self, other: Amounts) -> bool:
         mine, theirs = self._units, other._units
@@ -148,7 +160,11 @@ class Amounts:
 
     def items(self) -> tuple[tuple[str, int], ...]:
         """Type and units, for every type with units other than zero, sorted by type."""
-        return tuple(sorted(self._units.items()))
+        try:
+            return self._items
+        except AttributeError:
+            self._items = tuple(sorted(self._units.items()))
+            return self._items
 
     def positive(self) -> Amounts:
         """What is above zero; the rest is dropped."""

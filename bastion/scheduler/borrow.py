@@ -35,7 +35,7 @@ def borrow(draft: Draft) -> None:
     hopeless: set[tuple[str, int]] = set()
     while (name := projects.pop()) is not None:
         while (line := queues[name].pop()) is not None:
-            key = line_key(line.head, line.shape)
+            key = line_key(line)
             if key in hopeless and not line.head[0].fail_when_busy:
                 draft.blocked.append(line)
             elif _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
@@ -85,10 +85,12 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
 def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
     """Promise the devices of lower priority of the same project, if that lets it start."""
-    key = line_key(line.head, line.shape)
+    key = line_key(line)
     if key in outranks_none:
         return False
     outranks_none.add(key)
+    if line.head[0].fail_when_busy or not _has_lower(draft, line):
+        return False
     own = draft.plans.get(line.head[0].id)
     spared = draft.spare_for(own) if own else {}
     if own is not None:
@@ -108,14 +110,17 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     return done
 
 
+def _has_lower(draft: Draft, line: Line) -> bool:
+    """Whether anybody runs who might yield to it."""
+    policy = draft.parts.preemption
+    if policy.follows_order:
+        return True
+    return policy.outranks and draft.lowest_priority(line.project) > line.shape.priority
+
+
 def _promise_lower(draft: Draft, line: Line) -> bool:
     gang, shape = line.head, line.shape
-    policy = draft.parts.preemption
-    if gang[0].fail_when_busy or not (policy.outranks or policy.follows_order):
-        return False
-    near = draft.staying(None if policy.follows_order else line.project)
-    if not policy.follows_order and all(r.priority <= shape.priority for r in near):
-        return False
+    near = draft.staying(None if draft.parts.preemption.follows_order else line.project)
     lower = [running for running in near if yields_to(draft, running, gang, shape)]
     if not lower:
         return False

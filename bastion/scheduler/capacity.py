@@ -252,7 +252,8 @@ class Capacity:
             room = self.by_name.get(host.machine)
             if room is None:
                 continue
-            self.note(room)
+            if self._trials:
+                self.note(room)
             for resource, indices in host.devices.items():
                 if resource in room.masks:
                     room.masks[resource] &= ~mask_of(indices)
@@ -429,10 +430,10 @@ def counts_of(part: Part) -> tuple[tuple[str, int], ...]:
 
 def mask_of(indices: Iterable[int]) -> int:
     """Bits at `indices`."""
-    return sum(map(_bit, set(indices)))
-
-
-_bit = (1).__lshift__
+    mask = 0
+    for index in indices:
+        mask |= 1 << index
+    return mask
 
 
 def _lower(amounts: dict[str, int], resource: str, left: int) -> None:

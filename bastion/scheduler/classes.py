@@ -22,15 +22,19 @@ from quota.tree import Quota
 
 
 @value
-class Claimant:
-    """A gang that asks for a place in its project's own share."""
+class Newcomer:
+    """A gang that does not run yet, and asks for a place in its project's own share."""
 
     name: str
     project: str
-    was: JobClass
+    job_class: JobClass
     priority: int
     admitted_at: float
     held: Amounts
+
+
+Claimant = Running | Newcomer
+"""Who asks for a place in the share; those who run ask for theirs again."""
 
 
 def derive(quota: Quota, claimants: Iterable[Claimant]) -> dict[str, JobClass]:
@@ -38,23 +42,29 @@ def derive(quota: Quota, claimants: Iterable[Claimant]) -> dict[str, JobClass]:
     classes = {}
     held: dict[str, Amounts] = {}
     for each in sorted(claimants, key=_precedence):
-        before = held.get(each.project, NOTHING)
-        after = before + each.held
-        nominal = quota.project(each.project).nominal
-        if each.held and after.only(each.held) <= nominal:
-            held[each.project] = after
+        project, asked = each.project, each.held
+        before = held.get(project, NOTHING)
+        if asked and _fits(before, asked, quota.project(project).nominal):
+            held[project] = before + asked
             classes[each.name] = JobClass.GUARANTEED
         else:
             classes[each.name] = JobClass.BORROWED
     return classes
 
 
+def _fits(before: Amounts, asked: Amounts, nominal: Amounts) -> bool:
+    for resource, units in asked.items():  # noqa: SIM110  a generator costs twice as much
+        if before[resource] + units > nominal[resource]:
+            return False
+    return True
+
+
 def _precedence(each: Claimant) -> tuple[bool, int, float, str]:
-    return each.was is JobClass.BORROWED, each.priority, each.admitted_at, each.name
+    return each.job_class is JobClass.BORROWED, each.priority, each.admitted_at, each.name
 
 
 def classify(
-    quota: Quota, running: Iterable[Running], promised: Iterable[Claimant]
+    quota: Quota, running: Iterable[Running], promised: Iterable[Newcomer]
 ) -> dict[str, JobClass]:
     """
     Set the class of every running gang; those that are being stopped keep theirs.
@@ -64,7 +74,7 @@ def classify(
     """
     staying = [each for each in running if not each.is_leaving]
     waiting = list(promised)
-    classes = derive(quota, [*map(claimant, staying), *waiting])
+    classes = derive(quota, [*staying, *waiting])
     for each in staying:
         each.job_class = classes[each.name]
     return {each.name: classes[each.name] for each in waiting}
@@ -72,7 +82,7 @@ def classify(
 
 def promised_by(
     promises: Iterable[Promise], jobs: Mapping[str, JobRecord], quota: Quota
-) -> list[Claimant]:
+) -> list[Newcomer]:
     """The gangs that have a promise within their project's share, and still wait."""
     found = []
     for promise in promises:
@@ -82,25 +92,13 @@ def promised_by(
             continue
         held = Amounts.sum(job.request.units for job in gang).only(quota.types)
         found.append(
-            Claimant(
+            Newcomer(
                 name=promise.gang[0],
                 project=gang[0].project,
-                was=JobClass.GUARANTEED,
+                job_class=JobClass.GUARANTEED,
                 priority=min(job.request.priority for job in gang),
                 admitted_at=math.inf,
                 held=held,
             )
         )
     return found
-
-
-def claimant(running: Running) -> Claimant:
-    """`running` as one who asks for its place again."""
-    return Claimant(
-        name=running.name,
-        project=running.project,
-        was=running.job_class,
-        priority=running.priority,
-        admitted_at=running.admitted_at,
-        held=running.held,
-    )

@@ -125,6 +125,7 @@ class Draft:
         self.hopeless: set[tuple[str, int]] = set()
         """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
         self._by_machine: dict[str, list[Running]] | None = None
+        self._lowest: dict[str, int] | None = None
 
     def survey(self) -> None:
         """Phase 1: who holds what, who waits, what is free."""
@@ -145,7 +146,9 @@ class Draft:
         used = Amounts.sum(running.held for running in found)
         held_back = self.parts.admission(waiting.gangs, self.snapshot.quota, used)
         self.aside = {**waiting.aside, **held_back}
-        gangs = [gang for gang in waiting.gangs if gang[0].id not in held_back]
+        gangs = waiting.gangs
+        if held_back:
+            gangs = [gang for gang in gangs if gang[0].id not in held_back]
         self.lines = line_up(gangs, self.shapes, self.rank)
 
     # Starting
@@ -347,6 +350,15 @@ class Draft:
         else:
             found = self._by_project.get(project, [])
         return [r for r in found if not self._is_doomed(r, firm=firm)] if self.doomed else found
+
+    def lowest_priority(self, project: str) -> int:
+        """The largest number among the priorities of running gangs; 0 without any."""
+        if self._lowest is None:
+            self._lowest = {}
+            for running in self.running.values():
+                known = self._lowest.get(running.project, 0)
+                self._lowest[running.project] = max(known, running.priority)
+        return self._lowest.get(project, 0)
 
     def is_used(self, machine: str) -> bool:
         """Whether anything holds devices there."""

@@ -45,14 +45,17 @@ def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
     for job in snapshot.jobs.values():
         if job.phase is not Phase.QUEUED:
             continue
-        reason = _own_reason(job, now, states)
-        if reason is None and job.launch in failing:
+        reason = None
+        if job.cancelled_by or job.held or job.after or job.not_before > now:
+            reason = _own_reason(job, now, states)
+        if reason is None and failing and job.launch in failing:
             reason = Dependency(on=(failing[job.launch],), state="still ending")
         if reason is None:
             key = job.project, job.user
-            if key not in membership:
-                membership[key] = _membership(snapshot, *key)
-            reason = membership[key]
+            try:
+                reason = membership[key]
+            except KeyError:
+                reason = membership[key] = _membership(snapshot, *key)
         if reason is not None:
             aside[job.id] = reason
         if job.gang:

@@ -12,7 +12,7 @@ from functools import cache, partial
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.census import censuses
-from bastion.scheduler.classes import Claimant, claimant, derive, promised_by
+from bastion.scheduler.classes import Claimant, Newcomer, derive, promised_by
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
@@ -37,7 +37,7 @@ def explain(draft: Draft) -> Plan:
     verdicts.update(_running(draft, classes))
     verdicts.update(_waiting(draft))
     return Plan(
-        verdicts=dict(sorted(verdicts.items())),
+        verdicts={name: verdicts[name] for name in sorted(verdicts)},
         promises=tuple(sorted(draft.promises.values(), key=lambda p: (p.made_at, p.gang))),
         planned=tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang))),
         new_machines=tuple(
@@ -51,16 +51,16 @@ def explain(draft: Draft) -> Plan:
 
 def _classes(draft: Draft) -> dict[str, JobClass]:
     """At the end of the cycle: with those who start, without those who are stopped."""
-    claimants = [
-        claimant(running)
+    claimants: list[Claimant] = [
+        running
         for running in draft.running.values()
         if not running.is_leaving and not _stops_now(draft, running)
     ]
     claimants += [
-        Claimant(
+        Newcomer(
             name=each.gang[0].id,
             project=each.gang[0].project,
-            was=JobClass.BORROWED,
+            job_class=JobClass.BORROWED,
             priority=each.shape.priority,
             admitted_at=draft.now,
             held=each.placed.total,
@@ -152,7 +152,10 @@ Later it waits and says so: a pool that somebody removed by mistake must not cos
 
 
 def _verdict(draft: Draft, job: JobRecord, wait: Wait) -> Verdict:
-    is_new = not job.attempts and draft.now - job.queued_at <= SUBMITTED_S
-    if job.fail_when_busy or (is_new and isinstance(wait.reason, NeverFits)):
+    if job.fail_when_busy or (isinstance(wait.reason, NeverFits) and _is_new(draft, job)):
         return Refuse(reason=wait.reason)
     return wait
+
+
+def _is_new(draft: Draft, job: JobRecord) -> bool:
+    return not job.attempts and draft.now - job.queued_at <= SUBMITTED_S

@@ -57,7 +57,7 @@ def _without_victims(draft: Draft, project: str) -> list[Line]:
     found = [
         line
         for line in rest
-        if not line.is_over and line_key(line.head, line.shape) in draft.hopeless
+        if not line.is_over and line_key(line) in draft.hopeless
     ]
     draft.rest[project] = [line for line in rest if line not in found]
     return found
@@ -130,14 +130,14 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
         draft.lend(each)
     done = bool(weak) and draft.try_admit(gang, shape, allows, guaranteed=True)
     if not done and not gang[0].fail_when_busy:
-        done = _promise(draft, gang, shape)
+        done = _promise(draft, line)
     for each in weak:
         draft.call_in(each)
     return done
 
 
-def _promise(draft: Draft, gang: Gang, shape: Shape) -> bool:
-    key = line_key(gang, shape)
+def _promise(draft: Draft, line: Line) -> bool:
+    gang, shape, key = line.head, line.shape, line_key(line)
     if key in draft.hopeless:
         return False
     found = find(draft, shape, _legal(draft, gang, shape), _always, guaranteed=True)
@@ -149,9 +149,9 @@ def _promise(draft: Draft, gang: Gang, shape: Shape) -> bool:
     return True
 
 
-def line_key(gang: Gang, shape: Shape) -> tuple[str, int]:
-    """Gangs for whom the same victims would do."""
-    return gang[0].project, id(shape)
+def line_key(line: Line) -> tuple[str, int]:
+    """Equal for lines for whom the same victims would do."""
+    return line.project, id(line.shape)
 
 
 def _always(_: Sequence[Running]) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 
 from bastion.job import JobRecord
 from bastion.scheduler.shape import Shape, Shapes
@@ -25,6 +26,9 @@ Entry = tuple[float, float, str, Gang]
 """(rank, submitted, name, gang)"""
 Key = tuple[float, float, float, str]
 """(rank, usage of its user, submitted, name)"""
+
+_order = itemgetter(0, 1, 2)
+"""Of an entry: all but the gang."""
 
 
 class Line:
@@ -68,38 +72,79 @@ class Line:
         return self.gangs[self.at :]
 
 
+class _Row:
+    """The lines of one user whose heads are of one rank, by age: they fall back together."""
+
+    __slots__ = ("heap", "number", "rank", "user")
+
+    def __init__(self, rank: float, user: str, number: int) -> None:
+        self.rank = rank
+        self.user = user
+        self.number = number
+        self.heap: list[tuple[float, str, Line]] = []
+
+
 class Queue:
     """The lines of one project, merged."""
 
     def __init__(self, lines: list[Line], usage: dict[str, float], *, between_users: bool) -> None:
-        self._usage = usage
+        self._usage = usage if between_users else {}
         self._between_users = between_users
-        self._heap = [(self._key(line), line) for line in lines if not line.is_over]
+        self._rows: dict[tuple[float, str], _Row] = {}
+        for line in lines:
+            if not line.is_over:
+                self._file(line)
+        self._heap: list[tuple[Key, int, _Row]] = []
+        """Every row by its key of now, and by some of its keys of before, which count no more."""
+        for row in self._rows.values():
+            heapify(row.heap)
+            self._heap.append((self._key(row), row.number, row))
         heapify(self._heap)
 
-    def _key(self, line: Line) -> Key:
+    def _file(self, line: Line) -> _Row:
+        """Put `line` into its row, at the end."""
         rank, submitted, name, _ = line.gangs[line.at]
-        usage = self._usage.get(line.user, 0.0) if self._between_users else 0.0
-        return rank, usage, submitted, name
+        user = line.user if self._between_users else ""
+        row = self._rows.get((rank, user))
+        if row is None:
+            row = self._rows[rank, user] = _Row(rank, user, len(self._rows))
+        row.heap.append((submitted, name, line))
+        return row
+
+    def _key(self, row: _Row) -> Key:
+        submitted, name, _ = row.heap[0]
+        return row.rank, self._usage.get(row.user, 0.0), submitted, name
+
+    def _place(self, row: _Row) -> None:
+        if row.heap:
+            heappush(self._heap, (self._key(row), row.number, row))
 
     def put(self, line: Line) -> None:
         """Let `line` take part, unless it is over."""
         if not line.is_over:
-            heappush(self._heap, (self._key(line), line))
+            row = self._file(line)
+            heappush(row.heap, row.heap.pop())
+            if row.heap[0][2] is line:
+                self._place(row)
 
     def pop(self) -> Line | None:
         """The line whose head is next, taken out; None when there is none."""
         while self._heap:
-            known, line = heappop(self._heap)
-            if self._key(line) == known:
+            known, _, row = heappop(self._heap)
+            if row.heap and self._key(row) == known:
+                line = heappop(row.heap)[2]
+                self._place(row)
                 return line
-            self.put(line)  # its user was admitted since: usage only grows, so try again
         return None
 
     def spend(self, user: str, amount: float) -> None:
         """`user` got something: he falls back."""
-        if self._between_users:
-            self._usage[user] = self._usage.get(user, 0.0) + amount
+        if not self._between_users:
+            return
+        self._usage[user] = self._usage.get(user, 0.0) + amount
+        for row in self._rows.values():
+            if row.user == user:
+                self._place(row)
 
 
 class Projects:
@@ -125,11 +170,13 @@ def line_up(gangs: Iterable[Gang], shapes: Shapes, rank: Rank) -> dict[str, list
     for gang in gangs:
         first = gang[0]
         shape = shapes.of(gang)
-        key = first.project, first.user, id(shape), first.fail_when_busy
+        project, user = first.project, first.user
+        key = project, user, id(shape), first.fail_when_busy
         line = lines.get(key)
         if line is None:
-            line = lines[key] = Line(first.project, first.user, shape)
-        line.gangs.append((rank(gang), first.submitted_at, first.sort_name, gang))
+            line = lines[key] = Line(project, user, shape)
+        name = first.id if first.task is None else first.sort_name
+        line.gangs.append((rank(gang), first.submitted_at, name, gang))
     by_project: dict[str, list[Line]] = {}
     for line in lines.values():
         if len(line.gangs) > 1:
@@ -138,10 +185,6 @@ def line_up(gangs: Iterable[Gang], shapes: Shapes, rank: Rank) -> dict[str, list
     for found in by_project.values():
         found.sort(key=lambda line: _order(line.gangs[0]))
     return dict(sorted(by_project.items()))
-
-
-def _order(entry: Entry) -> tuple[float, float, str]:
-    return entry[:3]
 
 
 def usage_of(decayed: Mapping[tuple[str, str], float], project: str) -> dict[str, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from bastion.job import JobClass
-from bastion.scheduler.classes import Claimant, classify
+from bastion.scheduler.classes import Newcomer, classify
 from bastion.scheduler.policies import ADMISSIONS, ORDERS, PLACEMENTS, PREEMPTIONS
 from bastion.scheduler.policies.admission import Admission, admit_all
 from bastion.scheduler.policies.order import OrderPolicy
@@ -20,7 +20,7 @@ from bastion.value import value
 from quota.options import SchedulerOptions
 from quota.tree import Quota
 
-Classify = Callable[[Quota, Iterable[Running], Iterable[Claimant]], Mapping[str, JobClass]]
+Classify = Callable[[Quota, Iterable[Running], Iterable[Newcomer]], Mapping[str, JobClass]]
 
 
 @value

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
+from bastion.job import Attempt, JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.capacity import Capacity, Charge
 from bastion.scheduler.footprint import Footprint
 from bastion.scheduler.room import resources_of
@@ -38,7 +38,6 @@ class Running:
         "places",
         "priority",
         "project",
-        "saved_at",
         "shape",
         "started_at",
         "user",
@@ -46,7 +45,6 @@ class Running:
 
     def __init__(self, jobs: Sequence[JobRecord], shape: Shape, capacity: Capacity) -> None:
         first = jobs[0]
-        attempts = [job.attempt for job in jobs if job.attempt is not None]
         self.jobs = jobs
         self.name = first.id
         self.project = first.project
@@ -54,19 +52,22 @@ class Running:
         self.shape = shape
         self.priority = shape.priority
         self.grace_s = shape.grace_s
-        self.admitted_at = min(attempt.admitted_at for attempt in attempts)
-        self.started_at = min(
-            a.admitted_at if a.started_at is None else a.started_at for a in attempts
-        )
-        saved = [a.checkpoint_at for a in attempts if a.checkpoint_at is not None]
-        self.saved_at = max([self.started_at, *saved])
-        """Its work is safe up to here."""
-        borrowed = any(attempt.job_class is JobClass.BORROWED for attempt in attempts)
-        self.job_class = JobClass.BORROWED if borrowed else JobClass.GUARANTEED
+        self.admitted_at = self.started_at = math.inf
+        self.job_class = JobClass.GUARANTEED
+        self.places: list[tuple[Part, ReplicaPlace]] = []
+        for job, part in zip(jobs, shape.parts):
+            attempt = job.attempt
+            if attempt is None:
+                continue
+            admitted_at, started_at = attempt.admitted_at, attempt.started_at
+            self.admitted_at = min(self.admitted_at, admitted_at)
+            began = admitted_at if started_at is None else started_at
+            self.started_at = min(self.started_at, began)
+            if attempt.job_class is JobClass.BORROWED:
+                self.job_class = JobClass.BORROWED
+            for place in alive(attempt):
+                self.places.append((part, place))
         self.is_leaving = first.phase is Phase.STOPPING
-        self.places: list[tuple[Part, ReplicaPlace]] = [
-            (part, place) for job, part in zip(jobs, shape.parts) for place in alive(job)
-        ]
         self.charge = charge_of(self.places, capacity)
         self.held = self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
         self.left: Charge = self.charge
@@ -76,8 +77,8 @@ class Running:
 
     def _frees_at(self) -> float:
         """When it has ended at the latest by itself; infinite when nothing bounds it."""
-        stops = [job.attempt.stop for job in self.jobs if job.attempt is not None]
         if self.is_leaving:
+            stops = [job.attempt.stop for job in self.jobs if job.attempt is not None]
             return max((stop.deadline for stop in stops if stop is not None), default=0.0)
         if self.shape.max_runtime_s is None:
             return math.inf
@@ -88,6 +89,13 @@ class Running:
         left = list(self.left)
         left[tier] = left[tier] - units
         self.left = tuple(left)
+
+    @property
+    def saved_at(self) -> float:
+        """Its work is safe up to here."""
+        attempts = [job.attempt for job in self.jobs if job.attempt is not None]
+        saved = [a.checkpoint_at for a in attempts if a.checkpoint_at is not None]
+        return max([self.started_at, *saved])
 
     @property
     def is_borrowed(self) -> bool:
@@ -107,11 +115,8 @@ class Running:
         return tuple(job.id for job in self.jobs)
 
 
-def alive(job: JobRecord) -> Iterable[ReplicaPlace]:
-    """The replicas of `job` that still hold their devices."""
-    attempt = job.attempt
-    if attempt is None:
-        return ()
+def alive(attempt: Attempt) -> Iterable[ReplicaPlace]:
+    """The replicas of a job that still hold their devices."""
     if not attempt.hosts:
         return attempt.placement
     return [
@@ -125,11 +130,11 @@ def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -
     """What `places` are charged, by tier: what they ask for, or the whole machines they take."""
     charge = capacity.nothing()
     whole: set[str] = set()
+    last = capacity.tier_count - 1
     for part, place in places:
-        tier = min(place.tier, capacity.tier_count - 1)
+        tier = min(place.tier, last)
         if not part.takes_whole:
-            if part.capped:
-                charge[tier] = charge[tier] + part.charged
+            charge[tier] = charge[tier] + part.charged
             continue
         for host in place.hosts:
             room = capacity.by_name.get(host.machine)

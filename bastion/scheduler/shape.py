@@ -41,6 +41,8 @@ class Part:
         self.leading: tuple[str, int] = (self.devices or self.counts or (("", 0),))[0]
         """The type, and how much of it, by which machines are searched."""
         self.asks_nothing = not items and not self.exclusive
+        self.takes_whole = self.exclusive or self.hosts > 1
+        """Whether it takes, and is charged for, whole machines."""
 
     def most_on(self, size: Amounts) -> int:
         """How many replicas an empty machine of that size holds; a slice holds one."""
@@ -48,11 +50,6 @@ class Part:
             return int(self.per_replica <= size)
         fits = (size[t] // n for t, n in (*self.devices, *self.counts))
         return min(fits, default=self.replicas)
-
-    @property
-    def takes_whole(self) -> bool:
-        """Whether it takes, and is charged for, whole machines."""
-        return self.exclusive or self.hosts > 1
 
 
 class Shape:

@@ -16,8 +16,9 @@ def wake_at(draft: Draft) -> float | None:
 
 
 def _times(draft: Draft) -> Iterator[float]:
+    now = draft.now
     for job in draft.snapshot.jobs.values():
-        if job.phase is Phase.QUEUED and job.not_before > draft.now:
+        if job.not_before > now and job.phase is Phase.QUEUED:
             yield job.not_before
     for doom in draft.doomed.values():
         yield doom.stop_at
@@ -26,7 +27,11 @@ def _times(draft: Draft) -> Iterator[float]:
     for plan in draft.plans.values():
         yield plan.until
         yield from (plan.until - r.grace_s for r in plan.waits)
+    after_s = draft.options.plan_after_s
     for line in draft.blocked:
-        yield from (entry[3][0].queued_at + draft.options.plan_after_s for entry in line.waiting)
+        for entry in line.waiting:
+            at = entry[3][0].queued_at + after_s
+            if at > now:
+                yield at
     if draft.blocked:
         yield from draft.snapshot.stockouts.values()

@@ -30,4 +30,6 @@ class OrderPolicy:
 
 def priority_of(gang: Sequence[JobRecord], _: Snapshot, __: float) -> float:
     """The priority of its most important job."""
+    if len(gang) == 1:
+        return gang[0].request.priority
     return min(job.request.priority for job in gang)
