@@ -129,6 +129,14 @@ class Amounts:
                 return False
         return True
 
+    def holds(self, held: Amounts, more: Amounts) -> bool:
+        """Whether `held + more` is at most this, in every type that `more` names."""
+        mine, theirs = self._units, held._units
+        for resource, number in more._units.items():
+            if theirs.get(resource, 0) + number > mine.get(resource, 0):
+                return False
+        return True
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Amounts) and self._units == other._units
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.guarantee import keep_promise, line_key, queue_of, spent
+from bastion.scheduler.guarantee import keep_promise, queue_of, spent
 from bastion.scheduler.order import Gang, Line, Projects
 from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
@@ -33,22 +33,25 @@ def borrow(draft: Draft) -> None:
     made = len(draft.promises)
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
+    blocked = draft.blocked
     while (name := projects.pop()) is not None:
-        while (line := queues[name].pop()) is not None:
-            key = line_key(line)
-            if key in hopeless and not line.head[0].fail_when_busy:
-                draft.blocked.append(line)
+        queue = queues[name]
+        while (line := queue.pop()) is not None:
+            if line.key in hopeless and not line.fail_when_busy:
+                blocked.append(line)
             elif _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
-                queues[name].spend(line.user, spent(draft, line))
+                queue.spend(line.user, spent(draft, line))
                 draft.forget_plan(line.head)
                 line.at += 1
-                queues[name].put(line)
+                queue.put(line)
                 projects.put(name)
                 break
             else:
-                draft.blocked.append(line)
-                if not line.head[0].fail_when_busy:
-                    hopeless.add(key)  # equal gangs of its project fare no better: it gets fuller
+                blocked.append(line)
+                if not line.fail_when_busy:
+                    hopeless.add(
+                        line.key
+                    )  # equal gangs of its project fare no better: it gets fuller
     _outrank_again(draft, len(draft.promises) - made)
     draft.discount_plans()
 
@@ -85,11 +88,10 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
 def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
     """Promise the devices of lower priority of the same project, if that lets it start."""
-    key = line_key(line)
-    if key in outranks_none:
+    if line.key in outranks_none:
         return False
-    outranks_none.add(key)
-    if line.head[0].fail_when_busy or not _has_lower(draft, line):
+    outranks_none.add(line.key)
+    if line.fail_when_busy or not _has_lower(draft, line):
         return False
     own = draft.plans.get(line.head[0].id)
     spared = draft.spare_for(own) if own else {}
@@ -104,7 +106,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if own is not None:
         draft.call_in(own)
     if done:
-        outranks_none.discard(key)
+        outranks_none.discard(line.key)
     else:
         draft.doomed.update(spared)
     return done

@@ -44,19 +44,12 @@ def derive(quota: Quota, claimants: Iterable[Claimant]) -> dict[str, JobClass]:
     for each in sorted(claimants, key=_precedence):
         project, asked = each.project, each.held
         before = held.get(project, NOTHING)
-        if asked and _fits(before, asked, quota.project(project).nominal):
+        if asked and quota.project(project).nominal.holds(before, asked):
             held[project] = before + asked
             classes[each.name] = JobClass.GUARANTEED
         else:
             classes[each.name] = JobClass.BORROWED
     return classes
-
-
-def _fits(before: Amounts, asked: Amounts, nominal: Amounts) -> bool:
-    for resource, units in asked.items():  # noqa: SIM110  a generator costs twice as much
-        if before[resource] + units > nominal[resource]:
-            return False
-    return True
 
 
 def _precedence(each: Claimant) -> tuple[bool, int, float, str]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from operator import itemgetter
 
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
 from bastion.scheduler.extent import Extent, never_fits, no_way, unmatched
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
 from bastion.scheduler.order import Gang, Line
+from bastion.scheduler.plan import Wait
 from bastion.scheduler.planned import Claims, first_fit
 from bastion.scheduler.reason import (
     NAMED,
@@ -40,8 +42,11 @@ from quota.amounts import NOTHING, Amounts, missing
 SEARCHES = 2
 """Gangs waiting for capacity whose start is estimated in one cycle; each costs time."""
 
-Told = tuple[Gang, WaitingReason, float | None]
-"""A waiting gang, why it waits, and when it will probably start."""
+Told = tuple[Gang, Wait]
+"""A waiting gang; why it waits, and when it will probably start."""
+
+
+_order = itemgetter(0, 1, 2, 3, 4)
 
 
 def _always(_: Sequence[Running]) -> bool:
@@ -76,17 +81,19 @@ class Diagnosis:
         """Every blocked gang; those that wait for the same behind each other."""
         queues: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
         for line in self.draft.blocked:
-            plan = self.draft.plans.get(line.head[0].id)
+            plan = self.draft.plans.get(line.head[0].id) if self.draft.plans else None
             if plan is not None:
-                yield line.head, self._planned(plan), plan.until
+                yield line.head, Wait(reason=self._planned(plan), estimated_at=plan.until)
                 line.at += 1
-            if line.is_over:
-                continue
+                if line.is_over:
+                    continue
             reason = self._reason(line)
             if isinstance(reason, WaitingForCapacity):
                 queues.setdefault((line.project, line.shape.types), []).append((line, reason))
             else:
-                yield from ((entry[3], reason, None) for entry in line.waiting)
+                told = Wait(reason=reason)
+                for entry in line.waiting:
+                    yield entry[3], told
         for lines in queues.values():
             yield from self._in_a_row(lines)
 
@@ -96,19 +103,21 @@ class Diagnosis:
 
     def _in_a_row(self, lines: list[tuple[Line, WaitingForCapacity]]) -> Iterator[Told]:
         row = []
-        for number, (line, reason) in enumerate(lines):
-            usage = self.draft.usage_by_user.get(line.project, {}).get(line.user, 0.0)
-            for rank, submitted, name, gang in line.waiting:
-                row.append(((rank, usage, submitted, name), number, gang, line, reason))
-        row.sort(key=lambda each: each[:2])
+        used = self.draft.usage_by_user.get(lines[0][0].project, {})
+        for number, (line, _) in enumerate(lines):
+            usage = used.get(line.user, 0.0)
+            for rank, submitted, name, gang, _ in line.waiting:
+                row.append((rank, usage, submitted, name, number, gang))
+        row.sort(key=_order)
         units, jobs = NOTHING, 0
         first: tuple[str, ...] = ()
-        for _, _, gang, line, reason in row:
-            if not jobs:
-                yield gang, reason, self._estimate(line)
-            else:
+        for *_, number, gang in row:
+            line, reason = lines[number]
+            if jobs:
                 behind = Behind(jobs=jobs, units=units, first=first, short=reason.short)
-                yield gang, behind, None
+                yield gang, Wait(reason=behind)
+            else:
+                yield gang, Wait(reason=reason, estimated_at=self._estimate(line))
             if len(first) < NAMED:
                 first = (*first, *(job.id for job in gang))[:NAMED]
             jobs += len(gang)
@@ -123,14 +132,15 @@ class Diagnosis:
 
     def _reason(self, line: Line) -> WaitingReason:
         key = line.project, line.shape.form
-        if key not in self._known:
-            self._known[key] = (
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = (
                 self._once(self._by_shape, self._by_extent, line)
                 or self._by_quota(line)
                 or self._once(self._closure, self._by_closure, line)
                 or self._by_capacity(line)
             )
-        return self._known[key]
+        return known
 
     def _once(
         self,
@@ -162,18 +172,20 @@ class Diagnosis:
         shares, shape = self.draft.shares, line.shape
         project = shares.project(line.project)
         held, asked, totals = shares.held(line.project), self._asks(shape), shares.totals
-        is_capped = any(
+        if not shares.is_under_ceiling(line.project, asked) and any(
             project.ceiling[t] != totals[t] or units > totals[t] for t, units in asked.items()
-        )
-        if is_capped and not shares.is_under_ceiling(line.project, asked):
+        ):
             ceiling = project.ceiling.only(asked)
             return OverCeiling(
                 project=line.project, asked=asked, held=held.only(asked), ceiling=ceiling
             )
         if not asked or shares.is_within(line.project, asked):
             return None
-        others = self.claims.of_others(line.project).only(asked)
-        if not others or all(others[t] + held[t] + n <= totals[t] for t, n in asked.items()):
+        claimed = self.claims.of_others(line.project)
+        if totals.holds(claimed + held, asked):
+            return None
+        others = claimed.only(asked)
+        if not others:
             return None
         return BeyondShare(
             project=line.project,

@@ -37,7 +37,7 @@ def explain(draft: Draft) -> Plan:
     verdicts.update(_running(draft, classes))
     verdicts.update(_waiting(draft))
     return Plan(
-        verdicts={name: verdicts[name] for name in sorted(verdicts)},
+        verdicts={name: verdicts[name] for name in sorted(draft.snapshot.jobs) if name in verdicts},
         promises=tuple(sorted(draft.promises.values(), key=lambda p: (p.made_at, p.gang))),
         planned=tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang))),
         new_machines=tuple(
@@ -131,16 +131,13 @@ def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
         promised = Promised(deadline=reserved.until, stopping=stopping)
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=reserved.until)
-    told: Wait | None = None
-    for gang, reason, estimate in Diagnosis(draft).tell():
-        if told is None or told.reason is not reason or told.estimated_at != estimate:
-            told = Wait(reason=reason, estimated_at=estimate)  # shared by equal gangs
+    for gang, wait in Diagnosis(draft).tell():
         reports = censuses(draft, gang) if gang[0].fail_when_busy else {}
         for job in gang:
-            verdict = _verdict(draft, job, told)
             if job.id in reports:
-                verdict = Refuse(reason=reason, machines=reports[job.id])
-            yield job.id, verdict
+                yield job.id, Refuse(reason=wait.reason, machines=reports[job.id])
+            else:
+                yield job.id, _verdict(draft, job, wait)
 
 
 SUBMITTED_S = 60.0

@@ -54,31 +54,36 @@ def look_again(draft: Draft) -> None:
 def _without_victims(draft: Draft, project: str) -> list[Line]:
     """Lines of `project` for whom no victims were found, taken out of what is passed on."""
     rest = draft.rest[project]
-    found = [
-        line
-        for line in rest
-        if not line.is_over and line_key(line) in draft.hopeless
-    ]
+    found = [line for line in rest if not line.is_over and line.key in draft.hopeless]
     draft.rest[project] = [line for line in rest if line not in found]
     return found
 
 
 def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
-    queues = {}
+    queues, shapes = {}, {}
     for project, lines in waiting.items():
         within, beyond = _divide(draft, project, lines)
         draft.rest.setdefault(project, []).extend(beyond)
         queues[project] = queue_of(draft, project, within)
+        shapes[project] = {id(line.shape) for line in within}
     projects = Projects(queues, draft.shares.dominant)
+    made = len(draft.promises)
     while (name := projects.pop()) is not None:
-        while (line := queues[name].pop()) is not None:
-            if _may_be_within(draft, name, line.shape) and start_or_promise(draft, line):
-                queues[name].spend(line.user, spent(draft, line))
+        queue, rest, left = queues[name], draft.rest[name], shapes[name]
+        while (line := queue.pop()) is not None:
+            if not _may_be_within(draft, name, line.shape):
+                rest.append(line)
+                left.discard(id(line.shape))
+                if not left and len(draft.promises) == made:
+                    rest.extend(queue.drain())  # what is beyond the share stays so
+            elif start_or_promise(draft, line):
+                queue.spend(line.user, spent(draft, line))
                 line.at += 1
-                queues[name].put(line)
+                queue.put(line)
                 projects.put(name)
                 break
-            draft.rest[name].append(line)
+            else:
+                rest.append(line)
 
 
 def _divide(draft: Draft, project: str, lines: list[Line]) -> tuple[list[Line], list[Line]]:
@@ -137,21 +142,16 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
 
 
 def _promise(draft: Draft, line: Line) -> bool:
-    gang, shape, key = line.head, line.shape, line_key(line)
-    if key in draft.hopeless:
+    gang, shape = line.head, line.shape
+    if line.key in draft.hopeless:
         return False
     found = find(draft, shape, _legal(draft, gang, shape), _always, guaranteed=True)
     if found is None:
-        draft.hopeless.add(key)
+        draft.hopeless.add(line.key)
     if found is None or not draft.shares.is_within(gang[0].project, found.placed.total):
         return False
     keep_promise(draft, gang, shape, found, within_share=True)
     return True
-
-
-def line_key(line: Line) -> tuple[str, int]:
-    """Equal for lines for whom the same victims would do."""
-    return line.project, id(line.shape)
 
 
 def _always(_: Sequence[Running]) -> bool:

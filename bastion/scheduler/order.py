@@ -22,24 +22,27 @@ Gang = tuple[JobRecord, ...]
 """The waiting jobs that start together."""
 Rank = Callable[[Gang], float]
 """What an order policy says of a gang: the lowest goes first."""
-Entry = tuple[float, float, str, Gang]
-"""(rank, submitted, name, gang)"""
+Entry = tuple[float, float, str, Gang, float]
+"""(rank, submitted, name, gang, queued)"""
 Key = tuple[float, float, float, str]
 """(rank, usage of its user, submitted, name)"""
 
 _order = itemgetter(0, 1, 2)
-"""Of an entry: all but the gang."""
+"""Of an entry: all that says who goes first."""
 
 
 class Line:
     """Gangs of one user that ask for the same, in order."""
 
-    __slots__ = ("at", "gangs", "project", "shape", "user")
+    __slots__ = ("at", "fail_when_busy", "gangs", "key", "project", "shape", "user")
 
-    def __init__(self, project: str, user: str, shape: Shape) -> None:
+    def __init__(self, project: str, user: str, shape: Shape, *, fail_when_busy: bool) -> None:
         self.project = project
         self.user = user
         self.shape = shape
+        self.fail_when_busy = fail_when_busy
+        self.key = project, id(shape)
+        """Equal for lines for whom the same victims would do."""
         self.gangs: list[Entry] = []
         self.at = 0
 
@@ -103,7 +106,7 @@ class Queue:
 
     def _file(self, line: Line) -> _Row:
         """Put `line` into its row, at the end."""
-        rank, submitted, name, _ = line.gangs[line.at]
+        rank, submitted, name, _, _ = line.gangs[line.at]
         user = line.user if self._between_users else ""
         row = self._rows.get((rank, user))
         if row is None:
@@ -136,6 +139,13 @@ class Queue:
                 self._place(row)
                 return line
         return None
+
+    def drain(self) -> list[Line]:
+        """Every line that is left, taken out, in no order."""
+        left = [line for row in self._rows.values() for _, _, line in row.heap]
+        self._rows.clear()
+        self._heap.clear()
+        return left
 
     def spend(self, user: str, amount: float) -> None:
         """`user` got something: he falls back."""
@@ -174,9 +184,9 @@ def line_up(gangs: Iterable[Gang], shapes: Shapes, rank: Rank) -> dict[str, list
         key = project, user, id(shape), first.fail_when_busy
         line = lines.get(key)
         if line is None:
-            line = lines[key] = Line(project, user, shape)
+            line = lines[key] = Line(project, user, shape, fail_when_busy=first.fail_when_busy)
         name = first.id if first.task is None else first.sort_name
-        line.gangs.append((rank(gang), first.submitted_at, name, gang))
+        line.gangs.append((rank(gang), first.submitted_at, name, gang, first.queued_at))
     by_project: dict[str, list[Line]] = {}
     for line in lines.values():
         if len(line.gangs) > 1:

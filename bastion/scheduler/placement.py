@@ -30,7 +30,7 @@ class Placed:
     @property
     def total(self) -> Amounts:
         """The charge over all tiers."""
-        return Amounts.sum(self.charge)
+        return self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
 
 
 def place(
@@ -46,6 +46,11 @@ def place(
         guaranteed: Fill from the best tier down; otherwise from the worst up.
     """
     for block in policy.blocks(capacity):
+        if shape.is_single:
+            placed = _place_all(capacity, shape, policy.choose, block, guaranteed=guaranteed)
+            if placed is not None:
+                return placed
+            continue
         capacity.begin()
         placed = _place_all(capacity, shape, policy.choose, block, guaranteed=guaranteed)
         if placed is not None:
@@ -108,7 +113,9 @@ class _Search:
         left = self.part.replicas
         tiers = range(self.capacity.tier_count)
         for tier in tiers if self.guaranteed else reversed(tiers):
-            shelves = [s for s in self.scope.tiers[tier] if self.block in (None, s)]
+            shelves = self.scope.tiers[tier]
+            if self.block is not None:
+                shelves = [self.block] if self.block in shelves else []
             if not shelves:
                 continue
             if self.part.hosts > 1:
@@ -125,6 +132,8 @@ class _Search:
         self, shelves: list[Shelf], tier: int, want: int, charge: list[Amounts]
     ) -> int:
         want = min(want, self._allowed(tier))
+        if not want:
+            return 0
         shelves = [shelf for shelf in shelves if shelf.hosts == 1]
         done = 0
         while done < want:
@@ -138,16 +147,17 @@ class _Search:
                 self.places.append(ReplicaPlace(hosts=(host,), tier=tier))
             done += count
         if done and self.part.capped:
-            spent = done * self.part.per_replica.only(self.capacity.types)
-            self._spend(spent, tier, charge)
+            self._spend(done * self.part.charged, tier, charge)
         return done
 
     def _view(self, shelves: list[Shelf]) -> View:
         return View(self.capacity, shelves, self.scope, self.part, guaranteed=self.guaranteed)
 
     def _allowed(self, tier: int) -> int:
-        free = self.capacity.tier_free[tier]
-        return min((max(0, free[t]) // n for t, n in self.part.capped), default=self.part.replicas)
+        free, allowed = self.capacity.tier_free[tier], self.part.replicas
+        for resource, units in self.part.capped:
+            allowed = min(allowed, max(0, free[resource]) // units)
+        return allowed
 
     def _spend(self, spent: Amounts, tier: int, charge: list[Amounts]) -> None:
         free = self.capacity.tier_free[tier]

@@ -28,7 +28,7 @@ from bastion.scheduler.reason import Rotated
 from bastion.scheduler.release import Release
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
-from bastion.scheduler.standing import heads, is_covered, placed_again, start_reserved
+from bastion.scheduler.standing import is_covered, placed_again, start_reserved, waiting_gang
 from bastion.scheduler.victims import Need
 from quota.amounts import NOTHING, Amounts
 
@@ -38,11 +38,11 @@ SEARCHES = 8
 
 def take_over_plans(draft: Draft) -> None:
     """Close again what earlier cycles planned, as far as it still holds."""
-    waiting = heads(draft) if draft.snapshot.planned else {}
     for planned in sorted(draft.snapshot.planned, key=lambda each: (each.at, each.gang)):
-        if planned.gang not in waiting or draft.now > planned.at:
+        found = waiting_gang(draft, planned.gang)
+        if found is None or draft.now > planned.at:
             continue
-        line, entry = waiting[planned.gang]
+        line, entry = found
         placed = placed_again(draft, line, planned.placements)
         if placed is None:
             continue
@@ -126,14 +126,15 @@ def _waiting_lines(draft: Draft) -> Iterator[Line]:
 def _aged(draft: Draft) -> list[Line]:
     """Lines with heads that have waited long, the longest first; each line once."""
     since = draft.now - draft.options.plan_after_s
-    found = [
-        line
-        for line in _waiting_lines(draft)
-        if line.head[0].queued_at <= since
-        and not line.head[0].fail_when_busy
-        and line.head[0].id not in draft.plans
-    ]
-    return sorted(found, key=lambda line: (line.head[0].queued_at, line.head[0].id))
+    found = []
+    for line in _waiting_lines(draft):
+        queued_at = line.gangs[line.at][4]
+        if queued_at > since or line.fail_when_busy:
+            continue
+        first = line.head[0].id
+        if first not in draft.plans:
+            found.append((queued_at, first, line))
+    return [line for _, _, line in sorted(found, key=lambda each: each[:2])]
 
 
 def _pools(draft: Draft, shape: Shape) -> list[str]:
@@ -157,18 +158,21 @@ class Claims:
             claim = draft.shares.held(name) + waits.get(name, NOTHING)
             self._own[name] = (claim & owner.nominal) | owner.kept
         self._all = Amounts.sum(self._own[name] for name in sorted(self._own))
+        self._others: dict[str, Amounts] = {}
 
     def of_others(self, project: str) -> Amounts:
         """The claims of all projects but `project`."""
-        return self._all - self._own.get(project, NOTHING)
+        known = self._others.get(project)
+        if known is None:
+            known = self._others[project] = self._all - self._own.get(project, NOTHING)
+        return known
 
     def leave_room(self, line: Line) -> bool:
         """Whether the head of `line` could ever start beside them."""
         asked = line.shape.asked
         if not asked <= self.shares.project(line.project).ceiling:
             return False
-        others = self.of_others(line.project).only(asked)
-        return others + asked <= self.shares.totals.only(asked)
+        return self.shares.totals.holds(self.of_others(line.project), asked)
 
 
 def _waited_for(draft: Draft, project: str) -> Amounts:
@@ -179,7 +183,7 @@ def _waited_for(draft: Draft, project: str) -> Amounts:
     for line in draft.rest[project]:
         form = line.shape.form
         shapes[form] = line.shape
-        gangs[form] = gangs.get(form, 0) + line.length
+        gangs[form] = gangs.get(form, 0) + len(line.gangs) - line.at
     return Amounts.sum(
         gangs[form] * shape.asked for form, shape in shapes.items() if shape.asked <= nominal
     )

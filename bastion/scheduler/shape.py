@@ -69,15 +69,12 @@ class Shape:
         """How long all of it may run, or None when some of it is endless."""
         self.grace_s = max(grace_of(request, quota.scheduler) for request in requests)
 
-    @cached_property
-    def takes_whole(self) -> bool:
+        self.takes_whole = any(part.takes_whole for part in self.parts)
         """Whether any of it takes, and is charged for, whole machines."""
-        return any(part.takes_whole for part in self.parts)
-
-    @cached_property
-    def replicas(self) -> int:
+        self.replicas = sum(part.replicas for part in self.parts)
         """Of all its jobs together."""
-        return sum(part.replicas for part in self.parts)
+        self.is_single = self.replicas == 1 and not self.takes_whole
+        """Whether it is one replica that shares its machine: nothing of it can be half placed."""
 
     @cached_property
     def types(self) -> frozenset[str]:

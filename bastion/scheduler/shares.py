@@ -25,6 +25,7 @@ class Shares:
     def __init__(self, quota: Quota, running: Iterable[Running]) -> None:
         self.quota = quota
         self.totals = quota.totals
+        self._projects = quota.projects
         held: dict[str, list[Amounts]] = {}
         for each in running:
             held.setdefault(each.project, []).append(each.held)
@@ -41,11 +42,13 @@ class Shares:
         return self._stays(project) | self.quota.project(project).kept
 
     def _stays(self, project: str) -> Amounts:
-        return self.held(project) - self._departing.get(project, NOTHING)
+        held = self._held.get(project, NOTHING)
+        departing = self._departing.get(project)
+        return held if departing is None else held - departing
 
     def project(self, name: str) -> Project:
         """The project, also one that has left the quota file."""
-        return self.quota.project(name)
+        return self._projects.get(name) or self.quota.project(name)
 
     def names(self) -> set[str]:
         """Every project with a share or with jobs that hold something."""
@@ -117,24 +120,23 @@ class Shares:
         borrows. Otherwise a crowd of such jobs could fill every machine's processors for good and
         leave no guarantee that machines could hold.
         """
-        return bool(asked) and self._leaves(project, asked, self.project(project).nominal)
+        return bool(asked) and self.project(project).nominal.holds(self._counted(project), asked)
 
     def is_under_ceiling(self, project: str, asked: Amounts) -> bool:
         """Whether `project` may hold `asked` more at all."""
-        return self._leaves(project, asked, self.project(project).ceiling)
+        return self.project(project).ceiling.holds(self._counted(project), asked)
 
-    def _leaves(self, project: str, asked: Amounts, limit: Amounts) -> bool:
-        held = self.held(project) - self._swapped.get(project, NOTHING)
-        for resource, units in asked.items():  # noqa: SIM110  a generator costs twice as much
-            if held[resource] + units > limit[resource]:
-                return False
-        return True
+    def _counted(self, project: str) -> Amounts:
+        held = self._held.get(project, NOTHING)
+        swapped = self._swapped.get(project)
+        return held if swapped is None else held - swapped
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
         """Whether `asked` fits under the ceiling and into what nobody uses or keeps for himself."""
-        if not self.is_under_ceiling(project, asked):
+        limits = self.project(project)
+        if not limits.ceiling.holds(self._counted(project), asked):
             return False
-        kept = self.project(project).kept
+        kept = limits.kept
         stays = self._stays(project)
         for resource, units in asked.items():
             has, keeps = stays[resource], kept[resource]

@@ -31,9 +31,8 @@ from bastion.scheduler.victims import is_legal
 
 def stand_by(draft: Draft) -> None:
     """Take over every promise that still holds."""
-    waiting = heads(draft) if draft.snapshot.promises else {}
     for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
-        found = waiting.get(promise.gang)
+        found = waiting_gang(draft, promise.gang)
         if found is not None and not _take_over(draft, promise, *found) and promise.within_share:
             draft.void.add(promise.gang)  # it had its place among the classes
 
@@ -88,14 +87,18 @@ def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> No
         draft.void.add(draft.promises[reserved.name].gang)
 
 
-def heads(draft: Draft) -> dict[tuple[str, ...], tuple[Line, Entry]]:
-    """Every waiting gang by the ids of its jobs."""
-    return {
-        tuple(job.id for job in entry[3]): (line, entry)
-        for lines in draft.lines.values()
-        for line in lines
-        for entry in line.gangs
-    }
+def waiting_gang(draft: Draft, ids: tuple[str, ...]) -> tuple[Line, Entry] | None:
+    """The waiting gang of exactly the jobs `ids`, if there is one."""
+    first = draft.snapshot.jobs.get(ids[0])
+    if first is None:
+        return None
+    for line in draft.lines.get(first.project, ()):
+        if line.user != first.user:
+            continue
+        for entry in line.gangs:
+            if entry[3][0] is first and tuple(job.id for job in entry[3]) == ids:
+                return line, entry
+    return None
 
 
 def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from bastion.job import Phase
 from bastion.scheduler.draft import Draft
 
 
@@ -17,9 +16,8 @@ def wake_at(draft: Draft) -> float | None:
 
 def _times(draft: Draft) -> Iterator[float]:
     now = draft.now
-    for job in draft.snapshot.jobs.values():
-        if job.not_before > now and job.phase is Phase.QUEUED:
-            yield job.not_before
+    for name in draft.aside:  # who waits for a time stands there
+        yield draft.snapshot.jobs[name].not_before
     for doom in draft.doomed.values():
         yield doom.stop_at
     for reserved in draft.reserved.values():
@@ -28,10 +26,13 @@ def _times(draft: Draft) -> Iterator[float]:
         yield plan.until
         yield from (plan.until - r.grace_s for r in plan.waits)
     after_s = draft.options.plan_after_s
-    for line in draft.blocked:
-        for entry in line.waiting:
-            at = entry[3][0].queued_at + after_s
-            if at > now:
-                yield at
+    aged = [
+        entry[4] + after_s
+        for line in draft.blocked
+        for entry in (line.waiting if line.at else line.gangs)
+        if entry[4] + after_s > now
+    ]
+    if aged:
+        yield min(aged)
     if draft.blocked:
         yield from draft.snapshot.stockouts.values()
