@@ -3,8 +3,12 @@ How long one cycle takes: `decide` on up to 50,000 jobs, 100 projects and 1,000 
 
     python -m benchmarks.decide [--profile]
 
-`full` is the everyday state: every machine in use, the rest waiting, a few jobs came and went.
-`from nothing` is a cold start: nobody runs, everybody waits.
+Every job has a request of its own, as records read from a bucket have.
+
+`little_changed` is the everyday turn: every machine in use, the rest waiting, and since the cycle
+before one job has ended and one has come. `full` is the same state with ten jobs ended, decided by
+a bastion that remembers nothing. `from_nothing` is a cold start: nobody runs, everybody waits.
+`return` is a Monday: half of the projects had all machines, and the other half comes back.
 """
 
 from __future__ import annotations
@@ -13,12 +17,16 @@ import cProfile
 import pstats
 import sys
 import tracemalloc
+from dataclasses import replace
 from random import Random
+from statistics import median
+from time import perf_counter
 
 from bastion.job import Attempt, HostState, JobRecord, Phase
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.plan import Admit
+from bastion.scheduler.memory import Memory
+from bastion.scheduler.plan import Admit, Plan
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.request import Request
 from benchmarks.table import median_of, show
@@ -63,7 +71,7 @@ def snapshot_of(jobs: int, projects: int = 100, machines: int = 1_000, seed: int
             ulid=name,
             submitted_at=NOW - 10 * (jobs - i),
             queued_at=NOW - 600,
-            request=request,
+            request=own(request),
         )
     shape = Amounts({"h100": DEVICES, "cpu": 192, "memory": 2 << 40})
     stand = {
@@ -78,11 +86,15 @@ def snapshot_of(jobs: int, projects: int = 100, machines: int = 1_000, seed: int
     )
 
 
-def admitted(snapshot: Snapshot) -> Snapshot:
-    """`snapshot` after its plan was carried out."""
-    from dataclasses import replace
+def own(request: Request) -> Request:
+    """An equal request that shares nothing with it."""
+    units = Amounts(dict(request.per_replica.items()))
+    return replace(request, per_replica=units, where=replace(request.where))
 
-    plan = decide(snapshot, NOW)
+
+def admitted(snapshot: Snapshot, plan: Plan | None = None) -> Snapshot:
+    """`snapshot` after its plan was carried out."""
+    plan = plan or decide(snapshot, NOW)
     jobs = dict(snapshot.jobs)
     for name, verdict in plan.verdicts.items():
         if isinstance(verdict, Admit):
@@ -101,11 +113,32 @@ def admitted(snapshot: Snapshot) -> Snapshot:
 
 def changed(snapshot: Snapshot) -> Snapshot:
     """`snapshot` after ten jobs ended."""
-    from dataclasses import replace
-
     running = [name for name, job in snapshot.jobs.items() if job.is_admitted]
     gone = set(running[:: max(1, len(running) // 10)])
     return replace(snapshot, jobs={n: j for n, j in snapshot.jobs.items() if n not in gone})
+
+
+def little_changed_s(snapshot: Snapshot, cycles: int = 9) -> float:
+    """Seconds of a cycle of one who decides again and again; in between one ends and one comes."""
+    memory, random, seconds = Memory(), Random(2), []
+    for number in range(cycles + 1):
+        began = perf_counter()
+        plan = decide(snapshot, NOW + number, memory)
+        seconds.append(perf_counter() - began)
+        jobs = dict(admitted(snapshot, plan).jobs)
+        del jobs[random.choice([name for name, job in jobs.items() if job.is_admitted])]
+        like = random.choice([job for job in jobs.values() if not job.is_admitted])
+        came = replace(like, id=f"late-{number}", request=own(like.request), queued_at=NOW + number)
+        snapshot = replace(snapshot, jobs={**jobs, came.id: came})
+    return median(seconds[1:])
+
+
+def returned(jobs: int, projects: int, machines: int) -> Snapshot:
+    """Half of the projects have all machines for longer than they are safe; now the others ask."""
+    everybody = snapshot_of(jobs, projects, machines)
+    early = {n: job for n, job in everybody.jobs.items() if int(job.project[1:]) % 2}
+    busy = admitted(replace(everybody, jobs=early))
+    return replace(busy, jobs={**everybody.jobs, **busy.jobs})
 
 
 def kib_a_job(snapshot: Snapshot) -> float:
@@ -127,8 +160,10 @@ def main() -> None:
         return
     rows = []
     for jobs, machines in ((100, 10), (1_000, 100), (10_000, 1_000), (50_000, 1_000)):
-        nothing = snapshot_of(jobs, min(100, machines), machines)
+        projects = min(100, machines)
+        nothing = snapshot_of(jobs, projects, machines)
         full = changed(admitted(nothing))
+        back = returned(jobs, projects, machines)
         running = sum(job.is_admitted for job in full.jobs.values())
         rows.append(
             {
@@ -137,6 +172,8 @@ def main() -> None:
                 "running": running,
                 "from_nothing_ms": 1000 * median_of(3, lambda s=nothing: decide(s, NOW)),
                 "full_ms": 1000 * median_of(5, lambda s=full: decide(s, NOW)),
+                "little_changed_ms": 1000 * little_changed_s(full),
+                "return_ms": 1000 * median_of(1, lambda s=back: decide(s, NOW + 1_000)),
                 "kib_a_job": kib_a_job(full),
             }
         )

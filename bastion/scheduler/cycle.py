@@ -1,8 +1,8 @@
 """
 `decide`: one cycle of the scheduler, six phases on one screen.
 
-A pure function of a frozen snapshot: the service calls it every turn, the simulator on a virtual
-clock, `whatif` to tell what would happen.
+A function of a frozen snapshot and nothing else: the service calls it every turn, the simulator on
+a virtual clock, `whatif` to tell what would happen. A memory that is handed in saves time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from bastion.scheduler.borrow import borrow
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.explain import explain
 from bastion.scheduler.guarantee import guarantee
+from bastion.scheduler.memory import Memory
 from bastion.scheduler.parts import Parts, chosen
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.planned import plan_starts, take_over_plans
@@ -20,7 +21,7 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.standing import fulfil, stand_by, start_outranking
 
 
-def decide(snapshot: Snapshot, now: float) -> Plan:
+def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
     """
     What should be done now: who starts, who is stopped for whom, who waits and why.
 
@@ -31,14 +32,16 @@ def decide(snapshot: Snapshot, now: float) -> Plan:
     Args:
         snapshot: Everything it may know.
         now: Seconds of the store's clock.
+        memory: Of the caller, who hands the same one in each time: records that have not changed
+            are not looked into again. The plan is the same without it, or with any other.
     """
-    return decide_with(chosen(snapshot.quota.scheduler), snapshot, now)
+    return decide_with(chosen(snapshot.quota.scheduler), snapshot, now, memory)
 
 
-def decide_with(parts: Parts, snapshot: Snapshot, now: float) -> Plan:
+def decide_with(parts: Parts, snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
     """`decide` with other parts than the quota file names."""
     # 1. to 3.: survey, order and guarantee.
-    draft = begun(parts, snapshot, now)
+    draft = begun(parts, snapshot, now, memory or Memory())
     # 4. Plan: a start in the future for the oldest blocked gang of each pool.
     plan_starts(draft)
     # 5. Borrow: everybody else, on what is left idle.
@@ -47,7 +50,7 @@ def decide_with(parts: Parts, snapshot: Snapshot, now: float) -> Plan:
     return explain(draft)
 
 
-def begun(parts: Parts, snapshot: Snapshot, now: float) -> Draft:
+def begun(parts: Parts, snapshot: Snapshot, now: float, memory: Memory) -> Draft:
     """
     The first three phases, on the promises that hold through all of them.
 
@@ -55,7 +58,7 @@ def begun(parts: Parts, snapshot: Snapshot, now: float) -> Draft:
     one turns out to be void all of that was wrong, so everything begins once more without it.
     """
     while True:
-        draft = Draft(snapshot, now, parts)
+        draft = Draft(snapshot, now, parts, memory)
         # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
         draft.survey()
         # 3. Guarantee: standing promises first, then gangs within their project's share.

@@ -14,13 +14,14 @@ from bastion.scheduler.capacity import Capacity, Hold
 from bastion.scheduler.classes import promised_by
 from bastion.scheduler.eligible import Waiting, wait_or_queue
 from bastion.scheduler.footprint import Footprint, pairs_of
-from bastion.scheduler.order import Gang, Line, line_up
+from bastion.scheduler.memory import Memory
+from bastion.scheduler.order import Gang, Line, line_up, stand
 from bastion.scheduler.parts import Parts
 from bastion.scheduler.placement import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reason import PreemptReason, WaitingReason
 from bastion.scheduler.running import Running, gather
-from bastion.scheduler.shape import Shape, Shapes
+from bastion.scheduler.shape import Shape
 from bastion.scheduler.shares import Shares
 from bastion.scheduler.snapshot import Snapshot
 from bastion.value import value
@@ -85,12 +86,13 @@ class Reserved:
 class Draft:
     """Everything one cycle has worked out so far."""
 
-    def __init__(self, snapshot: Snapshot, now: float, parts: Parts) -> None:
+    def __init__(self, snapshot: Snapshot, now: float, parts: Parts, memory: Memory) -> None:
         self.snapshot = snapshot
         self.now = now
         self.parts = parts
         self.options = snapshot.quota.scheduler
-        self.shapes = Shapes(snapshot.quota)
+        self.memory = memory
+        self.shapes = memory.recall(snapshot.quota, parts.order, snapshot.jobs, now)
         self.capacity = Capacity(snapshot, now)
         self.running: dict[str, Running] = {}
         self.of_job: dict[str, Running] = {}
@@ -130,7 +132,7 @@ class Draft:
     def survey(self) -> None:
         """Phase 1: who holds what, who waits, what is free."""
         jobs = self.snapshot.jobs
-        found = gather(jobs.values(), self.shapes, self.capacity)
+        found = gather(jobs, self.shapes, self.capacity, self.memory.running)
         quota = self.snapshot.quota
         promised = promised_by(self.snapshot.promises, jobs, quota)
         self.class_of_promise = self.parts.classify(quota, found, promised)
@@ -141,15 +143,22 @@ class Draft:
             for part, replica in running.places:
                 self.capacity.occupy(part, replica, guaranteed=not running.is_borrowed)
             self.capacity.charge(running.charge)
+        self.memory.keep_running(found)
         self.shares = Shares(self.snapshot.quota, found)
-        waiting: Waiting = wait_or_queue(self.snapshot, self.now)
-        used = Amounts.sum(running.held for running in found)
-        held_back = self.parts.admission(waiting.gangs, self.snapshot.quota, used)
+        self._line_up(wait_or_queue(self.snapshot, self.now, self.memory.ready))
+
+    def _line_up(self, waiting: Waiting) -> None:
+        standing = [*waiting.known]
+        standing += [stand(gang, self.shapes, self.rank) for gang in waiting.gangs]
+        if self.parts.order.is_lasting:
+            self.memory.keep_ready(standing, new=standing[len(waiting.known) :])
+        used = Amounts.sum(running.held for running in self.running.values())
+        gangs = (each[3][3] for each in standing)
+        held_back = self.parts.admission(gangs, self.snapshot.quota, used)
         self.aside = {**waiting.aside, **held_back}
-        gangs = waiting.gangs
         if held_back:
-            gangs = [gang for gang in gangs if gang[0].id not in held_back]
-        self.lines = line_up(gangs, self.shapes, self.rank)
+            standing = [each for each in standing if each[0].id not in held_back]
+        self.lines = line_up(standing)
 
     # Starting
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from bastion.job import JobRecord, Phase, state_of
-from bastion.scheduler.order import Gang
+from bastion.scheduler.order import Gang, Standing
 from bastion.scheduler.reason import (
     Backoff,
     Cancelled,
@@ -30,32 +30,33 @@ from bastion.value import value
 class Waiting:
     """All jobs that wait: in the queue, or set aside."""
 
+    known: list[Standing]
+    """Of those in the queue, jobs on their own of which all is known from an earlier cycle."""
     gangs: list[Gang]
+    """The others in the queue."""
     aside: Mapping[str, WaitingReason]
 
 
-def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
-    """Divide the queued jobs of `snapshot`; a gang is queued as a whole or not at all."""
+def wait_or_queue(snapshot: Snapshot, now: float, ready: Mapping[str, Standing]) -> Waiting:
+    """
+    Divide the queued jobs of `snapshot`; a gang is queued as a whole or not at all.
+
+    `ready` are jobs that were in the queue on their own before now, under the same quota: while
+    such a record is the same, only a failure in its launch can set it aside.
+    """
+    known: list[Standing] = []
     aside: dict[str, WaitingReason] = {}
     gangs: dict[tuple[str, ...], list[JobRecord]] = {}
     alone: list[Gang] = []
-    membership: dict[tuple[str, str], WaitingReason | None] = {}
-    states = _States(snapshot.jobs, snapshot.arrays)
-    failing = _failing(snapshot.jobs.values())
-    for job in snapshot.jobs.values():
+    judge = _Judge(snapshot, now)
+    for name, job in snapshot.jobs.items():
+        standing = ready.get(name)
+        if standing is not None and standing[0] is job and not judge.failing:
+            known.append(standing)
+            continue
         if job.phase is not Phase.QUEUED:
             continue
-        reason = None
-        if job.cancelled_by or job.held or job.after or job.not_before > now:
-            reason = _own_reason(job, now, states)
-        if reason is None and failing and job.launch in failing:
-            reason = Dependency(on=(failing[job.launch],), state="still ending")
-        if reason is None:
-            key = job.project, job.user
-            try:
-                reason = membership[key]
-            except KeyError:
-                reason = membership[key] = _membership(snapshot, *key)
+        reason = judge.reason(job)
         if reason is not None:
             aside[job.id] = reason
         if job.gang:
@@ -66,7 +67,32 @@ def wait_or_queue(snapshot: Snapshot, now: float) -> Waiting:
         members.sort(key=lambda job: (job.index, job.id))
         if _is_ready(ids, members, aside, snapshot.jobs):
             alone.append(tuple(members))
-    return Waiting(gangs=alone, aside=aside)
+    return Waiting(known=known, gangs=alone, aside=aside)
+
+
+class _Judge:
+    """Who may not stand in the queue, whatever the rest of his gang may."""
+
+    def __init__(self, snapshot: Snapshot, now: float) -> None:
+        self.failing = _failing(snapshot.jobs.values())
+        self._snapshot = snapshot
+        self._now = now
+        self._states = _States(snapshot.jobs, snapshot.arrays)
+        self._membership: dict[tuple[str, str], WaitingReason | None] = {}
+
+    def reason(self, job: JobRecord) -> WaitingReason | None:
+        """Why `job` is set aside, or None."""
+        reason = None
+        if job.cancelled_by or job.held or job.after or job.not_before > self._now:
+            reason = _own_reason(job, self._now, self._states)
+        if reason is None and self.failing and job.launch in self.failing:
+            reason = Dependency(on=(self.failing[job.launch],), state="still ending")
+        if reason is not None:
+            return reason
+        key = job.project, job.user
+        if key not in self._membership:
+            self._membership[key] = _membership(self._snapshot, *key)
+        return self._membership[key]
 
 
 class _States:

@@ -27,6 +27,11 @@ Entry = tuple[float, float, str, Gang, float]
 Key = tuple[float, float, float, str]
 """(rank, usage of its user, submitted, name)"""
 
+LineKey = tuple[str, str, int, bool]
+"""(project, user, identity of the shape, `fail_when_busy`)"""
+Standing = tuple[JobRecord, LineKey, Shape, Entry]
+"""A waiting gang: its first job, its line, and its place there."""
+
 _order = itemgetter(0, 1, 2)
 """Of an entry: all that says who goes first."""
 
@@ -174,19 +179,22 @@ class Projects:
         heappush(self._heap, (self._score(name), name))
 
 
-def line_up(gangs: Iterable[Gang], shapes: Shapes, rank: Rank) -> dict[str, list[Line]]:
+def stand(gang: Gang, shapes: Shapes, rank: Rank) -> Standing:
+    """In which line `gang` stands, and where."""
+    first, shape = gang[0], shapes.of(gang)
+    key = first.project, first.user, id(shape), first.fail_when_busy
+    name = first.id if first.task is None else first.sort_name
+    return first, key, shape, (rank(gang), first.submitted_at, name, gang, first.queued_at)
+
+
+def line_up(standing: Iterable[Standing]) -> dict[str, list[Line]]:
     """The lines of every project with waiting gangs; each in order, and so are the lines."""
-    lines: dict[tuple[str, str, int, bool], Line] = {}
-    for gang in gangs:
-        first = gang[0]
-        shape = shapes.of(gang)
-        project, user = first.project, first.user
-        key = project, user, id(shape), first.fail_when_busy
+    lines: dict[LineKey, Line] = {}
+    for _, key, shape, entry in standing:
         line = lines.get(key)
         if line is None:
-            line = lines[key] = Line(project, user, shape, fail_when_busy=first.fail_when_busy)
-        name = first.id if first.task is None else first.sort_name
-        line.gangs.append((rank(gang), first.submitted_at, name, gang, first.queued_at))
+            line = lines[key] = Line(key[0], key[1], shape, fail_when_busy=key[3])
+        line.gangs.append(entry)
     by_project: dict[str, list[Line]] = {}
     for line in lines.values():
         if len(line.gangs) > 1:

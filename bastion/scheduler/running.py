@@ -10,7 +10,7 @@ It must not know who wants its devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bastion.job import Attempt, JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.capacity import Capacity, Charge
@@ -25,6 +25,7 @@ class Running:
 
     __slots__ = (
         "_footprint",
+        "_was",
         "admitted_at",
         "charge",
         "frees_at",
@@ -53,7 +54,7 @@ class Running:
         self.priority = shape.priority
         self.grace_s = shape.grace_s
         self.admitted_at = self.started_at = math.inf
-        self.job_class = JobClass.GUARANTEED
+        was = JobClass.GUARANTEED
         self.places: list[tuple[Part, ReplicaPlace]] = []
         for job, part in zip(jobs, shape.parts):
             attempt = job.attempt
@@ -64,16 +65,22 @@ class Running:
             began = admitted_at if started_at is None else started_at
             self.started_at = min(self.started_at, began)
             if attempt.job_class is JobClass.BORROWED:
-                self.job_class = JobClass.BORROWED
+                was = JobClass.BORROWED
             for place in alive(attempt):
                 self.places.append((part, place))
         self.is_leaving = first.phase is Phase.STOPPING
         self.charge = charge_of(self.places, capacity)
         self.held = self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
-        self.left: Charge = self.charge
-        """What nobody who waits for it to end counts on yet."""
         self.frees_at = self._frees_at()
         self._footprint: Footprint | None = None
+        self._was = was
+        self.begin()
+
+    def begin(self) -> None:
+        """Be as at the beginning of a cycle."""
+        self.job_class = self._was
+        self.left: Charge = self.charge
+        """What nobody who waits for it to end counts on yet."""
 
     def _frees_at(self) -> float:
         """When it has ended at the latest by itself; infinite when nothing bounds it."""
@@ -145,11 +152,26 @@ def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -
     return tuple(charge)
 
 
-def gather(jobs: Iterable[JobRecord], shapes: Shapes, capacity: Capacity) -> list[Running]:
-    """Every admitted gang, by name; its jobs that are being stopped each on their own."""
+def gather(
+    jobs: Mapping[str, JobRecord],
+    shapes: Shapes,
+    capacity: Capacity,
+    known: Mapping[str, Running],
+) -> list[Running]:
+    """
+    Every admitted gang, by name; its jobs that are being stopped each on their own.
+
+    `known` are jobs of earlier cycles, under the same quota: what a record holds does not change
+    while it is the same, whole machines apart.
+    """
     gangs: dict[tuple[str, ...], list[JobRecord]] = {}
     found = []
-    for job in jobs:
+    for name, job in jobs.items():
+        again = known.get(name)
+        if again is not None and again.jobs[0] is job:
+            again.begin()
+            found.append(again)
+            continue
         if job.attempt is None or not job.is_admitted:
             continue
         if job.gang and job.phase is not Phase.STOPPING:

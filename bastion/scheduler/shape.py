@@ -89,16 +89,23 @@ def grace_of(request: Request, options: SchedulerOptions) -> float:
 
 
 class Shapes:
-    """The shapes of one cycle: equal requests share one."""
+    """The shapes of one quota file: equal requests share one."""
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
         self._by_id: dict[int, Shape] = {}
-        self._by_value: dict[tuple[Request, ...], Shape] = {}
+        self._by_value: dict[tuple[object, ...], Shape] = {}
         self._forms: dict[tuple[object, ...], int] = {}
 
+    def __len__(self) -> int:
+        return len(self._by_value)
+
+    def forget_records(self) -> None:
+        """Know requests by their value alone: those of another cycle may be other ones."""
+        self._by_id.clear()
+
     def of(self, gang: Sequence[JobRecord]) -> Shape:
-        """The shape of `gang`; by identity first, for records are reused from cycle to cycle."""
+        """The shape of `gang`; by identity first, as tasks of an array share their request."""
         if len(gang) > 1:
             return self._of(tuple(job.request for job in gang))
         request = gang[0].request
@@ -108,9 +115,32 @@ class Shapes:
         return found
 
     def _of(self, requests: tuple[Request, ...]) -> Shape:
-        found = self._by_value.get(requests)
+        key = (*map(_key, requests),)
+        found = self._by_value.get(key)
         if found is None:
             room = tuple((r.where, r.hosts, r.replicas, r.per_replica) for r in requests)
             form = self._forms.setdefault(room, len(self._forms))
-            found = self._by_value[requests] = Shape(requests, self._quota, form)
+            found = self._by_value[key] = Shape(requests, self._quota, form)
         return found
+
+
+def _key(request: Request) -> tuple[object, ...]:
+    """Equal for equal requests; quicker to compare than they are, as few of them have filters."""
+    where = request.where
+    is_anywhere = not (
+        where.pool
+        or where.exclusive
+        or where.labels
+        or where.hostnames
+        or where.cluster
+        or where.shard
+    )
+    return (
+        request.replicas,
+        request.per_replica,
+        request.hosts,
+        None if is_anywhere else where,
+        request.priority,
+        request.max_runtime_s,
+        request.grace_s,
+    )

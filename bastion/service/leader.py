@@ -19,6 +19,7 @@ from bastion.pool import Seen
 from bastion.records.outlook import snapshot_of
 from bastion.records.root import Held, RootWriter
 from bastion.scheduler.cycle import decide
+from bastion.scheduler.memory import Memory
 from bastion.scheduler.plan import Plan
 from bastion.service import act
 from bastion.service.absorb import answer_key
@@ -110,6 +111,7 @@ class Leader:
         self._absorbed: dict[str, Absorbed] = {}
         standing = Draft(held.root, held.root.now)
         self._working, self._dependents = tuple(standing.working), tuple(standing.dependents)
+        self._memory = Memory()
         self._plan: Plan | None = None
         self._must_decide = True
         files.adopt(held.root)
@@ -275,7 +277,7 @@ class Leader:
             stockouts=self._fleet.stockouts(draft.now),
         )
         try:
-            return decide(snapshot, draft.now)
+            return decide(snapshot, draft.now, self._memory)
         except Exception as error:  # noqa: BLE001 - what runs is looked after all the same
             self._journal.failure("scheduler", error)
             return None

@@ -27,9 +27,9 @@ PLACEMENTS: Mapping[str, PlacementPolicy] = {
 }
 
 ORDERS: Mapping[str, OrderPolicy] = {
-    "fair": OrderPolicy(rank_of=priority_of, between_users=True),
-    "fifo": OrderPolicy(rank_of=priority_of),
-    "priority": OrderPolicy(rank_of=priority_of),
+    "fair": OrderPolicy(rank_of=priority_of, is_lasting=True, between_users=True),
+    "fifo": OrderPolicy(rank_of=priority_of, is_lasting=True),
+    "priority": OrderPolicy(rank_of=priority_of, is_lasting=True),
     "srtf": OrderPolicy(rank_of=remaining),
     "las": OrderPolicy(rank_of=attained),
     "tiresias": OrderPolicy(rank_of=level),

@@ -22,6 +22,8 @@ class OrderPolicy:
 
     rank_of: RankOf
     between_users: bool = False
+    is_lasting: bool = False
+    """Whether the rank of a waiting gang follows from its records alone."""
 
     def rank(self, snapshot: Snapshot, now: float) -> Callable[[Sequence[JobRecord]], float]:
         """The rank of a gang in this cycle."""
