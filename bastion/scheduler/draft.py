@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from bastion.job import JobClass
 from bastion.scheduler.capacity import Capacity, Hold
@@ -126,6 +127,10 @@ class Draft:
         self._by_project: dict[str, list[Running]] | None = None
         self.hopeless: set[tuple[str, int]] = set()
         """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
+        self.leaves_nothing: set[str] = set()
+        """Those among the departing with whom nothing becomes free and open."""
+        self.in_order: set[str] = set()
+        """Projects whose `borrowers` are in the order in which they are let go."""
         self._by_machine: dict[str, list[Running]] | None = None
         self._lowest: dict[str, int] | None = None
 
@@ -256,6 +261,7 @@ class Draft:
         """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
         assert reserved.hold is not None
         self._too_full.clear()
+        self.leaves_nothing.clear()
         self.capacity.lift(reserved.hold)
         for running, tier, units in reserved.paid:
             running.pay(tier, -units)
@@ -344,7 +350,7 @@ class Draft:
 
     def holders(self, wanted: Footprint) -> list[Running]:
         """Running gangs beside whom `wanted` cannot be had, by name; amounts apart."""
-        near = {r.name: r for machine in wanted.masks for r in self._on(machine)}
+        near = {r.name: r for machine in wanted.masks for r in self.on(machine)}
         return [near[name] for name in sorted(near) if near[name].footprint.meets(wanted)]
 
     def staying(self, project: str | None = None, *, firm: bool = False) -> list[Running]:
@@ -360,6 +366,15 @@ class Draft:
             found = self._by_project.get(project, [])
         return [r for r in found if not self._is_doomed(r, firm=firm)] if self.doomed else found
 
+    @cached_property
+    def borrowers(self) -> dict[str, list[Running]]:
+        """Running gangs that stand on what others leave idle, by project."""
+        found: dict[str, list[Running]] = {}
+        for running in self.running.values():
+            if running.is_borrowed and not running.is_leaving:
+                found.setdefault(running.project, []).append(running)
+        return found
+
     def lowest_priority(self, project: str) -> int:
         """The largest number among the priorities of running gangs; 0 without any."""
         if self._lowest is None:
@@ -371,9 +386,10 @@ class Draft:
 
     def is_used(self, machine: str) -> bool:
         """Whether anything holds devices there."""
-        return bool(self._on(machine))
+        return bool(self.on(machine))
 
-    def _on(self, machine: str) -> Sequence[Running]:
+    def on(self, machine: str) -> Sequence[Running]:
+        """Running gangs that hold anything on `machine`."""
         if self._by_machine is None:
             self._by_machine = {}
             for running in self.running.values():

@@ -78,6 +78,21 @@ class Footprint:
                     found[machine, resource] = short + room.owed.get(resource, 0)
         return found
 
+    def opens(self, capacity: Capacity) -> list[str]:
+        """Machines where devices are free, or become free with this gone."""
+        found = []
+        for machine, masks in self.masks.items():
+            room = capacity.by_name.get(machine)
+            if room is None or not room.opened:
+                continue
+            for resource, free in room.masks.items():
+                taken = masks.get(resource, 0)
+                kept = room.spoken.get(resource, 0) | room.bad.get(resource, 0)
+                if free or taken & ~kept:
+                    found.append(machine)
+                    break
+        return found
+
     def frees(self, machine: str, resource: str) -> float:
         """How much of a type without devices comes free on `machine` with this gone."""
         if machine in self.whole:

@@ -163,11 +163,10 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     """Borrowers of other projects first, then lower priority of its own."""
     project = gang[0].project
     policy = draft.parts.preemption
-    borrowers = [r for r in draft.staying(firm=True) if r.is_borrowed and r.project != project]
     lower = [r for r in draft.staying(project, firm=True) if r.priority > shape.priority]
     lower.sort(key=lambda r: (-r.priority, least_lost(draft, r)))
     return chain(
-        furthest_above_first(draft, borrowers) if policy.reclaims else (),
+        furthest_above_first(draft, but=project) if policy.reclaims else (),
         lower if policy.outranks else (),
     )
 

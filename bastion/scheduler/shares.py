@@ -34,7 +34,7 @@ class Shares:
         self._swapped: dict[str, Amounts] = {}
         self._gifts: dict[str, dict[str, Amounts]] = {}
         """Running gang -> project -> what it gives to promises of that project."""
-        self._borrowed: dict[str, float] = {}
+        self._excess: dict[str, float] = {}
         names = self._held.keys() | quota.projects.keys()
         self._reserved = Amounts.sum(self._reserve(name) for name in sorted(names))
 
@@ -62,7 +62,7 @@ class Shares:
         """`project` holds `amounts` more (a negative difference: less)."""
         before = self._reserve(project)
         self._held[project] = self.held(project) + amounts
-        self._borrowed.pop(project, None)
+        self._excess.pop(project, None)
         self._reserved = self._reserved + (self._reserve(project) - before)
 
     def give(self, running: Running, amounts: Amounts, *, to: str) -> None:
@@ -104,13 +104,25 @@ class Shares:
     def without(self, gone: Iterable[Running]) -> Iterator[None]:
         """Count as if all of `gone` had ended, for a moment."""
         left = list(gone)
-        for running in left:
-            self.leave(running)
+        self._move_all(left, sign=-1)
         try:
             yield
         finally:
-            for running in left:
-                self.stay(running)
+            self._move_all(left, sign=1)
+
+    def _move_all(self, gone: Iterable[Running], *, sign: int) -> None:
+        """`_move` for all of them, project by project."""
+        held: dict[str, list[Amounts]] = {}
+        given: dict[tuple[str, bool], list[Amounts]] = {}
+        for running in gone:
+            project = running.project
+            held.setdefault(project, []).append(running.held)
+            for to, amounts in self._gifts.get(running.name, {}).items():
+                given.setdefault((project, to == project), []).append(amounts)
+        for project, parts in held.items():
+            self.add(project, sign * Amounts.sum(parts))
+        for (project, is_own), parts in given.items():
+            self._depart(project, sign * Amounts.sum(parts), to=project if is_own else "")
 
     def is_within(self, project: str, asked: Amounts) -> bool:
         """
@@ -168,12 +180,14 @@ class Shares:
 
     def excess(self, project: str, *, without: Amounts = NOTHING) -> float:
         """How far above its share `project` is, as a part of the total; negative below."""
-        over = self.held(project) - without - self.project(project).nominal
-        return self.weight(over)
+        if without:
+            return self.weight(self.held(project) - without - self.project(project).nominal)
+        known = self._excess.get(project)
+        if known is None:
+            over = self.held(project) - self.project(project).nominal
+            known = self._excess[project] = self.weight(over)
+        return known
 
     def borrowed(self, project: str) -> float:
         """The part of the total that `project` holds above its share."""
-        known = self._borrowed.get(project)
-        if known is None:
-            known = self._borrowed[project] = max(0.0, self.excess(project))
-        return known
+        return max(0.0, self.excess(project))

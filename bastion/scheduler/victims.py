@@ -24,7 +24,7 @@ from bastion.scheduler.room import Room
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Part, Shape
 from bastion.value import value
-from quota.amounts import NOTHING
+from quota.amounts import NOTHING, Amounts
 
 RECENT_S = 4 * 3600.0
 """
@@ -68,9 +68,8 @@ def find(
     capacity.begin()
     departing = tuple(draft.departing(firm=guaranteed))
     try:
-        for running in departing:
-            Release(capacity, running)
-        search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows)
+        left = _leave(draft, shape, departing)
+        search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows, left)
         if not search.let_go(legal):
             return None
         victims = search.spare()
@@ -79,19 +78,56 @@ def find(
     finally:
         capacity.undo()
     wanted = Footprint(pairs_of(shape.parts, placed.placements))
-    ending = tuple(running for running in departing if running.footprint.meets(wanted))
+    known = set(departing)
+    ending = tuple(running for running in draft.holders(wanted) if running in known)
     return Found(placed=placed, victims=victims, ending=ending, departing=departing)
+
+
+def _leave(draft: Draft, shape: Shape, departing: Sequence[Running]) -> set[Running]:
+    """
+    Let `departing` go, but for those who leave nothing; these are returned.
+
+    Most of them leave what is promised already, on machines where nothing is free: whether they
+    are there makes a difference only once somebody else goes from there.
+    """
+    if shape.takes_whole or not all(part.devices for part in shape.parts):
+        for running in departing:
+            Release(draft.capacity, running)
+        return set()
+    going, near = set(), set()
+    for running in departing:
+        if running.name in draft.leaves_nothing:
+            continue
+        wanted = running.footprint
+        machines = wanted.opens(draft.capacity)
+        if machines or wanted.whole or any(running.left):
+            going.add(running)
+            near.update(machines)
+        else:
+            draft.leaves_nothing.add(running.name)
+    for machine in near:
+        going.update(draft.on(machine))
+    for running in departing:
+        if running in going:
+            Release(draft.capacity, running)
+    return {running for running in departing if running not in going}
 
 
 class _Search:
     """Lets go, and spares again."""
 
     def __init__(
-        self, draft: Draft, need: Need, allows: Callable[[Sequence[Running]], bool]
+        self,
+        draft: Draft,
+        need: Need,
+        allows: Callable[[Sequence[Running]], bool],
+        left: set[Running],
     ) -> None:
         self.draft = draft
         self.need = need
         self.allows = allows
+        self.left = left
+        """Who will be gone, and was not let go yet."""
         self.released: list[Release] = []
 
     def _is_enough(self) -> bool:
@@ -104,10 +140,21 @@ class _Search:
             return True
         for running in legal:
             if self.need.is_helped_by(running):
+                self._leave_with(running)
                 self.released.append(self.need.release(running))
                 if self._is_enough():
                     return True
         return False
+
+    def _leave_with(self, running: Running) -> None:
+        """Before `running` goes, those go who leave his machines anyway."""
+        if not self.left:
+            return
+        for machine in running.footprint.masks:
+            for other in self.draft.on(machine):
+                if other in self.left:
+                    self.left.remove(other)
+                    self.need.release(other)
 
     def spare(self) -> tuple[Running, ...]:
         """Who is left when everybody is spared without whom it fits; the last let go, first."""
@@ -215,28 +262,36 @@ class _PartNeed:
         return met >= self.part.replicas
 
 
-def furthest_above_first(draft: Draft, borrowers: Sequence[Running]) -> Iterator[Running]:
+def furthest_above_first(draft: Draft, *, but: str) -> Iterator[Running]:
     """
-    `borrowers` in the order in which they are let go.
+    Borrowers of all projects `but` one in the order in which they are let go.
 
     First from the project that is furthest above its share, counted again after each; then the
     least work lost, those preempted lately last; then the newest.
     """
-    by_project: dict[str, list[Running]] = {}
-    for running in borrowers:
-        by_project.setdefault(running.project, []).append(running)
-    gone = dict.fromkeys(by_project, NOTHING)
-    for found in by_project.values():
-        found.sort(key=lambda running: least_lost(draft, running), reverse=True)
-    heap = [(-draft.shares.excess(name), name) for name in by_project]
+    lines = {name: _least_lost_first(draft, name) for name in draft.borrowers if name != but}
+    gone: dict[str, Amounts] = {}
+    heap = [(-draft.shares.excess(name), name) for name in lines]
     heapify(heap)
     while heap:
         _, name = heappop(heap)
-        running = by_project[name].pop()
+        running = next(lines[name], None)
+        if running is None:
+            continue
         yield running
-        gone[name] = gone[name] + running.held
-        if by_project[name]:
-            heappush(heap, (-draft.shares.excess(name, without=gone[name]), name))
+        gone[name] = gone.get(name, NOTHING) + running.held
+        heappush(heap, (-draft.shares.excess(name, without=gone[name]), name))
+
+
+def _least_lost_first(draft: Draft, project: str) -> Iterator[Running]:
+    """Borrowers of `project` that are not to be stopped anyway; ordered once a cycle."""
+    if project not in draft.in_order:
+        draft.in_order.add(project)
+        draft.borrowers[project].sort(key=lambda running: least_lost(draft, running))
+    for running in draft.borrowers[project]:
+        doom = draft.doomed.get(running.name)
+        if doom is None or not doom.is_firm:
+            yield running
 
 
 def least_lost(draft: Draft, running: Running) -> tuple[bool, float, float, str]:
