@@ -198,6 +198,9 @@ class HostState:
     stop_instructed: int = 0
     """The keeper life that was last told to stop it; 0 for none."""
     claim: Claim | None = None
+    preparing: str = ""
+    """What it did when it was last heard of before its processes started; empty while that is
+    quick."""
     end: End | None = None
     drained: bool = False
     idle: str = ""

@@ -49,6 +49,7 @@ from bastion.agent.keeper.port import (
 )
 from bastion.agent.marking import Marking
 from bastion.agent.preparing import Prepared, is_quick, prepare, with_python
+from bastion.agent.progress import SetUpProgress
 from bastion.agent.python_env import BuildError
 from bastion.agent.redaction import Redaction
 from bastion.agent.saving import Saving
@@ -89,6 +90,7 @@ class Host:
         self._register: ClaimRegister | None = None
         self._planned: tuple[Launch, Job] | None = None
         self._prepared: Prepared | None = None
+        self._progress = SetUpProgress(of, around.bells)
         self._go: GoRegister | None = None
         self._next_go_at = 0.0
         self._is_in_keeper = False
@@ -275,14 +277,17 @@ class Host:
     def _set_up(self, now: float) -> None:
         if self._is_stopped():
             return
+        self._progress.turn(now)
         if self._prepared is not None:
             prepared, cannot = self._prepared, self._cannot
+            self._progress.now_does("its Python environment is built")
             self._is_set_up(with_python(self._around, self.of, prepared, now=now, otherwise=cannot))
             return
         assert self._planned is not None
         assert self._start is not None
         around, (launch, job) = self._around, self._planned
-        work = partial(prepare, around, self.key, self.of, launch, job, self._start)
+        tell = self._progress.now_does
+        work = partial(prepare, around, self.key, self.of, launch, job, self._start, tell)
         if is_quick(launch, job, self.of):
             try:
                 self._is_set_up(work())

@@ -58,10 +58,17 @@ def is_quick(launch: Launch, job: Job, of: HostFact) -> bool:
 
 
 def prepare(
-    around: Surroundings, key: str, of: HostFact, launch: Launch, job: Job, start: Start
+    around: Surroundings,
+    key: str,
+    of: HostFact,
+    launch: Launch,
+    job: Job,
+    start: Start,
+    tell: Callable[[str], None],
 ) -> Prepared:
     """
-    Prepare the host that `start` names; in a lane, unless it `is_quick`.
+    Prepare the host that `start` names; in a lane, unless it `is_quick`. `tell` is told what it
+    does meanwhile.
 
     Raises:
         SetUpError: It cannot be done, and trying again would not help.
@@ -69,7 +76,8 @@ def prepare(
     """
     secrets = values_of(job.every_secret, start.secrets, around.settings)
     code = launch.code
-    folders = set_up(around.home, around.store, key, of, code, around.settings, around.say)
+    settings, say = around.settings, around.say
+    folders = set_up(around.home, around.store, key, of, code, settings, say=say, tell=tell)
     wanted = {each.name: secrets[each.name] for each in job.every_secret if each.file}
     files = _written(wanted, Path(folders.secrets))
     recipe = None

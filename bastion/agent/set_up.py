@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bastion.agent.home import Folders, Home
 from bastion.agent.output import restore
@@ -18,6 +19,9 @@ from bastion.records.bundles import Bundles
 from bastion.records.facts import HostFact
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
+
+if TYPE_CHECKING:
+    from bundler.progress import Progress
 
 
 class SetUpError(BastionError):
@@ -31,10 +35,12 @@ def set_up(
     of: HostFact,
     code: CodeRef | Code | None,
     settings: AgentSettings,
+    *,
     say: Callable[[str], None],
+    tell: Callable[[str], None],
 ) -> Folders:
     """
-    The folders of a host that was never started, filled.
+    The folders of a host that was never started, filled; `tell` is told with what.
 
     Raises:
         SetUpError: It cannot be done, and trying again would not help.
@@ -43,12 +49,13 @@ def set_up(
     try:
         folders = home.folders(key)
         if isinstance(code, ImageRef):
-            _bring_image(code, settings, say)
+            _bring_image(code, settings, say, tell)
         elif code is not None:
             # An agent that died before the start may have filled it already.
             shutil.rmtree(folders.code)
-            bring(code, store, settings, cache=home.cache, directory=Path(folders.code))
+            bring(code, store, settings, home.cache, Path(folders.code), tell)
         if of.attempt > 1:
+            tell("what earlier attempts kept is fetched")
             restore(store, of, Path(folders.output))
     except OSError as error:
         raise SetUpError(f"its folders cannot be written: {error}") from error
@@ -59,9 +66,9 @@ def bring(
     code: BundleRef | GitRef | Code,
     store: ObjectStore,
     settings: AgentSettings,
-    *,
     cache: Path,
     directory: Path,
+    tell: Callable[[str], None],
 ) -> None:
     """
     Make `directory`, which must not exist, a copy of `code`.
@@ -73,20 +80,30 @@ def bring(
     from bundler.checkout import checkout
     from bundler.errors import BundleError
     from bundler.fetch import fetch
+    from bundler.size import show_size
+    from bundler.url import redacted
+
+    def fetched(now: Progress) -> None:
+        tell(f"its code is fetched, {show_size(now.done)} of {show_size(now.total)} have come")
 
     try:
         match code:
             case BundleRef():
-                checkout(fetch(code.digest, Bundles(store), cache), directory)
+                tree = fetch(code.digest, Bundles(store), cache, report=fetched)
             case GitRef():
-                checkout(_clone(code, settings, cache), directory)
+                tell(f"{redacted(code.url)} is cloned")
+                tree = _clone(code, settings, cache)
             case _:
                 raise SetUpError(f"its code was never sent: {code}")
+        tell("its code is copied into its folder")
+        checkout(tree, directory)
     except BundleError as error:
         raise SetUpError(str(error), hint=error.hint) from error
 
 
-def _bring_image(code: ImageRef, settings: AgentSettings, say: Callable[[str], None]) -> None:
+def _bring_image(
+    code: ImageRef, settings: AgentSettings, say: Callable[[str], None], tell: Callable[[str], None]
+) -> None:
     from bastion.agent.containers.engine import Engine
     from bastion.agent.containers.images import ImageError, bring_image
 
@@ -96,7 +113,7 @@ def _bring_image(code: ImageRef, settings: AgentSettings, say: Callable[[str], N
             hint="an admin sets containers = true for a pool whose machines have docker",
         )
     try:
-        bring_image(code.ref, Engine(settings.engine_socket), say)
+        bring_image(code.ref, Engine(settings.engine_socket), say, tell)
     except ImageError as error:
         raise SetUpError(str(error), hint=error.hint) from error
 

@@ -52,6 +52,15 @@ class HostClaimed:
 
 
 @value
+class HostPrepares:
+    """One host is being set up; `text` says with what, and how far it is."""
+
+    replica: int
+    host: int
+    text: str
+
+
+@value
 class HostStarted:
     """The processes of one host run."""
 
@@ -195,6 +204,7 @@ Event = (
     | Instructed
     | StopInstructed
     | HostClaimed
+    | HostPrepares
     | HostStarted
     | HostCheckpointed
     | HostReported

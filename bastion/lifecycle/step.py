@@ -111,6 +111,10 @@ def _claimed(job: JobRecord, event: ev.HostClaimed, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, claim=event.claim)
 
 
+def _prepares(job: JobRecord, event: ev.HostPrepares, now: float) -> JobRecord:
+    return _with_host(job, event.replica, event.host, preparing=event.text)
+
+
 def _started(job: JobRecord, event: ev.HostStarted, now: float) -> JobRecord:
     attempt = _attempt(job)
     if attempt.started_at is None:
@@ -320,6 +324,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     **{(phase, ev.StopInstructed): _stop_instructed for phase in (_S, _R, _T)},
     **{(phase, ev.LimitInstructed): _limit_instructed for phase in (_S, _R)},
     **{(phase, ev.HostClaimed): _claimed for phase in (_S, _R, _T)},
+    **{(phase, ev.HostPrepares): _prepares for phase in (_S, _R, _T)},
     **{(phase, ev.HostStarted): _started for phase in (_S, _R, _T)},
     **{(phase, ev.HostCheckpointed): _checkpointed for phase in (_S, _R, _T)},
     **{(phase, ev.HostReported): _reported for phase in (_S, _R, _T)},
@@ -342,6 +347,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
         (_D, late): _ignore
         for late in (
             ev.HostClaimed,
+            ev.HostPrepares,
             ev.HostStarted,
             ev.HostCheckpointed,
             ev.HostReported,

@@ -51,6 +51,15 @@ class Claimed:
 
 
 @value
+class Preparing:
+    """What this host does before its processes can start, and how far it is."""
+
+    kind: Literal["preparing"] = "preparing"
+    of: HostFact
+    text: str
+
+
+@value
 class Started:
     """The processes of this host run."""
 
@@ -131,6 +140,7 @@ class Heartbeat:
 Fact = (
     Hello
     | Claimed
+    | Preparing
     | Started
     | Checkpointed
     | Reported

@@ -19,6 +19,7 @@ from bastion.lifecycle import (
     HostEnded,
     HostHeld,
     HostIdle,
+    HostPrepares,
     HostReported,
     HostStarted,
 )
@@ -36,6 +37,7 @@ from bastion.records.facts import (
     Hello,
     HostFact,
     Idle,
+    Preparing,
     Reported,
     Started,
 )
@@ -83,7 +85,7 @@ def _apply(draft: Draft, machine_name: str, life: int, fact: Fact) -> None:
             happen(draft, fact.of, _event_of(fact, draft.now))
 
 
-_HostFact = Claimed | Started | Checkpointed | Reported | Idle | Held | Ended | Drained
+_HostFact = Claimed | Preparing | Started | Checkpointed | Reported | Idle | Held | Ended | Drained
 
 
 def _event_of(fact: _HostFact, now: float) -> Event:
@@ -92,6 +94,8 @@ def _event_of(fact: _HostFact, now: float) -> Event:
     match fact:
         case Claimed(claim=claim):
             return HostClaimed(replica=r, host=h, claim=claim)
+        case Preparing(text=text):
+            return HostPrepares(replica=r, host=h, text=text)
         case Started():
             return HostStarted(replica=r, host=h)
         case Checkpointed():

@@ -39,6 +39,7 @@ def bring_image(
     ref: str,
     engine: Engine,
     say: Callable[[str], None],
+    tell: Callable[[str], None],
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -49,7 +50,8 @@ def bring_image(
     Args:
         ref: `[registry/]name[:tag][@sha256:digest]`.
         engine: Of this machine.
-        say: Takes a line now and then.
+        say: Takes a line for the agent's log now and then.
+        tell: Is told how far it is, whenever docker says it.
         clock: In seconds.
         sleep: Waits.
 
@@ -61,7 +63,7 @@ def bring_image(
     while True:
         try:
             if not engine.has_image(split_reference(ref).exact):
-                _pull(ref, engine, say, until=began + PULL_S, clock=clock)
+                _pull(ref, engine, say, tell, until=began + PULL_S, clock=clock)
                 say(f"image {ref} is here after {clock() - began:.0f} s")
         except EngineError as error:
             raise ImageError(f"image {ref} cannot be pulled: {error}") from error
@@ -78,6 +80,7 @@ def _pull(
     ref: str,
     engine: Engine,
     say: Callable[[str], None],
+    tell: Callable[[str], None],
     *,
     until: float,
     clock: Callable[[], float],
@@ -92,6 +95,7 @@ def _pull(
     say_at = clock() + _SAY_S
     for said in engine.pull(name.exact, header):
         _count(said, layers)
+        tell(f"its image is pulled, {_so_far(layers)}")
         if clock() >= say_at:
             say(f"image {ref}: {_so_far(layers)}")
             say_at = clock() + _SAY_S

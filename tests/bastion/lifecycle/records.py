@@ -128,6 +128,7 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.Instructed(replica=0, host=0, life=1),
     ev.StopInstructed(replica=0, host=0, life=1),
     ev.HostClaimed(replica=0, host=0, claim=Claim(machine="m", life=1)),
+    ev.HostPrepares(replica=0, host=0, text="its code is fetched"),
     ev.HostStarted(replica=0, host=0),
     ev.HostCheckpointed(replica=0, host=0),
     ev.HostReported(replica=0, host=0, numbers={"loss": 0.5}),

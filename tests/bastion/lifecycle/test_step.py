@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -38,6 +39,7 @@ WISHED = {
     "Instructed": "starting running",
     "StopInstructed": "starting running stopping",
     "HostClaimed": "starting running stopping draining",
+    "HostPrepares": "starting running stopping draining",
     "HostStarted": "starting running stopping draining",
     "HostCheckpointed": "starting running stopping draining",
     "HostReported": "starting running stopping draining",
@@ -407,5 +409,11 @@ def test_what_users_must_know_is_said() -> None:
     assert remark(silent) == "it shows no output for 9 s; stacks are in its log"
     assert remark(step(silent, ev.HostIdle(replica=0, host=0, text=""), T0)) == ""
     assert remark(records.running()) == ""
+    pulls = ev.HostPrepares(replica=1, host=0, text="its image is pulled, 3 of 9 MiB have come")
+    starting = step(records.starting(replicas=2), pulls, T0)
+    said = "is being set up: its image is pulled, 3 of 9 MiB have come"
+    assert remark(starting) == f"replica 1 {said}"
+    both = step(starting, replace(pulls, replica=0), T0)
+    assert remark(both) == f"replica 0 {said}; so are 1 more host"
     told = "exited with code 0; its last logs and output go to the bucket"
     assert remark(records.draining()) == told
