@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
 from bastion.errors import SpecError
 from bastion.spec.indices import MAX_INDEX, MAX_TASKS, Indices
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
+from bastion.spec.written import Written
 
 _LIMIT = re.compile(r"[1-9]\d{0,5}", re.ASCII)
 
 
-class Array:
+class Array(Written):
     """
     The tasks of a launch: `Array("0-99%10")` is a hundred of which ten may run at once.
 
@@ -50,9 +46,6 @@ class Array:
         object.__setattr__(self, "tasks", made)
         object.__setattr__(self, "at_once", at_once)
 
-    def __setattr__(self, name: str, _: object) -> None:
-        raise AttributeError(f"an Array is frozen: cannot set {name}")
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Array) and str(self) == str(other)
 
@@ -61,17 +54,6 @@ class Array:
 
     def __str__(self) -> str:
         return f"{self.tasks}%{self.at_once}" if self.at_once is not None else str(self.tasks)
-
-    def __repr__(self) -> str:
-        return f"Array({str(self)!r})"
-
-    @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: type[Any], handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(cls._stored)
 
     @classmethod
     def _stored(cls, stored: object) -> Array:

@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
 
 from bastion.errors import SpecError
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
+from bastion.spec.written import Written
 
 MAX_TASKS = 30_000
 """Of one array: as many as jobs that one bastion looks after may be admitted at once."""
@@ -28,7 +24,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
 _Pair = tuple[int, int]
 
 
-class Indices:
+class Indices(Written):
     """
     A frozen set of whole numbers from 0, as ranges.
 
@@ -68,9 +64,6 @@ class Indices:
             raise SpecError(f"{field}: {text[:80]!r} names an index twice; each once")
         return made
 
-    def __setattr__(self, name: str, _: object) -> None:
-        raise AttributeError(f"Indices are frozen: cannot set {name}")
-
     def __len__(self) -> int:
         return sum(last - first + 1 for first, last in self.pairs)
 
@@ -92,9 +85,6 @@ class Indices:
 
     def __str__(self) -> str:
         return ",".join(f"{a}-{b}" if a != b else str(a) for a, b in self.pairs)
-
-    def __repr__(self) -> str:
-        return f"Indices({str(self)!r})"
 
     def __or__(self, other: Indices) -> Indices:
         return Indices((*self.pairs, *other.pairs))
@@ -135,14 +125,6 @@ class Indices:
     def place_of(self, index: int) -> int:
         """How many indices of the set come before `index`."""
         return sum(min(last + 1, index) - first for first, last in self.pairs if first < index)
-
-    @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: type[Any], handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(cls._stored)
 
     @classmethod
     def _stored(cls, stored: object) -> Indices:

@@ -64,7 +64,7 @@ def send(args: argparse.Namespace) -> int:
             }
         )
         return exits.OK
-    print(sent.name)
+    print(sent.name, flush=True)  # before what is said of it
     for warning in sent.warnings:
         note(f"warning: {warning}")
     if sent.size_bytes:

@@ -19,6 +19,7 @@ PAGES = tuple(
 )
 
 _RUNNABLE = re.compile(r"^<!-- run -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_WELL = "it ended well"
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)|\[`[^`\n]*`\]\(([^)\s]+)\)")
@@ -48,7 +49,8 @@ def steps(text: str) -> list[Step]:
         if language == "console":
             found += _console(block)
         elif language == "python":
-            found.append(Step(f"python3 - <<'EOF_OF_PAGE'\n{block}EOF_OF_PAGE", "...\n"))
+            run = f"python3 - <<'EOF_OF_PAGE' && echo {_WELL}\n{block}EOF_OF_PAGE"
+            found.append(Step(run, f"...{_WELL}\n"))
         else:
             raise ValueError(f"cannot run a {language} block; console and python can be run")
     return found
