@@ -23,7 +23,7 @@ def find_root(start: Path) -> Path:
             return folder
     raise BundleError(
         f"no root of a tree of code at or above {start}: none holds {', '.join(MARKERS)}",
-        hint="name the folder, as in LocalDir(root='.'), or put a pyproject.toml at its top",
+        hint="name its top (root, or the context of an image), or put a pyproject.toml there",
     )
 
 

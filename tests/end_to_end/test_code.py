@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from bastion import DockerBuild, GitRepo, LocalDir, PythonEnv, Secret, Where
+from bastion import (
+    DockerBuild,
+    GitRepo,
+    Job,
+    Launch,
+    LocalDir,
+    Process,
+    PythonEnv,
+    Secret,
+    Where,
+)
 from bastion.errors import BastionError, RefusedError
 from tests.bundler import trees
 from tests.bundler.repositories import commit, git, served_by_http
@@ -174,6 +184,26 @@ def test_what_ran_is_told_and_run_again(programs: Programs, tmp_path: Path) -> N
     programs.client.checkout(job, tmp_path / "same")
     assert trees.read(tmp_path / "tree") == trees.read(tmp_path / "same")
     assert (tmp_path / "same" / "a.py").read_text() == line
+
+
+def test_what_is_not_to_resume_is_lost_with_its_machine(programs: Programs) -> None:
+    """It ends where another job would have started again: an attempt dies with its keeper."""
+    host = programs.client.pool().machines[0].name
+    words = ("-q", f"--hostname={host}", "--shell", "--", "echo up; sleep 1000")
+    once = programs.run("launch", "--no_resume", *words).stdout.strip()
+    line = "echo up; test $BASTION_ATTEMPT = 2 || sleep 1000"
+    job = Job(name="again", processes=[Process(line, shell=True)])
+    wanted = Launch(name="again", jobs=[job], where=Where(hostnames=[host]))
+    handle = programs.client.launch(wanted)
+    for each in (once, *handle.jobs):
+        until(lambda each=each: programs.printed(each) == "up\n", f"{each} runs")
+    for keeper in programs.processes("bastion.agent.keeper", host):
+        keeper.kill()
+    ended = programs.wait(once)
+    assert (ended.state, ended.attempt) == ("lost", 1)
+    assert ended.text.endswith("; it is not to resume")
+    (again,) = handle.wait().jobs
+    assert (again.state, again.attempt) == ("succeeded", 2)
 
 
 @pytest.fixture

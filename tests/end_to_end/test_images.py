@@ -10,6 +10,7 @@ import pytest
 
 from bastion import DockerBuild, Image
 from bastion.records import layout
+from bundler.registry import resolve_image
 from tests.bundler import trees
 from tests.end_to_end.conftest import QUOTA
 from tests.end_to_end.programs import Programs, until
@@ -63,7 +64,7 @@ def test_an_image_is_built_pushed_and_run(
     """What was built when it was submitted runs, wherever its tag moves; also again."""
     monkeypatch.setenv("DOCKER_HOST", docker.daemon)
     file = f"FROM {IMAGE} AS base\nARG WHO\nRUN echo hello $WHO >/word\nFROM base\nRUN exit 1\n"
-    trees.write(on.project, {"d/Dockerfile": file})
+    trees.write(on.project, {"d/Dockerfile": file, "requirements.txt": ""})
     name = f"{docker.registry}/team/train"
     spec = f"--bundler_spec=image={name} tag=1 dockerfile=d/Dockerfile target=base context=."
     words = [
@@ -91,6 +92,12 @@ def test_an_image_is_built_pushed_and_run(
     assert on.printed(ended.id) == "hello lin\napi\n"
     ended = on.launch("cat /word", code=Image(f"{name}:1"))
     assert on.printed(ended.id) == "hello lin\n"
+    spec = [f"--bundler_spec={word}" for word in ("image=base", "dockerfile=d/Dockerfile")]
+    spec += ["--bundler_spec=target=base", f"--bundler_spec=repo={docker.registry}/team"]
+    bundled = on.run("bundle", "--name=ada-bastion", "--bundler_type=artifactregistry", *spec)
+    tagged = resolve_image(f"{docker.registry}/team/base:ada-bastion")
+    assert bundled.stdout == f"{tagged.ref}\n"
+
     docker.docker("image", "rm", "--force", exact[1])
     assert exact[1] not in docker.docker("images", "--digests")
     again = on.run("rerun", first, "-q").stdout.strip()

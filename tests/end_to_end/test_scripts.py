@@ -21,16 +21,16 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def run_script(
-    on: Programs, name: str, *words: str, beside: dict[str, str] | None = None
+    on: Programs, name: str, *words: str, beside: dict[str, str] | None = None, there: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script with some code beside it, as its user does."""
+    """Run a script with some code beside it, as its user does; or from another place, `there`."""
     on.clear_project()
     for path, text in (beside or {}).items():
         (on.project / path).write_text(text)
     shutil.copy(SCRIPTS / f"{name}.py", on.project / "launch.py")
     return subprocess.run(
-        [sys.executable, "launch.py", *words],
-        cwd=on.project,
+        [sys.executable, str(on.project / "launch.py") if there else "launch.py", *words],
+        cwd=there or on.project,
         env=on.env,
         capture_output=True,
         text=True,
@@ -104,7 +104,8 @@ def test_a_short_commit_is_checked_out(programs: Programs, tmp_path: Path) -> No
     repository = tmp_path / "repository"
     first = commit(repository, {"a.py": "print('first')\n"})
     commit(repository, {"a.py": "print('second')\n"})
-    (job,) = launched(programs, "a_commit", repository.as_uri(), first[:7])
+    ran = run_script(programs, "a_commit", repository.as_uri(), first[:7], there="/")
+    job = programs.wait(ran.stdout.strip())
     assert printed(programs, job.id) == ["first"]
 
 
