@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias, get_args
 
 from bastion.errors import SpecError
 from bastion.spec.typed import check_types
+from bastion.spec.written import once_each
 from bastion.value import value
 
 _TARGET = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,140}[A-Za-z0-9])?")
@@ -52,25 +53,14 @@ class After:
         return self.job if self.when == "ok" else f"{self.job}:{self.when}"
 
 
-def afters(field_name: str, written: Iterable[After | str]) -> tuple[After, ...]:
+def afters(written: Iterable[After | str]) -> tuple[After, ...]:
     """
     What was written, as values, each once.
 
     Raises:
         SpecError: One of them is not well formed, or they are too many: every problem.
     """
-    made: dict[After, None] = {}
-    problems: list[str] = []
-    for each in written:
-        try:
-            made[each if isinstance(each, After) else _parsed(each)] = None
-        except SpecError as error:
-            problems += [f"{field_name}: {text.removeprefix('after: ')}" for text in error.problems]
-    if len(made) > MAX_AFTER:
-        problems.append(f"{field_name}: {len(made)} is not allowed; at most {MAX_AFTER}")
-    if problems:
-        raise SpecError(*problems)
-    return tuple(made)
+    return once_each("after", written, _parsed, most=MAX_AFTER)
 
 
 def _parsed(text: str) -> After:

@@ -151,7 +151,7 @@ class Job:
             except SpecError as error:
                 problems.extend(error.problems)
         try:
-            put(self, "after", afters("after", self.after))
+            put(self, "after", afters(self.after))
         except SpecError as error:
             problems.extend(error.problems)
         problems = problems or self._end_problems()
@@ -208,7 +208,7 @@ class Job:
     @property
     def waits_for(self) -> tuple[After, ...]:
         """What it waits for itself, beside what its whole launch does."""
-        return afters("after", self.after)
+        return afters(self.after)
 
     @property
     def idle_timeout_s(self) -> float | None:
@@ -287,7 +287,7 @@ class Launch:
         if self.python is not None and is_image(self.code):
             problems.append("python: an image brings its own; install what it needs into the image")
         try:
-            object.__setattr__(self, "after", afters("after", self.after))
+            object.__setattr__(self, "after", afters(self.after))
             problems += self._order_problems()
         except SpecError as error:
             problems.extend(error.problems)
@@ -312,7 +312,7 @@ class Launch:
     @property
     def waits_for(self) -> tuple[After, ...]:
         """What all its jobs wait for."""
-        return afters("after", self.after)
+        return afters(self.after)
 
     @property
     def tasks(self) -> Indices | None:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from bastion.errors import SpecError
 from bastion.spec.names import check_name
 from bastion.spec.typed import check_types
+from bastion.spec.written import once_each
 from bastion.value import value
 
 Occasion: TypeAlias = Literal["started", "preempted", "retried", "ended", "failed"]
@@ -89,15 +90,4 @@ def notifies(written: Iterable[Notify | str]) -> tuple[Notify, ...]:
     Raises:
         SpecError: One of them is not well formed, or they are too many: every problem.
     """
-    made: dict[Notify, None] = {}
-    problems: list[str] = []
-    for each in written:
-        try:
-            made[each if isinstance(each, Notify) else Notify(each)] = None
-        except SpecError as error:
-            problems += error.problems
-    if len(made) > MAX_NOTIFY:
-        problems.append(f"notify: {len(made)} is not allowed; at most {MAX_NOTIFY}")
-    if problems:
-        raise SpecError(*problems)
-    return tuple(made)
+    return once_each("notify", written, Notify, most=MAX_NOTIFY)

@@ -1,16 +1,22 @@
-"""Values that are stored and typed as text of their own, as `0-99%10` is."""
+"""Values that may be written as text of their own, as `0-99%10` or `train-x7k2:any`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bastion.errors import SpecError
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 
+_T = TypeVar("_T")
+
+
 class Written:
-    """A frozen value; `str()` writes it, and `_stored` reads what was written."""
+    """A frozen value, stored as text; `str()` writes it, and `_stored` reads what was written."""
 
     __slots__ = ()
 
@@ -31,3 +37,26 @@ class Written:
     @classmethod
     def _stored(cls, stored: object) -> Any:
         raise NotImplementedError
+
+
+def once_each(
+    field: str, written: Iterable[_T | str], parse: Callable[[str], _T], *, most: int
+) -> tuple[_T, ...]:
+    """
+    What was written in `field`, text parsed, each value once.
+
+    Raises:
+        SpecError: One of them is not well formed, or they are more than `most`: every problem.
+    """
+    made: dict[_T, None] = {}
+    problems: list[str] = []
+    for each in written:
+        try:
+            made[parse(each) if isinstance(each, str) else each] = None
+        except SpecError as error:
+            problems += error.problems
+    if len(made) > most:
+        problems.append(f"{field}: {len(made)} is not allowed; at most {most}")
+    if problems:
+        raise SpecError(*problems)
+    return tuple(made)
