@@ -73,6 +73,7 @@ class Capacity:
         self.shelves: dict[str, Shelf] = {}
         self.created: list[Room] = []
         self._scopes: dict[Where, Scope] = {}
+        self._scope_of: dict[Part, Scope] = {}
         self._journal: list[tuple[Room, Keep] | tuple[None, Room]] = []
         self._trials: list[tuple[int, list[dict[str, int]]]] = []
         for name in sorted(snapshot.pools):
@@ -109,6 +110,13 @@ class Capacity:
         found = self._scopes.get(where)
         if found is None:
             found = self._scopes[where] = self._scope(where)
+        return found
+
+    def scope_of(self, part: Part) -> Scope:
+        """The same, for the filter of `part`."""
+        found = self._scope_of.get(part)
+        if found is None:
+            found = self._scope_of[part] = self.scope(part.where)
         return found
 
     def _scope(self, where: Where) -> Scope:

@@ -127,6 +127,8 @@ class Draft:
         self._by_project: dict[str, list[Running]] | None = None
         self.hopeless: set[tuple[str, int]] = set()
         """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
+        self.no_room: dict[tuple[str, int], int] = {}
+        """(project, form) -> at which state of the shares the quota had no room to borrow it."""
         self.leaves_nothing: set[str] = set()
         """Those among the departing with whom nothing becomes free and open."""
         self.in_order: set[str] = set()

@@ -132,6 +132,9 @@ def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=reserved.until)
     for gang, wait in Diagnosis(draft).tell():
+        if len(gang) == 1 and not gang[0].fail_when_busy and type(wait.reason) is not NeverFits:
+            yield gang[0].id, wait
+            continue
         reports = censuses(draft, gang) if gang[0].fail_when_busy else {}
         for job in gang:
             if job.id in reports:

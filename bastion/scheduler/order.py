@@ -83,13 +83,15 @@ class Line:
 class _Row:
     """The lines of one user whose heads are of one rank, by age: they fall back together."""
 
-    __slots__ = ("heap", "number", "rank", "user")
+    __slots__ = ("heap", "known", "number", "rank", "user")
 
     def __init__(self, rank: float, user: str, number: int) -> None:
         self.rank = rank
         self.user = user
         self.number = number
         self.heap: list[tuple[float, str, Line]] = []
+        self.known: Key | None = None
+        """By which it stands in the queue: its key, or an earlier one."""
 
 
 class Queue:
@@ -103,10 +105,11 @@ class Queue:
             if not line.is_over:
                 self._file(line)
         self._heap: list[tuple[Key, int, _Row]] = []
-        """Every row by its key of now, and by some of its keys of before, which count no more."""
+        """Every row by what it is `known` by, and by some of its keys of before it."""
         for row in self._rows.values():
             heapify(row.heap)
-            self._heap.append((self._key(row), row.number, row))
+            row.known = self._key(row)
+            self._heap.append((row.known, row.number, row))
         heapify(self._heap)
 
     def _file(self, line: Line) -> _Row:
@@ -124,8 +127,8 @@ class Queue:
         return row.rank, self._usage.get(row.user, 0.0), submitted, name
 
     def _place(self, row: _Row) -> None:
-        if row.heap:
-            heappush(self._heap, (self._key(row), row.number, row))
+        row.known = self._key(row)
+        heappush(self._heap, (row.known, row.number, row))
 
     def put(self, line: Line) -> None:
         """Let `line` take part, unless it is over."""
@@ -139,10 +142,16 @@ class Queue:
         """The line whose head is next, taken out; None when there is none."""
         while self._heap:
             known, _, row = heappop(self._heap)
-            if row.heap and self._key(row) == known:
-                line = heappop(row.heap)[2]
+            if known is not row.known:
+                continue
+            if self._key(row) != known:
+                self._place(row)  # its user got something since: usage only grows, so try again
+                continue
+            line = heappop(row.heap)[2]
+            row.known = None
+            if row.heap:
                 self._place(row)
-                return line
+            return line
         return None
 
     def drain(self) -> list[Line]:
@@ -154,12 +163,8 @@ class Queue:
 
     def spend(self, user: str, amount: float) -> None:
         """`user` got something: he falls back."""
-        if not self._between_users:
-            return
-        self._usage[user] = self._usage.get(user, 0.0) + amount
-        for row in self._rows.values():
-            if row.user == user:
-                self._place(row)
+        if self._between_users:
+            self._usage[user] = self._usage.get(user, 0.0) + amount
 
 
 class Projects:

@@ -105,7 +105,7 @@ class _Search:
         self.choose = choose
         self.block = block
         self.guaranteed = guaranteed
-        self.scope: Scope = capacity.scope(part.where)
+        self.scope: Scope = capacity.scope_of(part)
         self.places: list[ReplicaPlace] = []
 
     def run(self, charge: list[Amounts]) -> Placement | None:

@@ -194,7 +194,11 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
     project = gang[0].project
     if draft.is_too_full(shape, guaranteed=False):
         return False
+    key = project, shape.form
+    if draft.no_room.get(key) == draft.shares.version:
+        return False
     if not draft.shares.may_borrow(project, shape.asked):
+        draft.no_room[key] = draft.shares.version
         return False
 
     def allows(charge: Amounts) -> bool:

@@ -35,6 +35,8 @@ class Shares:
         self._gifts: dict[str, dict[str, Amounts]] = {}
         """Running gang -> project -> what it gives to promises of that project."""
         self._excess: dict[str, float] = {}
+        self.version = 0
+        """Another one after every change."""
         names = self._held.keys() | quota.projects.keys()
         self._reserved = Amounts.sum(self._reserve(name) for name in sorted(names))
 
@@ -60,10 +62,15 @@ class Shares:
 
     def add(self, project: str, amounts: Amounts) -> None:
         """`project` holds `amounts` more (a negative difference: less)."""
-        before = self._reserve(project)
+        self.version += 1
+        stays, kept = self._stays(project), self.project(project).kept
+        more = {}
+        for resource, units in amounts.items():
+            has, keeps = stays[resource], kept[resource]
+            more[resource] = max(has + units, keeps) - max(has, keeps)
+        self._reserved = self._reserved + Amounts(more)
         self._held[project] = self.held(project) + amounts
         self._excess.pop(project, None)
-        self._reserved = self._reserved + (self._reserve(project) - before)
 
     def give(self, running: Running, amounts: Amounts, *, to: str) -> None:
         """
@@ -79,6 +86,7 @@ class Shares:
     def _depart(self, project: str, amounts: Amounts, *, to: str) -> None:
         if project == to:
             self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
+        self.version += 1
         before = self._reserve(project)
         self._departing[project] = self._departing.get(project, NOTHING) + amounts
         self._reserved = self._reserved + (self._reserve(project) - before)
@@ -168,11 +176,11 @@ class Shares:
 
     def dominant(self, project: str) -> float:
         """The largest part of its own share that `project` holds; infinite without a share."""
-        nominal = self.project(project).nominal
-        return max(
-            (n / nominal[t] if nominal[t] > 0 else math.inf for t, n in self.held(project).items()),
-            default=0.0,
-        )
+        nominal, most = self.project(project).nominal, 0.0
+        for resource, units in self.held(project).items():
+            share = nominal[resource]
+            most = max(most, units / share if share > 0 else math.inf)
+        return most
 
     def weight(self, amounts: Amounts) -> float:
         """The largest part of a total that `amounts` is."""

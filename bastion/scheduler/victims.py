@@ -230,7 +230,7 @@ class _PartNeed:
     def __init__(self, capacity: Capacity, part: Part) -> None:
         self.capacity = capacity
         self.part = part
-        self.scope = capacity.scope(part.where)
+        self.scope = capacity.scope_of(part)
         self.known: dict[int, int] = {}
         self.by_tier = [0] * capacity.tier_count
         resource, units = part.leading

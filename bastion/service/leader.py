@@ -24,6 +24,7 @@ from bastion.scheduler.plan import Plan
 from bastion.service import act
 from bastion.service.absorb import answer_key
 from bastion.service.account import accrued
+from bastion.service.collector import paused
 from bastion.service.copies import Copies
 from bastion.service.courier import Courier
 from bastion.service.dependencies import settle
@@ -277,7 +278,8 @@ class Leader:
             stockouts=self._fleet.stockouts(draft.now),
         )
         try:
-            return decide(snapshot, draft.now, self._memory)
+            with paused():
+                return decide(snapshot, draft.now, self._memory)
         except Exception as error:  # noqa: BLE001 - what runs is looked after all the same
             self._journal.failure("scheduler", error)
             return None
