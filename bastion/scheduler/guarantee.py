@@ -65,16 +65,16 @@ def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
         within, beyond = _divide(draft, project, lines)
         draft.rest.setdefault(project, []).extend(beyond)
         queues[project] = queue_of(draft, project, within)
-        shapes[project] = {id(line.shape) for line in within}
+        shapes[project] = list({id(line.shape): line.shape for line in within}.values())
     projects = Projects(queues, draft.shares.dominant)
     made = len(draft.promises)
     while (name := projects.pop()) is not None:
-        queue, rest, left = queues[name], draft.rest[name], shapes[name]
+        queue, rest = queues[name], draft.rest[name]
         while (line := queue.pop()) is not None:
             if not _may_be_within(draft, name, line.shape):
                 rest.append(line)
-                left.discard(id(line.shape))
-                if not left and len(draft.promises) == made:
+                shapes[name] = [s for s in shapes[name] if _may_be_within(draft, name, s)]
+                if not shapes[name] and len(draft.promises) == made:
                     rest.extend(queue.drain())  # what is beyond the share stays so
             elif start_or_promise(draft, line):
                 queue.spend(line.user, spent(draft, line))
