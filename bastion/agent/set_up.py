@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.agent.home import Folders, Home
 from bastion.agent.output import restore
 from bastion.agent.settings import AgentSettings
+from bastion.clock import Clock, SystemClock
 from bastion.errors import BastionError
 from bastion.records.bundles import Bundles
 from bastion.records.facts import HostFact
@@ -22,6 +24,13 @@ from bastion.store.port import ObjectStore
 
 if TYPE_CHECKING:
     from bundler.progress import Progress
+
+
+_PAUSES_S = (2.0, 8.0)
+"""Between tries of a repository that does not answer: a host that is restarted costs no attempt."""
+
+_CLOCK = SystemClock()
+"""Pauses between real calls: no simulation makes any."""
 
 
 class SetUpError(BastionError):
@@ -118,12 +127,17 @@ def _bring_image(
         raise SetUpError(str(error), hint=error.hint) from error
 
 
-def _clone(code: GitRef, settings: AgentSettings, cache: Path) -> Path:
+def _clone(code: GitRef, settings: AgentSettings, cache: Path, clock: Clock = _CLOCK) -> Path:
     from bundler.access import Access
     from bundler.clone import fetch_commit
+    from bundler.errors import UnreachableError
 
     access = Access(
         key_file=Path(settings.git_key_file) if settings.git_key_file else None,
         known_hosts_file=Path(settings.git_known_hosts) if settings.git_known_hosts else None,
     )
+    for pause_s in _PAUSES_S:
+        with suppress(UnreachableError):
+            return fetch_commit(code, cache, access=access)
+        clock.sleep(pause_s)
     return fetch_commit(code, cache, access=access)
