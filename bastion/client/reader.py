@@ -24,7 +24,7 @@ from bastion.client.wanted import Wanted
 from bastion.client.watch import Waiting, Watch, unheard
 from bastion.client.who import login_name
 from bastion.clock import Clock, SystemClock
-from bastion.errors import SpecError
+from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Sweep, check_name, task_id, tasks_named
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
@@ -272,7 +272,14 @@ class Reader:
             reason=job.reason,
             estimated_at=job.estimated_at,
             as_of=job.as_of,
+            quota_problem="" if job.has_ended else self._quota_problem(),
         )
+
+    def _quota_problem(self) -> str:
+        try:
+            return self.status().quota_problem
+        except NotFoundError:  # nothing is in force, and no bastion has said so yet
+            return ""
 
     def events(self, name: str = "", *, project: str = "") -> tuple[EventView, ...]:
         """

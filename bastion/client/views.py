@@ -185,6 +185,8 @@ class Why:
     reason: Mapping[str, object]
     estimated_at: float | None
     as_of: float
+    quota_problem: str = ""
+    """Why the newest quota file is not in force; empty too once the job has ended."""
 
 
 @value

@@ -217,6 +217,8 @@ def show_why(args: argparse.Namespace) -> int:
         out.show("why", [why], [], name=lambda each: each.job)
         return exits.OK
     print(f"{why.job} {out.state(why.state, told(why.state))}: {why.text}")
+    if why.quota_problem:
+        print(f"the newest quota file is not in force, the last good one is: {why.quota_problem}")
     if why.estimated_at:
         print(f"starts about {iso(why.estimated_at)}")
     note(f"as of {out.time(why.as_of)}")

@@ -361,6 +361,9 @@ def test_why_is_the_reason_with_its_numbers() -> None:
         NOW + 99,
     )
     assert client.why("new-012").text == "queued; the next cycle of the scheduler will say more"
+    assert client.why("train").quota_problem == ""
+    publish(store, "status", {"leader": "b", "quota": {"problem": "line 3: bad"}})
+    assert client.why("train").quota_problem == "line 3: bad"
 
 
 def test_nothing_published_yet_is_told() -> None:
