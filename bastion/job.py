@@ -18,7 +18,6 @@ from bastion.spec.notify import Notify
 from bastion.spec.request import Request
 from bastion.spec.secret import Secret
 from bastion.value import value
-from quota.amounts import NOTHING, Amounts
 
 
 class Phase(StrEnum):
@@ -241,6 +240,14 @@ class Attempt:
     first_failure: tuple[int, int] | None = None
     """Replica and host of the first failure that was seen."""
 
+    @property
+    def alive(self) -> Placement:
+        """The replicas that have not ended on every host."""
+        if not self.hosts:
+            return self.placement
+        pairs = zip(self.placement, self.hosts)
+        return tuple(place for place, hosts in pairs if not all(host.end for host in hosts))
+
     def each_host(self) -> Iterator[tuple[int, int, HostPlace, HostState]]:
         """(replica, host, place, state) of every host, in order."""
         for r, replica in enumerate(self.placement):
@@ -393,12 +400,9 @@ class JobRecord:
         return len(kept) == sum(state.end is None for *_, state in self.attempt.each_host())
 
     @property
-    def usage(self) -> Amounts:
-        """What it holds now: the replicas that have not ended on every host."""
-        if self.attempt is None or not self.is_admitted:
-            return NOTHING
-        alive = sum(not all(host.end for host in replica) for replica in self.attempt.hosts)
-        return alive * self.request.per_replica
+    def alive(self) -> Placement:
+        """The replicas that hold their devices: those that have not ended on every host."""
+        return self.attempt.alive if self.attempt is not None and self.is_admitted else ()
 
 
 def state_of(job: JobRecord) -> str:

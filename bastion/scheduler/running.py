@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from bastion.job import Attempt, JobClass, JobRecord, Phase, ReplicaPlace
+from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.capacity import Capacity, Charge
 from bastion.scheduler.footprint import Footprint
 from bastion.scheduler.room import resources_of
@@ -66,7 +66,7 @@ class Running:
             self.started_at = min(self.started_at, began)
             if attempt.job_class is JobClass.BORROWED:
                 was = JobClass.BORROWED
-            for place in alive(attempt):
+            for place in attempt.alive:
                 self.places.append((part, place))
         self.is_leaving = first.phase is Phase.STOPPING
         self.charge = charge_of(self.places, capacity)
@@ -120,17 +120,6 @@ class Running:
     def ids(self) -> tuple[str, ...]:
         """Of its jobs."""
         return tuple(job.id for job in self.jobs)
-
-
-def alive(attempt: Attempt) -> Iterable[ReplicaPlace]:
-    """The replicas of a job that still hold their devices."""
-    if not attempt.hosts:
-        return attempt.placement
-    return [
-        place
-        for place, hosts in zip(attempt.placement, attempt.hosts)
-        if not all(host.end for host in hosts)
-    ]
 
 
 def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -> Charge:

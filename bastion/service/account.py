@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from bastion.job import JobClass
 from bastion.records.root import Root
+from bastion.scheduler.charge import held_by
 from bastion.value import value
 from quota import Amounts, Quota
 
@@ -56,7 +57,7 @@ def _charges(root: Root, quota: Quota) -> tuple[dict[str, float], dict[str, floa
     for job in root.jobs.values():
         if job.attempt is None or not job.is_admitted:
             continue
-        share = _dominant_share(job.usage, quota.totals)
+        share = _dominant_share(held_by(job, root.machines), quota.totals)
         by_user[f"{job.project}/{job.user}"] += share
         if job.attempt.job_class is JobClass.BORROWED:
             by_project[job.project] += share

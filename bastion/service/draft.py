@@ -93,7 +93,7 @@ class Draft:
         if before.after and not after.after and after.phase is Phase.QUEUED:
             self.is_scheduling = True
             self.tell(what="ready", text="all that it waited for has ended", job=after)
-        if before.phase is not after.phase or before.usage != after.usage:
+        if before.phase is not after.phase or before.alive != after.alive:
             self.is_scheduling = True
 
     def _notify(self, told: Notification) -> None:

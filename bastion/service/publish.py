@@ -20,13 +20,14 @@ from bastion.machine import Machine, Pool
 from bastion.records import layout
 from bastion.records.codec import plain
 from bastion.records.root import Root
+from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan, Wait
 from bastion.scheduler.reason import text
 from bastion.service.array_rows import array_rows
 from bastion.service.files import AdminFiles
 from bastion.store import ObjectStore, Version
 from bastion.version import VERSION
-from quota import Amounts, Quota
+from quota import NOTHING, Amounts, Quota
 from quota.ledger import borrowed, lent
 
 _PHASE_ORDER = {"stopping": 0, "running": 1, "starting": 2, "draining": 3, "queued": 4, "done": 5}
@@ -194,15 +195,14 @@ def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
     used: dict[str, Amounts] = {}
     jobs: dict[str, list[str]] = {}
     for job in root.jobs.values():
-        if job.attempt is None or not job.is_admitted:
-            continue
-        share = _per_host(job)
-        for _, _, place, state in job.attempt.each_host():
-            if state.end is None:
-                used[place.machine] = used.get(place.machine, Amounts({})) + share
-                jobs.setdefault(place.machine, []).append(job.id)
+        for name in (host.machine for place in job.alive for host in place.hosts):
+            jobs.setdefault(name, []).append(job.id)
+            if not job.request.takes_whole:
+                used[name] = used.get(name, NOTHING) + job.request.per_replica
+            elif name in root.machines:
+                used[name] = root.machines[name].resources
     machines = [
-        _machine_row(machine, used.get(machine.name, Amounts({})), jobs.get(machine.name, []))
+        _machine_row(machine, used.get(machine.name, NOTHING), jobs.get(machine.name, []))
         for machine in root.machines.values()
     ]
     return {
@@ -212,11 +212,6 @@ def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
         "machines": machines,
         "pools": [plain(pool) for pool in pools.values()],
     }
-
-
-def _per_host(job: JobRecord) -> Amounts:
-    units, hosts = job.request.per_replica, job.request.hosts
-    return Amounts({kind: -(-n // hosts) for kind, n in units.items()})
 
 
 def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, Any]:
@@ -276,7 +271,7 @@ def _projects(root: Root, quota: Quota) -> dict[str, Any]:
     queued: Counter[str] = Counter()
     for job in root.jobs.values():
         if job.is_admitted:
-            usage[job.project] = usage.get(job.project, Amounts({})) + job.usage
+            usage[job.project] = usage.get(job.project, NOTHING) + held_by(job, root.machines)
         elif job.phase.value == "queued":
             queued[job.project] += 1
     for array in root.arrays.values():
@@ -284,7 +279,7 @@ def _projects(root: Root, quota: Quota) -> dict[str, Any]:
     return {
         name: {
             "nominal": dict(project.nominal.items()),
-            "usage": dict(usage.get(name, Amounts({})).items()),
+            "usage": dict(usage.get(name, NOTHING).items()),
             "borrowed": dict(borrowed(quota, usage, name).items()),
             "lent": dict(lent(quota, usage, name).items()),
             "queued": queued[name],

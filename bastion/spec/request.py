@@ -27,6 +27,11 @@ class Request:
     grace_s: float | None = None
 
     @property
+    def takes_whole(self) -> bool:
+        """Whether it takes, and is charged for, whole machines."""
+        return self.where.exclusive or self.hosts > 1
+
+    @property
     def units(self) -> Amounts:
         """What all replicas ask for together."""
         return self.replicas * self.per_replica

@@ -49,7 +49,7 @@ def test_devices_are_held_while_admitted(phase: Phase) -> None:
     job = records.RECORDS[phase]()
     admitted = phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
     assert job.is_admitted == admitted
-    assert bool(job.usage) == admitted
+    assert bool(job.alive) == admitted
 
 
 @pytest.mark.parametrize("kind", list(OutcomeKind))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from bastion.job import HostPlace, JobRecord
 from bastion.records.root import Root
+from bastion.scheduler.charge import held_by
 from quota.amounts import NOTHING, Amounts
 from quota.config import parse
 
@@ -63,7 +64,7 @@ class Capacity:
         # What lay on a machine that is gone is nobody's: its devices are not there to be used.
         standing = [job for job, place in _held(root) if place.machine in root.machines]
         usage = Amounts.sum(_on_one_host(job) for job in standing)
-        grown = Amounts.sum(job.usage for job in new).only(totals)
+        grown = Amounts.sum(held_by(job, root.machines) for job in new).only(totals)
         if not usage.only(grown) <= totals:
             self._fail(CAPACITY, f"a plan raises usage to {usage}, the totals are {totals}")
 

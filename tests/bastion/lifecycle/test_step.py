@@ -29,7 +29,6 @@ from bastion.lifecycle.step import (
     MAX_BACKOFF_S,
     TABLE,
 )
-from quota import Amounts
 from tests.bastion.lifecycle import records
 from tests.bastion.lifecycle.records import EVENTS, RECORDS, T0, drained, ended, exited
 
@@ -122,13 +121,13 @@ def test_admission_forgets_fail_when_busy() -> None:
 def test_usage_falls_replica_by_replica() -> None:
     """Devices of a replica count until it has ended, and in the admitted phases only."""
     job = records.running(replicas=3)
-    assert job.usage["h100"] == 6
+    assert len(job.alive) == 3
     job = ended(job, exited(0))
-    assert job.usage["h100"] == 4
+    assert len(job.alive) == 2
     job = step(job, ev.HostEnded(replica=2, host=0, end=exited(0)), T0)
     job = step(job, ev.HostEnded(replica=1, host=0, end=exited(0)), T0)
     assert job.phase is Phase.DRAINING
-    assert not job.usage
+    assert not job.alive
 
 
 def test_an_end_is_believed_once() -> None:
@@ -364,9 +363,9 @@ def held(replicas: int = 1, **more: object) -> JobRecord:
 def test_a_kept_host_holds_its_devices_until_it_ends() -> None:
     """A host that is kept counts as used, is called held, and fails its job when it ends."""
     job = held()
-    assert (job.phase, state_of(job), job.usage["h100"]) == (Phase.RUNNING, "held", 2)
+    assert (job.phase, state_of(job), len(job.alive)) == (Phase.RUNNING, "held", 1)
     job = ended(job, HOLD.end)
-    assert job.usage == Amounts({})
+    assert not job.alive
     assert job.last is not None
     assert (job.last.kind, job.last.code) == (OutcomeKind.FAILED, 3)
 

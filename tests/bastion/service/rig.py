@@ -52,6 +52,7 @@ from bastion.service.publish import Publisher
 from bastion.service.settings import Pace
 from bastion.service.webhook import Webhook
 from bastion.spec import After, Array, CodeRef, Job, Launch, Notify, Process, Resources
+from bastion.spec.where import ANYWHERE, Where
 from bastion.store import ObjectStore
 from bastion.store.memory import MemoryStore
 
@@ -436,6 +437,7 @@ class Rig:
         notify: Sequence[Notify | str] = (),
         array: Array | None = None,
         code: CodeRef | None = None,
+        where: Where = ANYWHERE,
         **job: object,
     ) -> str:
         """Ask for a launch; its ULID. `job` goes into its one job, unless `jobs` are given."""
@@ -450,6 +452,7 @@ class Rig:
             notify=notify,
             array=array,
             code=code,
+            where=where,
         )
         return self.ask(user, project, "launch", LaunchRequest(launch=launch))
 

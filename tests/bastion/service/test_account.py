@@ -8,9 +8,10 @@ import pytest
 
 from bastion.job import JobClass
 from bastion.lifecycle import Reclassed, step
+from bastion.machine import Machine
 from bastion.records.root import Root
 from bastion.service.account import accrued
-from quota import parse
+from quota import Amounts, parse
 from tests.bastion.lifecycle import records
 from tests.bastion.service.rig import QUOTA
 
@@ -39,6 +40,17 @@ def test_a_project_pays_for_what_it_borrows() -> None:
     """A borrowed job is charged to its project too."""
     books = accrued(root(borrowed=True), SLOW, 10.0)
     assert books.decayed == {"blue": pytest.approx(2 / 16 * 10)}
+
+
+def test_who_takes_whole_machines_pays_for_them() -> None:
+    """An exclusive job is charged all of its machine, whatever it asks for of it."""
+    job = records.running()
+    where = replace(job.request.where, exclusive=True)
+    job = replace(job, request=replace(job.request, where=where))
+    held = {host.machine for place in job.alive for host in place.hosts}
+    machines = {n: Machine(name=n, pool="p", resources=Amounts({"h100": 8})) for n in held}
+    books = accrued(root(jobs={job.id: job}, machines=machines), SLOW, 10.0)
+    assert books.decayed_by_user == {"blue/ann": pytest.approx(8 * len(held) / 16 * 10)}
 
 
 def test_old_usage_fades() -> None:

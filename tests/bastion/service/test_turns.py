@@ -15,6 +15,7 @@ from bastion.records.root import Root, RootWriter, decode_root
 from bastion.service.lead import Candidate, Election
 from bastion.service.publish import Publisher
 from bastion.spec import Job, Process, Resources
+from bastion.spec.where import Where
 from bastion.store.memory import Fault, FaultyStore
 from tests.bastion.service.rig import CONFIG, PACE, QUOTA, Rig
 
@@ -369,6 +370,8 @@ def test_a_broken_quota_file_changes_nothing() -> None:
     """A bad quota file is said and not used; the last good one holds, restarts included."""
     rig = Rig()
     rig.turn(2)
+    said: list[str] = []
+    rig.journal.note = said.append  # type: ignore[method-assign]
     rig.put(layout.QUOTA, "this is no TOML")
     job = rig.start()
     assert rig.phase(job) == "running"
@@ -377,6 +380,7 @@ def test_a_broken_quota_file_changes_nothing() -> None:
     status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
     assert status["quota"]["in_force"]
     assert status["quota"]["problem"]
+    assert any(line.startswith("not in force: ") for line in said)
     rig.put(layout.QUOTA, QUOTA)
     rig.turn(2)
     status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
@@ -553,7 +557,7 @@ def test_views_tell_what_runs_where() -> None:
     """The views name every job and where it is, every machine and its use, and the leader."""
     rig = Rig()
     job = rig.start("mine", h100=3)
-    rig.start("full", user="cat", project="red", h100=8)
+    rig.start("full", user="cat", project="red", h100=1, where=Where(exclusive=True))
     waits = rig.submit("waits", user="ben", h100=8)
     rig.turn(2)
     queue, pool, status = (
@@ -572,6 +576,7 @@ def test_views_tell_what_runs_where() -> None:
     assert status["leader"] == "bastion"
     assert status["counts"] == {"running": 2, "queued": 1}
     assert status["projects"]["blue"]["usage"] == {"h100": 3}
+    assert status["projects"]["red"]["usage"]["h100"] == 8  # charged as it blocks
     assert queue["seq"] == pool["seq"] == status["seq"]
 
 

@@ -1,0 +1,30 @@
+"""
+Charge: what an admitted job holds in the quota; one truth for those who decide and those who show.
+
+A job is charged what it asks for, replica by replica as they end. One that takes whole machines
+(`exclusive`, or a slice) is charged all that these machines have: it keeps it from everybody else.
+
+It must not know shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bastion.job import JobRecord
+from bastion.machine import Machine
+from quota.amounts import NOTHING, Amounts
+
+
+def held_by(job: JobRecord, machines: Mapping[str, Machine]) -> Amounts:
+    """
+    What `job` is charged now, of every type.
+
+    Args:
+        job: Whether admitted or not; one that is not holds nothing.
+        machines: By name, each with what it has; one that is not known any more is not charged.
+    """
+    if not job.request.takes_whole:
+        return len(job.alive) * job.request.per_replica
+    names = {host.machine for place in job.alive for host in place.hosts}
+    return Amounts.sum(machines[n].resources if n in machines else NOTHING for n in sorted(names))
