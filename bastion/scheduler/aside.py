@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bastion.scheduler.never import NeverFits
 from bastion.scheduler.words import NAMED, counted, listed, when
 from bastion.spec.after import When
 from bastion.value import value
@@ -47,13 +48,15 @@ class WaitsFor:
     kind: Literal["WaitsFor"] = "WaitsFor"
     on: tuple[tuple[str, When, str], ...]
     """(job or launch, how it has to end, in which state it is now)"""
+    then: NeverFits | None = None
+    """What keeps it from ever running once they have."""
 
-    def words(self, _: float) -> str:
+    def words(self, now: float) -> str:
         """The sentence."""
         named = [f"{on} {_ENDS[when]} ({state})" for on, when, state in self.on[:NAMED]]
         rest = len(self.on) - NAMED
         more = f" and {rest} more" if rest > 0 else ""
-        return f"waits for {', '.join(named)}{more}; it joins the queue then"
+        return f"waits for {', '.join(named)}{more}{_later('then', self.then, now)}"
 
 
 @value
@@ -62,10 +65,12 @@ class Held:
 
     kind: Literal["Held"] = "Held"
     by: str
+    then: NeverFits | None = None
+    """What keeps it from ever running once it is released."""
 
-    def words(self, _: float) -> str:
+    def words(self, now: float) -> str:
         """The sentence."""
-        return f"held by {self.by}; it joins the queue when released"
+        return f"held by {self.by}{_later('when released', self.then, now)}"
 
 
 @value
@@ -94,6 +99,10 @@ class Cancelled:
     def words(self, _: float) -> str:
         """The sentence."""
         return f"cancelled by {self.by}"
+
+
+def _later(when: str, never: NeverFits | None, now: float) -> str:
+    return f"; it joins the queue {when}" if never is None else f", and it {never.words(now)}"
 
 
 _ENDS = {"ok": "to succeed", "any": "to end", "failed": "to end without success"}

@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
-from bastion.scheduler.extent import Extent, never_fits, no_way, unmatched
+from bastion.scheduler.extent import never_fits, no_way, unmatched
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
 from bastion.scheduler.order import Gang, Line
 from bastion.scheduler.plan import Wait
@@ -64,18 +64,11 @@ class Diagnosis:
         self._closure: dict[int, WaitingReason | None] = {}
         self._capacity: dict[int, WaitingReason] = {}
         self._free_of: dict[int, Amounts] = {}
-        self._asked: dict[int, Amounts] = {}
 
     @cached_property
     def claims(self) -> Claims:
         """Of all projects, at the end of the cycle."""
         return Claims(self.draft)
-
-    @cached_property
-    def extent(self) -> Extent:
-        """What there is when nobody else is there."""
-        draft = self.draft
-        return Extent(draft.snapshot, draft.now, draft.parts.placement)
 
     def tell(self) -> Iterator[Told]:
         """Every blocked gang; those that wait for the same behind each other."""
@@ -135,9 +128,9 @@ class Diagnosis:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = (
-                self._once(self._by_shape, self._by_extent, line)
+                self.beyond(line.shape)
                 or self._by_quota(line)
-                or self._once(self._closure, self._by_closure, line)
+                or self._once(self._closure, self._by_closure, line.shape)
                 or self._by_capacity(line)
             )
         return known
@@ -145,33 +138,30 @@ class Diagnosis:
     def _once(
         self,
         known: dict[int, WaitingReason | None],
-        ask: Callable[[Line], WaitingReason | None],
-        line: Line,
+        ask: Callable[[Shape], WaitingReason | None],
+        shape: Shape,
     ) -> WaitingReason | None:
         """What depends on the shape alone is asked once for every shape."""
-        key = line.shape.form
-        if key not in known:
-            known[key] = ask(line)
-        return known[key]
+        if shape.form not in known:
+            known[shape.form] = ask(shape)
+        return known[shape.form]
 
-    def _by_extent(self, line: Line) -> WaitingReason | None:
-        capacity, shape = self.draft.capacity, line.shape
+    def beyond(self, shape: Shape) -> WaitingReason | None:
+        """Why no machine there is, or could be, holds a gang of `shape`; None when they do."""
+        return self._once(self._by_shape, self._by_extent, shape)
+
+    def _by_extent(self, shape: Shape) -> WaitingReason | None:
+        capacity = self.draft.capacity
         found = unmatched(capacity, shape) or never_fits(capacity, shape)
-        if found is None and (shape.takes_whole or len(shape.parts) > 1):
-            alone = self.extent.alone(shape)
-            if alone is None:
-                return no_way(shape)
-            self._asked[shape.form] = alone.total
+        is_intricate = shape.takes_whole or len(shape.parts) > 1
+        if found is None and is_intricate and self.draft.alone(shape) is None:
+            return no_way(shape)
         return found
-
-    def _asks(self, shape: Shape) -> Amounts:
-        """What a gang is charged: at least that, where it takes whole machines."""
-        return self._asked.get(shape.form, shape.asked) if shape.takes_whole else shape.asked
 
     def _by_quota(self, line: Line) -> WaitingReason | None:
         shares, shape = self.draft.shares, line.shape
         project = shares.project(line.project)
-        held, asked, totals = shares.held(line.project), self._asks(shape), shares.totals
+        held, asked, totals = shares.held(line.project), self.draft.asks(shape), shares.totals
         if not shares.is_under_ceiling(line.project, asked) and any(
             project.ceiling[t] != totals[t] or units > totals[t] for t, units in asked.items()
         ):
@@ -196,7 +186,7 @@ class Diagnosis:
             total=totals.only(asked),
         )
 
-    def _by_closure(self, line: Line) -> WaitingReason | None:
+    def _by_closure(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for others."""
         draft = self.draft
         closed = [*draft.reserved.values(), *draft.plans.values()]
@@ -205,7 +195,7 @@ class Diagnosis:
         for each in closed:
             draft.lend(each)
         draft.capacity.begin()
-        placed = draft.try_place(line.shape, guaranteed=False)
+        placed = draft.try_place(shape, guaranteed=False)
         draft.capacity.undo()
         for each in closed:
             draft.call_in(each)
@@ -225,8 +215,8 @@ class Diagnosis:
                 return scattered
         short = missing(shape.units, free)
         if not short:  # it is the quota that has too little room
-            room = self.draft.shares.available(line.project, self._asks(shape))
-            return self._missing(shape, missing(self._asks(shape), room))
+            room = self.draft.shares.available(line.project, self.draft.asks(shape))
+            return self._missing(shape, missing(self.draft.asks(shape), room))
         if shape.form not in self._capacity:
             self._capacity[shape.form] = self._missing(shape, short)
         return self._capacity[shape.form]
@@ -292,7 +282,7 @@ class Diagnosis:
 
     def _scattered(self, line: Line, free: Amounts) -> Fragmented | CapacityLost | None:
         draft, shape = self.draft, line.shape
-        if not draft.shares.may_borrow(line.project, self._asks(shape)):
+        if not draft.shares.may_borrow(line.project, self.draft.asks(shape)):
             return None
         fitting = sum(
             min(
@@ -338,7 +328,7 @@ class Diagnosis:
         return Amounts(lost), tuple(sorted(machines))
 
     def _holders(self, shape: Shape) -> tuple[tuple[str, Amounts], ...]:
-        types = shape.types.union(self._asks(shape).types())
+        types = shape.types.union(self.draft.asks(shape).types())
         held: dict[str, list[Amounts]] = {}
         for running in self.draft.running.values():
             held.setdefault(running.project, []).append(self._has(running.shape, running.places))

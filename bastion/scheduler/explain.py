@@ -20,9 +20,12 @@ from bastion.scheduler.reason import (
     Borrowing,
     Doomed,
     Ending,
+    Held,
     HoldingReason,
     NeverFits,
     Promised,
+    WaitingReason,
+    WaitsFor,
     WithinShare,
 )
 from bastion.scheduler.running import Running
@@ -60,7 +63,7 @@ def _classes(draft: Draft) -> dict[str, JobClass]:
         Newcomer(
             name=each.gang[0].id,
             project=each.gang[0].project,
-            job_class=JobClass.BORROWED,
+            job_class=JobClass.GUARANTEED if each.within_share else JobClass.BORROWED,
             priority=each.shape.priority,
             admitted_at=draft.now,
             held=each.placed.total,
@@ -122,16 +125,17 @@ def _holding(draft: Draft, project: str, job_class: JobClass, started_at: float)
 
 
 def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
-    jobs = draft.snapshot.jobs
+    diagnosis = Diagnosis(draft)
     for job_id, reason in draft.aside.items():
-        yield job_id, _verdict(draft, jobs[job_id], Wait(reason=reason))
+        job = draft.snapshot.jobs[job_id]
+        yield job_id, _verdict(draft, job, Wait(reason=_with_never(diagnosis, job, reason)))
     for reserved in draft.reserved.values():
         ending = {r.name: r for r in (*reserved.waits, *reserved.victims)}
         stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
         promised = Promised(deadline=reserved.until, stopping=stopping)
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=reserved.until)
-    for gang, wait in Diagnosis(draft).tell():
+    for gang, wait in diagnosis.tell():
         if len(gang) == 1 and not gang[0].fail_when_busy and type(wait.reason) is not NeverFits:
             yield gang[0].id, wait
             continue
@@ -152,10 +156,23 @@ Later it waits and says so: a pool that somebody removed by mistake must not cos
 
 
 def _verdict(draft: Draft, job: JobRecord, wait: Wait) -> Verdict:
-    if job.fail_when_busy or (isinstance(wait.reason, NeverFits) and _is_new(draft, job)):
+    if job.fail_when_busy:
         return Refuse(reason=wait.reason)
+    never = wait.reason.then if isinstance(wait.reason, Held | WaitsFor) else wait.reason
+    if isinstance(never, NeverFits) and _is_new(draft, job):
+        return Refuse(reason=never)
     return wait
 
 
 def _is_new(draft: Draft, job: JobRecord) -> bool:
     return not job.attempts and draft.now - job.queued_at <= SUBMITTED_S
+
+
+def _with_never(diagnosis: Diagnosis, job: JobRecord, reason: WaitingReason) -> WaitingReason:
+    """`reason`, and that it can never run even when it is free to go."""
+    if not isinstance(reason, Held | WaitsFor):
+        return reason
+    jobs = diagnosis.draft.snapshot.jobs
+    gang = [jobs[name] for name in job.gang if name in jobs] or [job]
+    found = diagnosis.beyond(diagnosis.draft.shapes.of(gang))
+    return replace(reason, then=found) if isinstance(found, NeverFits) else reason

@@ -225,6 +225,35 @@ def test_what_keeps_a_job_out_of_the_queue_is_said() -> None:
     assert w.plan.wake_at == w.now + 5
 
 
+def test_who_is_let_into_the_queue_starts() -> None:
+    """What those reasons say would change it is done: release, waiting, an admin's edit, less."""
+    w = world()
+    for name, units in (("held", 1), ("late", 1), ("huge", 9)):
+        w.ask("A", name, gpu=units)
+    w.ask("X", "strange", gpu=1)
+    w.ask("A", "foreign", user="mallory", gpu=1)
+    w.ask("A", "nowhere", where=Where(pool="q"), gpu=1)
+    w.jobs["held"] = replace(w.jobs["held"], held="u")
+    w.jobs["late"] = replace(w.jobs["late"], not_before=w.now + 5)
+    w.jobs["huge"] = replace(w.jobs["huge"], queued_at=w.now - 1000)
+    w.cycle()
+    names = ("held", "late", "huge", "strange", "foreign", "nowhere")
+    kinds = ["Held", "Backoff", "NeverFits", "UnknownProject", "NotMember", "NoMachineMatches"]
+    assert [w.reason(name) for name in names] == kinds
+    w.jobs["held"] = replace(w.jobs["held"], held="")
+    w.now += 5
+    less = replace(w.jobs["huge"].request, per_replica=Amounts({"gpu": 1}))
+    w.jobs["huge"] = replace(w.jobs["huge"], request=less)
+    project = w.quota.projects["A"]
+    people = replace(project.members, written=("u", "mallory"))
+    known = {"A": replace(project, members=people), "X": replace(project, name="X")}
+    w.quota = replace(w.quota, projects={**w.quota.projects, **known})
+    anywhere = replace(w.jobs["nowhere"].request, where=Where())
+    w.jobs["nowhere"] = replace(w.jobs["nowhere"], request=anywhere)
+    w.cycle()
+    assert all(map(w.runs, names))
+
+
 def test_one_who_was_removed_keeps_what_runs_and_gets_nothing_new() -> None:
     """Membership is asked at every cycle, and only of those who wait."""
     w = world()
@@ -251,6 +280,27 @@ def test_a_job_larger_than_everything_is_refused_when_it_is_new() -> None:
     assert isinstance(w.plan.verdicts["gang"], Refuse)
     assert w.reason("old") == "NeverFits"
     assert w.jobs["old"].phase is Phase.QUEUED
+
+
+def test_who_is_held_or_waits_for_others_is_told_that_it_can_never_run() -> None:
+    """Refused when it is new, as if it were in the queue; later told beside what holds it."""
+    w = world()
+    waits = (Dependency(on="first"),)
+    w.ask("A", "first", gpu=1)
+    for name, after in (("held", ()), ("late", waits), ("new", waits)):
+        w.ask("A", name, gpu=9, after=after)
+    w.jobs["held"] = replace(w.jobs["held"], held="u", queued_at=w.now - 1000)
+    w.jobs["late"] = replace(w.jobs["late"], queued_at=w.now - 1000)
+    w.cycle()
+    never = (
+        "it can never run: one replica asks for 9 gpu, the largest machine it may use has 8 gpu;"
+        " ask for less or spread it over more replicas"
+    )
+    assert w.why("held") == f"held by u, and {never}"
+    assert w.why("late") == f"waits for first to succeed (queued), and {never}"
+    refused = w.plan.verdicts["new"]
+    assert isinstance(refused, Refuse)
+    assert refused.reason.kind == "NeverFits"
 
 
 def test_fail_when_busy_is_started_in_this_cycle_or_refused() -> None:
