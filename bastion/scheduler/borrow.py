@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.guarantee import keep_promise, queue_of, spent
+from bastion.scheduler.guarantee import keep_promise, look_again, queue_of, spent
 from bastion.scheduler.order import Gang, Line, Projects
 from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
@@ -49,23 +49,41 @@ def borrow(draft: Draft) -> None:
             else:
                 blocked.append(line)
                 if not line.fail_when_busy:
-                    hopeless.add(
-                        line.key
-                    )  # equal gangs of its project fare no better: it gets fuller
-    _outrank_again(draft, len(draft.promises) - made)
+                    hopeless.add(line.key)  # equal gangs of its project fare no better
+    _outrank_again(draft, is_better=len(draft.promises) > made)
+    if len(draft.promises) > made and draft.hopeless:
+        _reclaim_again(draft)
     draft.discount_plans()
 
 
-def _outrank_again(draft: Draft, made: int) -> None:
-    """Whoever is stopped may leave more than he is stopped for: look once more who can outrank."""
-    while made:
+def _outrank_again(draft: Draft, *, is_better: bool) -> None:
+    """
+    Look once more who can outrank.
+
+    Whoever is stopped may leave more than he is stopped for; and who needed nobody's stop, because
+    enough comes free anyway, may need it now that others took of that.
+    """
+    lines = draft.blocked
+    if not is_better:
+        lines = [line for line in lines if line.key in draft.patient]
+    while lines:
         before = len(draft.promises)
         outranks_none: set[tuple[str, int]] = set()
-        for line in draft.blocked:
+        for line in lines:
             while not line.is_over and _outrank(draft, line, outranks_none):
                 draft.forget_plan(line.head)
                 line.at += 1
-        made = len(draft.promises) - before
+        lines = draft.blocked if len(draft.promises) > before else []
+    draft.blocked = [line for line in draft.blocked if not line.is_over]
+
+
+def _reclaim_again(draft: Draft) -> None:
+    """Whoever gives way to higher priority may leave room for a gang within its own share."""
+    draft.is_open = False
+    draft.rest = {}
+    for line in draft.blocked:
+        draft.rest.setdefault(line.project, []).append(line)
+    look_again(draft)
     draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
@@ -134,7 +152,10 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
 
     with draft.shares.without(draft.departing()):
         found = find(draft, shape, lower, allows, guaranteed=False)
-        if found is None or not found.victims:
+        if found is None:
+            return False
+        if not found.victims:
+            draft.patient.add(line.key)
             return False
         with draft.shares.without(found.victims):
             if not draft.shares.may_borrow(line.project, found.placed.total):

@@ -50,13 +50,14 @@ class Scope:
 class Hold:
     """Devices closed for one gang; to be lifted as one."""
 
-    __slots__ = ("charge", "counts", "masks")
+    __slots__ = ("charge", "counts", "masks", "wholes")
 
     def __init__(self) -> None:
         self.charge: Charge = ()
         self.masks: list[tuple[Room, str, int, int, int]] = []
         """(room, type, devices wanted, of them those that were free, those that others hold)"""
         self.counts: list[tuple[Room, str, int, int]] = []
+        self.wholes: list[Room] = []
 
 
 class Capacity:
@@ -316,6 +317,8 @@ class Capacity:
         return hold
 
     def _close_all(self, hold: Hold, room: Room) -> None:
+        hold.wholes.append(room)
+        room.closed += 1
         for resource, units in room.full.items():
             if resource in COUNTED:
                 self._close_count(hold, room, resource, units)
@@ -349,6 +352,9 @@ class Capacity:
     def lift(self, hold: Hold) -> None:
         """Open again what `hold` closed."""
         self.charge(hold.charge, sign=-1)
+        for room in hold.wholes:
+            self.note(room)
+            room.closed -= 1
         for room, resource, _, free, later in hold.masks:
             self.note(room)
             if free:
@@ -392,7 +398,7 @@ class Capacity:
                     return False
             if any(room.counts.get(t, 0) < units for t, units in counts_of(part)):
                 return False
-            if part.asks_nothing and room.guests >= GUESTS:
+            if part.asks_nothing and (room.closed or room.guests >= GUESTS):
                 return False
         self.occupy(part, replica, guaranteed=True)
         return True

@@ -141,6 +141,8 @@ def _unopened(room: Room) -> str:
 def _taken(part: Part, room: Room, free: Amounts, kept_for: str) -> str:
     """Why nothing fits on a machine that is the right one."""
     kept = f"; some of it is kept for {kept_for}" if kept_for else ""
+    if room.closed:
+        return f"all of it is kept for {kept_for}"
     if part.asks_nothing:
         return f"{GUESTS} jobs that ask for nothing are there already"
     if room.sealed:

@@ -18,7 +18,7 @@ from bastion.scheduler.parts import Parts, chosen
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.planned import plan_starts, take_over_plans
 from bastion.scheduler.snapshot import Snapshot
-from bastion.scheduler.standing import fulfil, stand_by, start_outranking
+from bastion.scheduler.standing import fulfil, stand_by, start_others
 
 
 def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
@@ -62,7 +62,7 @@ def begun(parts: Parts, snapshot: Snapshot, now: float, memory: Memory) -> Draft
         # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
         draft.survey()
         # 3. Guarantee: standing promises first, then gangs within their project's share.
-        for phase in (stand_by, fulfil, take_over_plans, guarantee, start_outranking):
+        for phase in (stand_by, fulfil, take_over_plans, guarantee, start_others):
             phase(draft)
             if draft.void:
                 break

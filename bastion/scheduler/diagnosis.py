@@ -154,7 +154,7 @@ class Diagnosis:
         capacity = self.draft.capacity
         found = unmatched(capacity, shape) or never_fits(capacity, shape)
         is_intricate = shape.takes_whole or len(shape.parts) > 1
-        if found is None and is_intricate and self.draft.alone(shape) is None:
+        if found is None and is_intricate and self.draft.extent.alone(shape) is None:
             return no_way(shape)
         return found
 

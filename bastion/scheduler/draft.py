@@ -11,9 +11,10 @@ from dataclasses import replace
 from functools import cached_property
 
 from bastion.job import JobClass
-from bastion.scheduler.capacity import Capacity, Hold
+from bastion.scheduler.capacity import Capacity, Charge, Hold
 from bastion.scheduler.classes import promised_by
 from bastion.scheduler.eligible import Waiting, wait_or_queue
+from bastion.scheduler.extent import Extent
 from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.memory import Memory
 from bastion.scheduler.order import Gang, Line, line_up, stand
@@ -36,6 +37,8 @@ class Admitted:
     gang: Gang
     shape: Shape
     placed: Placed
+    within_share: bool
+    """Whether it was, when it was admitted or promised its place."""
 
 
 @value
@@ -108,6 +111,8 @@ class Draft:
         self.admitted: list[Admitted] = []
         self.class_of_promise: Mapping[str, JobClass] = {}
         """Of gangs with a promise of an earlier cycle."""
+        self.known = {promise.gang[0] for promise in snapshot.promises}
+        """Gangs with a promise of an earlier cycle, by name."""
         self.promises: dict[str, Promise] = {}
         self.void: set[tuple[str, ...]] = set()
         """Gangs whose promises of earlier cycles do not hold, though they had counted already."""
@@ -133,6 +138,10 @@ class Draft:
         """Those among the departing with whom nothing becomes free and open."""
         self.in_order: set[str] = set()
         """Projects whose `borrowers` are in the order in which they are let go."""
+        self.is_open = True
+        """Whether a gang within its share may still break what is closed for others."""
+        self.patient: set[tuple[str, int]] = set()
+        """(project, shape) that nobody had to be stopped for: enough comes free anyway."""
         self._by_machine: dict[str, list[Running]] | None = None
         self._lowest: dict[str, int] | None = None
 
@@ -166,6 +175,16 @@ class Draft:
         if held_back:
             standing = [each for each in standing if each[0].id not in held_back]
         self.lines = line_up(standing)
+
+    @cached_property
+    def extent(self) -> Extent:
+        """What there is when nobody else is there."""
+        return Extent(self.snapshot, self.now, self.parts.placement)
+
+    def asks(self, shape: Shape) -> Amounts:
+        """What a gang is charged: where it takes whole machines, as much as it would be alone."""
+        placed = self.extent.alone(shape) if shape.takes_whole else None
+        return shape.asked if placed is None else placed.total
 
     # Starting
 
@@ -201,8 +220,11 @@ class Draft:
 
     def admit(self, gang: Gang, shape: Shape, placed: Placed) -> None:
         """Let `gang` start; its devices are taken already."""
-        self.admitted.append(Admitted(gang=gang, shape=shape, placed=placed))
-        self.shares.add(gang[0].project, placed.total)
+        project, charge = gang[0].project, placed.total
+        was = self.class_of_promise.get(gang[0].id)
+        within = was is JobClass.GUARANTEED or self.shares.is_within(project, charge)
+        self.admitted.append(Admitted(gang=gang, shape=shape, placed=placed, within_share=within))
+        self.shares.add(project, charge)
 
     # Reserving
 
@@ -265,14 +287,22 @@ class Draft:
         self._too_full.clear()
         self.leaves_nothing.clear()
         self.capacity.lift(reserved.hold)
+        self._pay_back(reserved)
+
+    def shut(self, reserved: Reserved) -> None:
+        """Close it, or what is left of it."""
+        net = self._net(reserved)
+        reserved.hold = self.capacity.close(reserved.shape.parts, reserved.placed.placements, net)
+
+    def _pay_back(self, reserved: Reserved) -> None:
         for running, tier, units in reserved.paid:
             running.pay(tier, -units)
         reserved.paid.clear()
 
-    def shut(self, reserved: Reserved) -> None:
-        """Close it, or what is left of it."""
-        placed, net = reserved.placed, []
-        for tier, left in enumerate(placed.charge):
+    def _net(self, reserved: Reserved) -> Charge:
+        """Its charge, less what those it waits for pay of it."""
+        net = []
+        for tier, left in enumerate(reserved.placed.charge):
             for running in reserved.waits:
                 units = (left & running.left[tier]).positive()
                 if units:
@@ -280,22 +310,45 @@ class Draft:
                     reserved.paid.append((running, tier, units))
                     running.pay(tier, units)
             net.append(left)
-        reserved.hold = self.capacity.close(reserved.shape.parts, placed.placements, tuple(net))
+        return tuple(net)
 
-    def weak(self, project: str, priority: int) -> list[Reserved]:
-        """
-        Reservations that a gang of `project` within its share may break.
-
-        Not those of higher or equal priority in its own project: those who stopped it would stop
-        it again, for ever.
-        """
+    def weak(self, project: str) -> list[Reserved]:
+        """Reservations that any gang within its share may break, but for those of `project`."""
+        if not self.is_open:
+            return []
         promised = [
             reserved
             for reserved in self.reserved.values()
-            if not self.promises[reserved.name].within_share
-            and (reserved.gang[0].project != project or reserved.shape.priority > priority)
+            if reserved.gang[0].project != project and not self.promises[reserved.name].within_share
         ]
         return [*promised, *self.plans.values()]
+
+    def outranked(self, project: str, priority: int) -> list[Reserved]:
+        """
+        Promises of `project` that a gang of it of that priority, within the share, may break.
+
+        Those of lower priority, whose gangs it could stop if they ran; not those of higher or equal
+        priority: those who stopped it would stop it again, for ever. One within the share that was
+        made in this cycle stands: it was made after all of higher priority had been looked at.
+        """
+        return [
+            reserved
+            for reserved in self.reserved.values()
+            if self.is_open
+            and reserved.gang[0].project == project
+            and reserved.shape.priority > priority
+            and (
+                not self.promises[reserved.name].within_share
+                or (self.parts.preemption.outranks and reserved.name in self.known)
+            )
+        ]
+
+    def is_within(self, reserved: Reserved) -> bool:
+        """Whether it fits in the share of its project, which counts it as held already."""
+        self.discount(reserved)
+        is_within = self.shares.is_within(reserved.gang[0].project, reserved.placed.total)
+        self.count(reserved)
+        return is_within
 
     def lend(self, reserved: Reserved) -> None:
         """Open it for those who are gone in time: until then its gang does not need it."""
@@ -309,10 +362,46 @@ class Draft:
             self.count(reserved)
         self.shut(reserved)
 
-    def release(self, reserved: Reserved) -> None:
-        """Forget a reservation that is open: its gang starts, or it is void."""
+    def set_apart(self, reserved: Reserved, others: Sequence[Reserved]) -> None:
+        """Lend it; `others` count on what those give back for whom it would have waited."""
+        for each in others:
+            self._refund(each)
+        self.lend(reserved)
+        for each in others:
+            self._draw(each)
+
+    def put_back(self, reserved: Reserved, others: Sequence[Reserved]) -> None:
+        """End what `set_apart` began."""
+        for each in others:
+            self._refund(each)
+        self.call_in(reserved)
+        for each in others:
+            self._draw(each)
+
+    def _refund(self, reserved: Reserved) -> None:
+        """Count on nobody any more; its devices stay closed."""
+        assert reserved.hold is not None
+        self.capacity.charge(reserved.hold.charge, sign=-1)
+        self._pay_back(reserved)
         if reserved.holds_quota:
             self.discount(reserved)
+
+    def _draw(self, reserved: Reserved) -> None:
+        """End what `_refund` began: count on those for whom it waits, as far as they have left."""
+        assert reserved.hold is not None
+        reserved.hold.charge = self._net(reserved)
+        self.capacity.charge(reserved.hold.charge)
+        if reserved.holds_quota:
+            self.count(reserved)
+
+    def release(self, reserved: Reserved) -> None:
+        """Forget a reservation that is open: it is void, or something better was done."""
+        if reserved.holds_quota:
+            self.discount(reserved)
+        self.drop(reserved)
+
+    def drop(self, reserved: Reserved) -> None:
+        """Forget a reservation that is lent: its gang starts."""
         if not reserved.is_promise:
             del self.plans[reserved.name]
             return

@@ -73,13 +73,16 @@ class Extent:
         machines = {name: _in_order(machine) for name, machine in snapshot.machines.items()}
         self._capacity = Capacity(replace(snapshot, machines=machines, stockouts={}), now)
         self._policy = policy
+        self._alone: dict[int, Placed | None] = {}
 
     def alone(self, shape: Shape) -> Placed | None:
         """Where a gang of `shape` would lie, and at what charge; None when there is no way."""
-        self._capacity.begin()
-        placed = place(self._capacity, shape, self._policy, guaranteed=False)
-        self._capacity.undo()
-        return placed
+        if shape.form not in self._alone:
+            self._capacity.begin()
+            placed = place(self._capacity, shape, self._policy, guaranteed=False)
+            self._capacity.undo()
+            self._alone[shape.form] = placed
+        return self._alone[shape.form]
 
 
 def _in_order(machine: Machine) -> Machine:

@@ -99,7 +99,17 @@ def _divide(draft: Draft, project: str, lines: list[Line]) -> tuple[list[Line], 
 
 def _may_be_within(draft: Draft, project: str, shape: Shape) -> bool:
     """Whether it may be within the share; what whole machines cost is known when they are found."""
-    return (shape.takes_whole and not shape.asked) or draft.shares.is_within(project, shape.asked)
+    if shape.takes_whole and not shape.asked:
+        return True
+    if draft.shares.is_within(project, shape.asked):
+        return True
+    lower = draft.outranked(project, shape.priority)
+    for each in lower:
+        draft.discount(each)
+    is_within = bool(lower) and draft.shares.is_within(project, shape.asked)
+    for each in lower:
+        draft.count(each)
+    return is_within
 
 
 def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
@@ -130,7 +140,9 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
 
     if draft.try_admit(gang, shape, allows, guaranteed=True):
         return True
-    weak = draft.weak(project, shape.priority)
+    lower = draft.outranked(project, shape.priority)
+    within = [each for each in lower if draft.is_within(each)]
+    weak = [*draft.weak(project), *lower]
     for each in weak:
         draft.lend(each)
     done = bool(weak) and draft.try_admit(gang, shape, allows, guaranteed=True)
@@ -138,6 +150,9 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
         done = _promise(draft, line)
     for each in weak:
         draft.call_in(each)
+    if done:
+        broken = [each for each in within if not draft.is_within(each)]
+        draft.void.update(draft.promises[each.name].gang for each in broken)
     return done
 
 

@@ -150,6 +150,7 @@ class Claims:
     """What every project uses, waits for or keeps of its own share: it will not be left idle."""
 
     def __init__(self, draft: Draft) -> None:
+        self.draft = draft
         self.shares = draft.shares
         waits = {name: _waited_for(draft, name) for name in draft.rest}
         self._own = {}
@@ -169,7 +170,7 @@ class Claims:
 
     def leave_room(self, line: Line) -> bool:
         """Whether the head of `line` could ever start beside them."""
-        asked = line.shape.asked
+        asked = self.draft.asks(line.shape)
         if not asked <= self.shares.project(line.project).ceiling:
             return False
         return self.shares.totals.holds(self.of_others(line.project), asked)
@@ -184,9 +185,8 @@ def _waited_for(draft: Draft, project: str) -> Amounts:
         form = line.shape.form
         shapes[form] = line.shape
         gangs[form] = gangs.get(form, 0) + len(line.gangs) - line.at
-    return Amounts.sum(
-        gangs[form] * shape.asked for form, shape in shapes.items() if shape.asked <= nominal
-    )
+    asked = {form: draft.asks(shape) for form, shape in shapes.items()}
+    return Amounts.sum(gangs[form] * each for form, each in asked.items() if each <= nominal)
 
 
 def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:

@@ -21,7 +21,7 @@ GUESTS = 32
 """Replicas that ask for nothing, a machine. Source: docs/explanation/scheduling.md."""
 
 Keep = tuple[
-    dict[str, int], dict[str, int], dict[str, int], dict[str, int], int, int, bool, int, int
+    dict[str, int], dict[str, int], dict[str, int], dict[str, int], int, int, int, bool, int, int
 ]
 
 
@@ -31,6 +31,7 @@ class Room:
     __slots__ = (
         "bad",
         "borrowed",
+        "closed",
         "counts",
         "full",
         "guaranteed",
@@ -64,6 +65,8 @@ class Room:
         """Devices promised to a gang, and held by another."""
         self.owed: dict[str, int] = {}
         """Counted amounts promised to a gang, and held by another."""
+        self.closed = 0
+        """For how many gangs all of it is closed: not even one who asks for nothing may come."""
         self.guests = 0
         self.tenants = 0
         self.sealed = False
@@ -84,7 +87,7 @@ class Room:
         if self.sealed or not self.opened:
             return 0
         if part.asks_nothing:
-            return GUESTS - self.guests
+            return 0 if self.closed else GUESTS - self.guests
         if part.exclusive and not self.is_vacant:
             return 0
         most = part.replicas
@@ -122,6 +125,7 @@ class Room:
             self.counts.copy(),
             self.spoken.copy(),
             self.owed.copy(),
+            self.closed,
             self.guests,
             self.tenants,
             self.sealed,
@@ -132,7 +136,8 @@ class Room:
     def go_back(self, kept: Keep) -> None:
         """Restore what `keep` gave."""
         self.masks, self.counts, self.spoken, self.owed = kept[:4]
-        self.guests, self.tenants, self.sealed, self.guaranteed, self.borrowed = kept[4:]
+        self.closed, self.guests, self.tenants, self.sealed = kept[4:8]
+        self.guaranteed, self.borrowed = kept[8:]
 
 
 class Shelf:

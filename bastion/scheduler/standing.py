@@ -38,16 +38,17 @@ def stand_by(draft: Draft) -> None:
 
 
 def fulfil(draft: Draft) -> None:
-    """Start the gangs with a promise that are within their share now, wherever they fit."""
+    """
+    Start the gangs with a promise that are within their share now, wherever they fit.
+
+    Not yet those that somebody of higher priority could stop at once: he is looked at before them.
+    """
     for reserved in _standing(draft):
-        draft.lend(reserved)
-        is_within = draft.shares.is_within(reserved.gang[0].project, reserved.placed.total)
-        draft.call_in(reserved)
-        if is_within:
+        if draft.is_within(reserved) and not _is_outranked(draft, reserved):
             _start_promised(draft, reserved, guaranteed=True)
 
 
-def start_outranking(draft: Draft) -> None:
+def start_others(draft: Draft) -> None:
     """
     Start the other gangs with a promise that can, beside what is planned; after phase 3.
 
@@ -59,7 +60,7 @@ def start_outranking(draft: Draft) -> None:
         if not _is_kept(draft, reserved):
             draft.void.add(draft.promises[reserved.name].gang)
         else:
-            _start_promised(draft, reserved, guaranteed=False)
+            _start_promised(draft, reserved, guaranteed=draft.is_within(reserved))
     if len(draft.admitted) > before and not draft.void:
         look_again(draft)  # they may have started elsewhere than on what was closed for them
 
@@ -70,8 +71,20 @@ def _standing(draft: Draft) -> list[Reserved]:
     return [reserved for name, reserved in draft.reserved.items() if name in known]
 
 
+def _is_outranked(draft: Draft, reserved: Reserved) -> bool:
+    """Whether one of higher priority of its project waits, and could be within the share."""
+    if not draft.parts.preemption.outranks:
+        return False
+    project, priority = reserved.gang[0].project, reserved.shape.priority
+    nominal = draft.shares.project(project).nominal
+    return any(
+        line.shape.priority < priority and not line.is_over and line.shape.asked <= nominal
+        for line in draft.lines.get(project, ())
+    )
+
+
 def _is_kept(draft: Draft, reserved: Reserved) -> bool:
-    if not draft.promises[reserved.name].within_share and not is_covered(draft, reserved):
+    if not is_covered(draft, reserved):
         return False
     return all(
         draft.is_departing(running) or running.frees_at <= reserved.until
@@ -209,38 +222,55 @@ def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
     return True
 
 
-def _has_room_now(draft: Draft, reserved: Reserved) -> bool:
-    """Whether the quota has room already; victims may still hold what it needs of that."""
-    project, asked = reserved.gang[0].project, reserved.placed.total
-    draft.lend(reserved)
-    has = draft.shares.is_within(project, asked) or draft.shares.may_borrow(project, asked)
-    draft.call_in(reserved)
-    return has
-
-
 def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> bool:
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
-    if not _has_room_now(draft, reserved):
+    others = _sharing(draft, reserved)
+    draft.set_apart(reserved, others)
+    placed = _taken(draft, reserved, guaranteed=guaranteed) if _has_room(draft, reserved) else None
+    if placed is None:
+        draft.put_back(reserved, others)
         return False
-    draft.open(reserved)
+    draft.drop(reserved)
+    draft.admit(reserved.gang, reserved.shape, placed)
+    return True
+
+
+def _sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
+    """Others that wait for the same gangs: what these give back counts for one of them only."""
+    payers = {running.name for running, _, _ in reserved.paid}
+    payers |= {running.name for running, _ in reserved.gifts}
+    if not payers:
+        return []
+    closed: list[Reserved] = [*draft.reserved.values(), *draft.plans.values()]
+    return [
+        each
+        for each in closed
+        if each is not reserved and any(running.name in payers for running in each.waits)
+    ]
+
+
+def _has_room(draft: Draft, reserved: Reserved) -> bool:
+    """Whether the quota has room already; victims may still hold what it needs of that."""
+    project, asked = reserved.gang[0].project, reserved.placed.total
+    return draft.shares.is_within(project, asked) or draft.shares.may_borrow(project, asked)
+
+
+def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | None:
+    """Where it lies now: where it was to be, or anywhere; None when it does not fit."""
     shape, placed = reserved.shape, reserved.placed
     if draft.capacity.is_free(shape.parts, placed.placements, placed.charge):
         for part, placement in zip(shape.parts, placed.placements):
             for replica in placement:
                 draft.capacity.occupy(part, replica, guaranteed=guaranteed)
         draft.capacity.charge(placed.charge)
-    else:
-        draft.capacity.begin()
-        again = draft.try_place(shape, guaranteed=guaranteed)
-        if again is None or not again.total <= placed.total:
-            draft.capacity.undo()
-            draft.shut(reserved)
-            return False
-        draft.capacity.agree()
-        placed = again
-    draft.release(reserved)
-    draft.admit(reserved.gang, shape, placed)
-    return True
+        return placed
+    draft.capacity.begin()
+    again = draft.try_place(shape, guaranteed=guaranteed)
+    if again is None or not again.total <= placed.total:
+        draft.capacity.undo()
+        return None
+    draft.capacity.agree()
+    return again
 
 
 def is_covered(draft: Draft, reserved: Reserved) -> bool:

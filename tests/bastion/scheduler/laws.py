@@ -15,6 +15,7 @@ from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reason import text
+from bastion.scheduler.shape import grace_of
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 from quota.ledger import available
@@ -342,6 +343,27 @@ def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
         assert not can_start(snapshot, gang, left, allows), f"{name} could: {verdict.reason}"
 
 
+def what_is_promised_is_closed(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """Nobody starts on what is promised to another, but who is gone again by the deadline."""
+    for promise in plan.promises:
+        closed = devices(promise.placements)
+        whole = {
+            host.machine
+            for name, placement in zip(promise.gang, promise.placements)
+            if takes_whole(snapshot.jobs[name])
+            for replica in placement
+            for host in replica.hosts
+        }
+        for name, verdict in admits(plan).items():
+            gang = gang_of(snapshot, name)
+            runtimes = [job.request.max_runtime_s for job in gang]
+            grace_s = max(grace_of(job.request, snapshot.quota.scheduler) for job in gang)
+            ends = now + grace_s + max(float("inf") if s is None else s for s in runtimes)
+            there = {host.machine for place in verdict.placement for host in place.hosts}
+            meets = closed.keys() & devices([verdict.placement]).keys() or whole & there
+            assert ends <= promise.deadline or not meets, (name, promise)
+
+
 def _is_aside(kind: str) -> bool:
     return kind in {
         "NotMember",
@@ -366,7 +388,8 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
     A satisfiable gang within its share starts, or has a promise within the admin's bound.
 
-    Its own project's jobs are in its way, unless they are of lower priority.
+    Its own project's jobs are in its way, unless they are of lower priority: nobody else of its
+    project may be stopped for it, though one may borrow, by a type that it does not ask for.
     """
     options = snapshot.quota.scheduler
     bound = now + options.min_runtime_s + options.max_grace_s
@@ -412,6 +435,7 @@ LAWS: tuple[Law, ...] = (
     borrowers_have_their_time,
     none_above_its_share_reclaims,
     victims_are_minimal,
+    what_is_promised_is_closed,
     work_is_conserved,
     the_guarantee,
 )

@@ -127,6 +127,20 @@ def stops_one_too_many(snapshot: Snapshot, now: float) -> Plan:
     return replace(plan, promises=tuple(promises))
 
 
+def forgets_its_promises(snapshot: Snapshot, now: float) -> Plan:
+    """Decides as if nothing had been promised, and still says that it is."""
+    plan = decide(replace(snapshot, promises=()), now)
+    again = {promise.gang[0] for promise in plan.promises} | admitted(plan)
+    kept = [each for each in snapshot.promises if again.isdisjoint(each.gang)]
+    kept = [each for each in kept if all(name in plan.verdicts for name in each.gang)]
+    return replace(plan, promises=(*kept, *plan.promises))
+
+
+def admitted(plan: Plan) -> set[str]:
+    """Who starts."""
+    return {name for name, verdict in plan.verdicts.items() if isinstance(verdict, Admit)}
+
+
 def says_nothing(snapshot: Snapshot, now: float) -> Plan:
     """Leaves waiting jobs without a verdict."""
     plan = decide(snapshot, now)
@@ -222,6 +236,7 @@ MUTANTS: Mapping[str, tuple[Decide, str]] = {
     "impatient": (seeing(_impatient), "borrowers_have_their_time"),
     "half the machines": (seeing(_half_the_machines), "work_is_conserved"),
     "shared machines": (seeing(_shared_machines), "no_machine_holds_too_much"),
+    "forgotten promises": (forgets_its_promises, "what_is_promised_is_closed"),
     "one too many": (stops_one_too_many, "victims_are_minimal"),
     "holds back": (holds_back, "work_is_conserved"),
     "says nothing": (says_nothing, "everyone_has_a_verdict"),

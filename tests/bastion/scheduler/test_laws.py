@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bastion.job import Phase
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.plan import Admit, Plan, Preempt
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World
@@ -70,60 +68,6 @@ def test_a_broken_scheduler_is_noticed(name: str) -> None:
         except AssertionError:
             return
     pytest.fail(f"{broken} never noticed {name}")
-
-
-def moves(plan: Plan) -> set[str]:
-    """Jobs that a plan starts or stops."""
-    return {n for n, v in plan.verdicts.items() if isinstance(v, Admit | Preempt)}
-
-
-def assert_stable(world: World, inner: Decide = decide) -> None:
-    """
-    The same state decided again moves nothing; a new promise only takes what is ending anyway.
-
-    But for three things. A gang of low priority that this cycle started, because one of higher
-    priority of its project did not fit beside it, may be stopped for that one from the next cycle
-    on. A planned start that becomes possible by what this cycle set in motion is found in the next,
-    and may rotate borrowers past their slice. And one that what this cycle started made impossible
-    is given up in the next, and others start on what it kept.
-    """
-    again = inner(world.snapshot(), world.now)
-    doomed = {name for promise in world.plan.promises for name, _ in promise.victims}
-    corrected: set[str] = set()
-    for promise in again.promises:
-        living = {n for n, _ in promise.victims if world.jobs[n].phase is not Phase.STOPPING}
-        victims = living - doomed
-        assert not victims or any(_is_own(world, promise.gang[0], name) for name in victims)
-        corrected |= victims
-    rotated = {n for n in moves(again) if again.verdicts[n].reason.kind == "Rotated"}
-    known = {planned.gang[0] for planned in world.plan.planned}
-    assert {again.verdicts[n].reason.by for n in rotated}.isdisjoint(known)
-    freed: set[str] = set()
-    if not known <= {planned.gang[0] for planned in again.planned}:
-        freed = {n for n, verdict in again.verdicts.items() if isinstance(verdict, Admit)}
-    assert moves(again) <= rotated | corrected | freed
-
-
-def _is_own(world: World, by: str, name: str) -> bool:
-    job, other = world.jobs[name], world.jobs[by]
-    is_new = job.attempt is not None and job.attempt.admitted_at == world.now
-    is_lower = job.request.priority > other.request.priority
-    return is_new and is_lower and job.project == other.project
-
-
-@given(seed=SEEDS)
-@QUICK
-def test_the_same_state_decided_twice_moves_nothing(seed: int) -> None:
-    """After a plan is carried out, deciding at once again starts and stops nobody."""
-    histories.run(seed, (), steps=12, after=assert_stable)
-
-
-@pytest.mark.parametrize("inner", [mutants.thrashes])
-def test_an_unstable_scheduler_is_noticed(inner: Decide) -> None:
-    """A scheduler that stops borrowers for nothing does not pass for a stable one."""
-    with pytest.raises(AssertionError):
-        for seed in range(50):
-            histories.run(seed, (), steps=8, after=lambda w: assert_stable(w, inner))
 
 
 def assert_deadlines_kept(world: World, known: dict[tuple[str, ...], float]) -> None:

@@ -1,0 +1,235 @@
+"""
+Stability: a plan carried out is a plan that stands; nothing changes its mind without a cause.
+
+What once moved without one is kept here as a small world of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.job import JobClass, Phase, Stop, StopReason
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse
+from bastion.spec.where import Where
+from tests.bastion.scheduler import histories, mutants
+from tests.bastion.scheduler.laws import LAWS
+from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+
+QUICK = settings(max_examples=120, deadline=None, database=None, derandomize=True)
+LONG = settings(max_examples=2_000, deadline=None, database=None)
+SEEDS = st.integers(0, 2**32)
+WORLDS = pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
+
+
+def moves(plan: Plan) -> set[str]:
+    """Jobs that a plan starts or stops."""
+    return {n for n, v in plan.verdicts.items() if isinstance(v, Admit | Preempt)}
+
+
+def assert_stable(world: World, inner: Decide = decide) -> None:
+    """
+    The same state decided again moves nothing; a new promise only takes what is ending anyway.
+
+    But for three things. A gang of low priority that this cycle started, because one of higher
+    priority of its project did not fit beside it, may be stopped for that one from the next cycle
+    on. A planned start that becomes possible by what this cycle set in motion is found in the next,
+    and may rotate borrowers past their slice. And one that what this cycle started made impossible
+    is given up in the next, and others start on what it kept.
+    """
+    again = inner(world.snapshot(), world.now)
+    doomed = {name for promise in world.plan.promises for name, _ in promise.victims}
+    corrected: set[str] = set()
+    for promise in again.promises:
+        living = {n for n, _ in promise.victims if world.jobs[n].phase is not Phase.STOPPING}
+        victims = living - doomed
+        assert not victims or any(_is_own(world, promise.gang[0], name) for name in victims)
+        corrected |= victims
+    rotated = {n for n in moves(again) if again.verdicts[n].reason.kind == "Rotated"}
+    known = {planned.gang[0] for planned in world.plan.planned}
+    assert {again.verdicts[n].reason.by for n in rotated}.isdisjoint(known)
+    freed: set[str] = set()
+    if not known <= {planned.gang[0] for planned in again.planned}:
+        freed = {n for n, verdict in again.verdicts.items() if isinstance(verdict, Admit)}
+    assert moves(again) <= rotated | corrected | freed
+
+
+def _is_own(world: World, by: str, name: str) -> bool:
+    job, other = world.jobs[name], world.jobs[by]
+    is_new = job.attempt is not None and job.attempt.admitted_at == world.now
+    is_lower = job.request.priority > other.request.priority
+    return is_new and is_lower and job.project == other.project
+
+
+@WORLDS
+@given(seed=SEEDS)
+@QUICK
+def test_the_same_state_decided_twice_moves_nothing(seed: int, make: histories.Make) -> None:
+    """After a plan is carried out, deciding at once again starts and stops nobody."""
+    histories.run(seed, (), steps=12, after=assert_stable, make=make)
+
+
+@pytest.mark.parametrize("inner", [mutants.thrashes])
+def test_an_unstable_scheduler_is_noticed(inner: Decide) -> None:
+    """A scheduler that stops borrowers for nothing does not pass for a stable one."""
+    with pytest.raises(AssertionError):
+        for seed in range(50):
+            histories.run(seed, (), steps=8, after=lambda w: assert_stable(w, inner))
+
+
+def world(total: int, shares: dict[str, dict[str, float]], *, number: int = 1) -> World:
+    """Equal machines, every plan held against the laws."""
+    quota = quota_of({"gpu": total}, shares, min_runtime_s=100, grace_s=10)
+    return World(quota, machines_of(number, gpu=total // number), decide=histories.watched(LAWS))
+
+
+def test_nobody_comes_to_a_machine_of_which_all_is_promised() -> None:
+    """Not even one who asks for nothing; but whoever has ended by then may use it until then."""
+    w = world(4, {"A": {"gpu": 1.0}, "B": {}})
+    w.ask("B", "b", gpu=4)
+    w.cycle()
+    w.ask("A", "a", where=Where(exclusive=True), gpu=1)
+    w.ask("B", "guest")
+    w.ask("B", "short", max_runtime_s=20.0)
+    w.cycle()
+    assert w.reason("a") == "Promised"
+    assert not w.runs("guest")
+    assert w.runs("short")
+    w.ends["short"] = 20.0
+    w.run(130)
+    assert w.runs("a")
+
+
+def test_one_whose_machine_is_kept_for_another_is_told_so() -> None:
+    """Who asks for nothing and must start at once reads for whom the machine is kept."""
+    w = world(4, {"A": {"gpu": 1.0}, "B": {}})
+    w.ask("B", "b", gpu=4)
+    w.cycle()
+    w.ask("A", "a", where=Where(exclusive=True), gpu=1)
+    w.ask("B", "guest", fail_when_busy=True)
+    refused = w.cycle().verdicts["guest"]
+    assert isinstance(refused, Refuse)
+    assert [each.why_not for each in refused.machines] == ["all of it is kept for a"]
+
+
+def test_who_starts_within_the_share_is_guaranteed_whoever_starts_beside_it() -> None:
+    """B's 4 fill its share; its 1 borrows beside them, though its name comes first."""
+    w = world(16, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}})
+    w.ask("B", "z-first", gpu=4)
+    w.now += 1
+    w.ask("B", "a-second", gpu=1)
+    w.cycle()
+    kept = w.cycle().verdicts
+    first, second = kept["z-first"], kept["a-second"]
+    assert isinstance(first, Keep)
+    assert first.job_class is JobClass.GUARANTEED
+    assert isinstance(second, Keep)
+    assert second.job_class is JobClass.BORROWED
+
+
+def test_a_promise_is_given_to_one_of_higher_priority_before_it_is_fulfilled() -> None:
+    """Else the lower would start on it, and be stopped for the higher in the next cycle."""
+    w = world(8, {"A": {"gpu": 1.0}, "B": {}})
+    w.ask("B", "b", gpu=8)
+    w.cycle()
+    w.ask("A", "low", priority=5, gpu=8)
+    w.cycle()
+    assert w.reason("low") == "Promised"
+    w.ask("A", "high", priority=1, gpu=8)
+    w.cycle()
+    assert w.reason("high") == "Promised"
+    assert w.reason("low") == "WaitingForCapacity"
+    w.run(120)
+    assert w.runs("high")
+    assert w.preemptions == [("b", "high")]
+
+
+def test_a_promise_of_higher_priority_stands_against_lower() -> None:
+    """One of lower priority of the same project breaks nothing."""
+    w = world(8, {"A": {"gpu": 1.0}, "B": {}})
+    w.ask("B", "b", gpu=8)
+    w.cycle()
+    w.ask("A", "high", priority=1, gpu=6)
+    w.cycle()
+    w.ask("A", "low", priority=5, gpu=4)
+    w.run(120)
+    assert w.runs("high")
+    assert not w.runs("low")
+
+
+def test_what_one_start_waits_for_no_more_counts_for_another() -> None:
+    """Both count on c1; once c0 has left, b starts on its devices, and c1 pays for a alone."""
+    w = world(4, {"A": {"gpu": 0.25}, "B": {"gpu": 0.75}, "C": {}})
+    w.ask("C", "c0", gang=("c0", "c1"), gpu=3)
+    w.ask("C", "c1", gang=("c0", "c1"), gpu=1)
+    w.cycle()
+    w.ask("B", "b", gpu=3)
+    w.cycle()
+    w.pass_time(1)
+    w.ask("A", "a", gpu=1)
+    w.cycle()
+    assert w.reason("a") == w.reason("b") == "Promised"
+    w.end("c0")
+    w.cycle()
+    assert w.runs("b")
+    assert w.runs("c1")
+    assert w.reason("a") == "Promised"
+
+
+def test_one_who_needed_nobodys_stop_is_looked_at_again() -> None:
+    """What comes free for `high` anyway is taken in part by a borrower: it outranks at once."""
+    w = world(8, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}, "D": {}})
+    w.ask("A", "low", priority=5, gpu=2)
+    w.ask("A", "top", priority=1, gpu=2)
+    w.ask("B", "b", gpu=2)
+    w.ask("C", "c", gpu=1)
+    w.cycle()
+    leaving = w.jobs["c"]
+    assert leaving.attempt is not None
+    stop = Stop(reason=StopReason.CANCEL, at=w.now, deadline=w.now + 50)
+    stopped = replace(leaving.attempt, stop=stop)
+    w.jobs["c"] = replace(leaving, phase=Phase.STOPPING, attempt=stopped)
+    w.ask("A", "high", priority=3, gpu=2)
+    w.ask("D", "d", gpu=1)
+    w.cycle()
+    assert w.runs("d")
+    assert w.reason("high") == "Promised"
+    assert not moves(decide(w.snapshot(), w.now))
+
+
+def test_room_left_by_one_who_gives_way_to_priority_is_promised_at_once() -> None:
+    """B's own 2 give way to its 1 of higher priority; what they leave over helps A to its share."""
+    w = world(8, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}, number=2)
+    w.machines["p-000"] = replace(w.machines["p-000"], cordoned="away")
+    w.ask("B", "low", priority=5, gpu=2)
+    w.ask("C", "c", gpu=2)
+    w.cycle()
+    assert w.runs("low")
+    w.ask("A", "a", gpu=3)
+    w.ask("B", "high", priority=1, gpu=1)
+    w.cycle()
+    assert w.reason("high") == "Promised"
+    assert w.reason("a") == "Promised"
+    assert not moves(decide(w.snapshot(), w.now))
+
+
+def test_what_is_waited_for_counts_as_the_whole_machine_it_will_block() -> None:
+    """B waits for a machine of 4, though it asks for 1 of it: nothing idles for C's 6 of 10."""
+    shares = {"A": {"gpu": 0.4}, "B": {"gpu": 0.4}, "C": {}, "D": {}}
+    quota = quota_of({"gpu": 10}, shares, min_runtime_s=0, plan_after_s=60)
+    w = World(quota, machines_of(3, gpu=4), decide=histories.watched(LAWS))
+    w.machines["p-002"] = replace(w.machines["p-002"], cordoned="away")
+    for name in ("p-000", "p-001"):
+        w.ask("A", where=Where(hostnames=(name,)), gpu=1)
+    w.ask("D", "d", replicas=2, gpu=3, max_runtime_s=200.0)
+    w.cycle()
+    w.ask("B", "b", where=Where(exclusive=True), gpu=1)
+    w.ask("C", "c", replicas=2, gpu=3)
+    w.run(70)
+    assert w.runs("d")
+    assert w.reason("b") == "CapacityLost"
+    assert w.reason("c") == "BeyondShare"
