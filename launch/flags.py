@@ -55,6 +55,8 @@ def launch_of(args: argparse.Namespace) -> Launch:
         grace=args.grace or None,
         priority=args.priority,
         retries=args.retries,
+        on_failure=args.on_failure,
+        **({"retry_backoff": args.retry_backoff} if args.retry_backoff else {}),
         resume=not args.no_resume,
         hold=args.hold,
         **_end_fields(args),

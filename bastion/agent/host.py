@@ -197,7 +197,9 @@ class Host:
             said = self._shipping.last_lines(record.first_failed, LAST_LINES_BYTES)
             record = replace(record, last_lines=said)
         home = self._around.home
-        end = ended_so(record, home.marks(self.key), home.word(self.key))
+        marks = home.marks(self.key)
+        self._marking.end(marks)
+        end = ended_so(record, marks, home.word(self.key))
         self._end = EndRegister(write_id=self._around.nonce(), end=end)
         self._saving.ask()
         self.wake_at = 0.0

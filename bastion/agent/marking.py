@@ -42,7 +42,17 @@ class Marking:
         if marks.checkpointed_at not in (None, self._marks.checkpointed_at):
             self._around.bells.ring(facts.Checkpointed(of=self._of))
             self._saving.ask()
-        if marks.report != self._reported and now >= self._report_at:
-            self._reported, self._report_at = marks.report, now + _REPORT_S
-            self._around.bells.ring(facts.Reported(of=self._of, numbers=marks.report))
+        if now >= self._report_at and self._tell(marks):
+            self._report_at = now + _REPORT_S
         self._marks = marks
+
+    def end(self, marks: Marks) -> None:
+        """Tell the last numbers, before it is told that the host has ended."""
+        self._tell(marks)
+
+    def _tell(self, marks: Marks) -> bool:
+        is_new = marks.report != self._reported
+        if is_new:
+            self._reported = marks.report
+            self._around.bells.ring(facts.Reported(of=self._of, numbers=marks.report))
+        return is_new

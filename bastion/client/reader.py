@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -228,13 +229,18 @@ class Reader:
             if needed:
                 raise SpecError(f"{array.id} is no array and has no tasks")
             return ()
-        rows = {} if array.has_ended else {row.id: row for row in self._published.queue()}
+        # A task that has ended may still have its row, and its record not yet.
+        rows = {}
+        with suppress(NotFoundError):
+            rows = {row.id: row for row in self._published.queue()}
         indices = spec.launch.tasks if some is None else some
         made = states_of(array)
         names = (task_id(array.id, index) for index in indices)
         found = [rows.get(name) or made(name) for name in names]
-        if sum(task.has_ended for task in found) <= MAX_RECORDS:
-            found = [self._recorded(task) if task.has_ended else task for task in found]
+        # What the array calls active, and has no row any more, has ended since.
+        over = [task.has_ended or task.state == "active" for task in found]
+        if sum(over) <= MAX_RECORDS:
+            found = [self._recorded(task) if over[n] else task for n, task in enumerate(found)]
         return self._with_parameters(found)
 
     def _recorded(self, task: JobView) -> JobView:

@@ -70,6 +70,8 @@ class JobView:
     """When it will probably start."""
     outcome: str = ""
     """How it ended; known already while it is held because it failed for good."""
+    report: Mapping[str, float] = field(default_factory=dict)
+    """The numbers it reported last."""
     code: int | None = None
     """The exit code that decided its outcome; negative for a signal."""
     task: int | None = None
@@ -242,6 +244,7 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         reason=row.get("reason") or {},
         estimated_at=row.get("estimated_at"),
         outcome=row.get("outcome", ""),
+        report=dict(row.get("report") or {}),
         task=row.get("task"),
         as_of=as_of,
     )
@@ -273,6 +276,7 @@ def job_of_result(result: Result) -> JobView:
         machines=tuple(machines),
         text=result.text,
         outcome=result.outcome,
+        report=dict(result.report),
         code=result.code,
         task=result.task,
         counts={kind: len(over) for kind, over in result.tasks.items()},

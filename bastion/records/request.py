@@ -175,5 +175,7 @@ class Result:
     """Its index, where it is a task of the array that is its launch."""
     request: Request = Request()
     """What it asked for."""
+    report: Mapping[str, float] = field(default_factory=dict)
+    """The numbers it reported last."""
     tasks: Mapping[str, Indices] = field(default_factory=dict)
     """Of an array: its tasks by the kind of their outcome, those that never started included."""

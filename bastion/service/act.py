@@ -219,6 +219,7 @@ def result_of(job: JobRecord) -> Result:
         ulid=job.ulid,
         task=job.task,
         request=job.request,
+        report=job.report,
     )
 
 

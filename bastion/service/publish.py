@@ -161,6 +161,8 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
         "text": "",
         "estimated_at": None,
     }
+    if job.report:
+        row["report"] = dict(job.report)
     if job.after:
         row["after"] = [plain(each) for each in job.after]
     if verdict is not None:

@@ -169,6 +169,7 @@ def show_one(args: argparse.Namespace) -> int:
             ("started", out.time(job.started_at) if job.started_at else ""),
             ("starts about", iso(job.estimated_at) if job.estimated_at else ""),
             ("ended", out.time(job.ended_at) if job.ended_at else ""),
+            ("reported", " ".join(f"{name}={number:g}" for name, number in job.report.items())),
             ("exit code", "" if job.code is None else str(job.code)),
             ("attempt", str(job.attempt) if job.attempt else ""),
             ("preempted", f"{job.preemptions} times" if job.preemptions else ""),

@@ -88,6 +88,10 @@ def _flags(parser: Parser) -> None:
     text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")
     number(group, "--priority", "1 (highest) to 5", default=3)
     number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
+    text(group, "--retry_backoff", "before the first retry, by default 30s", metavar="TIME")
+    words = ("stop_others", "continue")
+    others = "what becomes of other replicas when one fails; by default they are stopped"
+    group.add_argument("--on_failure", choices=words, default="", help=others)
     switch(group, "--no_resume", "end when preempted, or when its machine is lost")
     choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
     switch(group, "--hold", "do not start until released")

@@ -1,0 +1,357 @@
+"""Launches by the installed command and from Python: gangs, failures, arrays, and who waits."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from itertools import count
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bastion import (
+    After,
+    Array,
+    BusyError,
+    Choice,
+    Job,
+    JobView,
+    Launch,
+    LaunchHandle,
+    LogUniform,
+    Process,
+    Resources,
+    Sample,
+    SpecError,
+    Sweep,
+    Where,
+)
+from tests.end_to_end.programs import DEADLINE_S, REPOSITORY, Programs, until
+
+pytestmark = pytest.mark.end_to_end
+
+TELL = "import json, os; print(json.dumps(dict(os.environ)))"
+GANG = """
+name = "gang"
+[[jobs]]
+name = "trainer"
+replicas = 2
+aliases = ["clusterfudge", "blox"]
+env = { CONFIG = "large" }
+[[jobs.processes]]
+command = ["python3", "-c", "TELL"]
+resources = { h100 = 1 }
+[[jobs.processes]]
+command = ["python3", "-c", "TELL"]
+resources = { h100 = 2 }
+[[jobs]]
+name = "evaluator"
+processes = [{ command = ["sh", "-c", "echo ready"] }]
+""".replace("TELL", TELL)
+DEAF = "trap '' TERM; setsid sleep {0} & (sleep {0} &) ; echo deaf; sleep {0}; sleep {0}"
+"""Everything it starts, in a session of its own or left behind, inherits that TERM is ignored."""
+_NAPS = count(86_400)
+
+
+def nap() -> int:
+    """A duration in seconds that no other process of this machine sleeps for."""
+    return next(_NAPS)
+
+
+def sleeping(seconds: int) -> int:
+    """How many processes sleep for just so long."""
+    lines = (each.info["cmdline"] for each in psutil.process_iter(["cmdline"]))
+    return sum(line == ["sleep", str(seconds)] for line in lines)
+
+
+def launch(on: Programs, *jobs: Job, **fields: object) -> LaunchHandle:
+    """Launch jobs from Python."""
+    return on.client.launch(Launch(name="api", jobs=jobs, **fields))  # type: ignore[arg-type]
+
+
+def ended(handle: LaunchHandle) -> tuple[JobView, ...]:
+    """The jobs of a launch, once they have ended."""
+    return handle.wait(timeout_s=DEADLINE_S).jobs
+
+
+def shell(line: str, **fields: object) -> Process:
+    """A process that runs a shell line."""
+    return Process(line, shell=True, **fields)  # type: ignore[arg-type]
+
+
+def check_told(env: dict[str, str], *, job: str) -> None:
+    """What process 1 of replica 1 of the gang's trainer must have been told."""
+    page = (REPOSITORY / "docs" / "reference" / "environment.md").read_text()
+    tables = page.partition("## Names of other")[0].partition("## The machine")[2]
+    rows = re.findall(
+        r"^\| (`[A-Z].*?) \|", tables + page.partition("variable of")[2], re.MULTILINE
+    )
+    names = set(re.findall(r"`([A-Za-z_]+)`", " ".join(rows)))
+    elsewhere = {name for name in names if name.startswith(("TPU_", "MEGASCALE_"))}
+    assert names - elsewhere - {"VIRTUAL_ENV"} <= env.keys()
+    devices = env["CUDA_VISIBLE_DEVICES"].split(",")
+    assert len(devices) == 2
+    told = {
+        "BASTION_PROJECT": "red",
+        "BASTION_JOB_NAME": "trainer",
+        "BASTION_JOB_ID": job,
+        "BASTION_ATTEMPT": "1",
+        "BASTION_REPLICA_INDEX": "1",
+        "BASTION_REPLICA_COUNT": "2",
+        "BASTION_HOST_INDEX": "0",
+        "BASTION_HOST_COUNT": "1",
+        "BASTION_PROCESS_INDEX": "1",
+        "BASTION_PROCESS_INDEX_ON_MACHINE": "3",
+        "BASTION_PROCESS_INDEX_ACROSS_ALL_REPLICAS": "3",
+        "BASTION_PROCESS_COUNT_ACROSS_ALL_REPLICAS": "4",
+        "RANK": "3",
+        "WORLD_SIZE": "4",
+        "LOCAL_RANK": "1",
+        "LOCAL_WORLD_SIZE": "2",
+        "NODE_RANK": "1",
+        "JAX_NUM_PROCESSES": "4",
+        "JAX_PROCESS_ID": "3",
+        "JAX_COORDINATOR_ADDRESS": f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}",
+        "CLUSTERFUDGE_JOB_NAME": "trainer",
+        "CLUSTERFUDGE_REPLICA_INDEX": "1",
+        "CLUSTERFUDGE_PROCESS_INDEX": "3",
+        "local_gpu_id": devices[0],
+        "world_size": "4",
+        "dist_rank": "3",
+        "job_id": job,
+        "CONFIG": "large",
+    }
+    assert {name: env.get(name) for name in told} == told
+    assert len(env["local_accessible_gpu"].split(",")) == 3
+
+
+def test_a_gang_of_two_jobs_is_told_all_that_the_reference_names(programs: Programs) -> None:
+    """Two jobs, two replicas packed onto one machine, two processes each; every variable."""
+    (programs.project / "gang.toml").write_text(GANG)
+    ran = programs.run("run", "gang.toml")
+    lines = dict(line.split(" | ", 1) for line in ran.stdout.splitlines())
+    assert lines.keys() == {f"trainer/r{r}/p{p}" for r in "01" for p in "01"} | {"evaluator/r0/p0"}
+    env = json.loads(lines["trainer/r1/p1"])
+    check_told(env, job=env["BASTION_JOB_ID"])
+    assert len(programs.client.job(env["BASTION_JOB_ID"]).machines) == 1
+    others = [json.loads(lines[f"trainer/r{r}/p{p}"]) for r in "01" for p in "01"]
+    used = [each for env in others for each in env["CUDA_VISIBLE_DEVICES"].split(",")]
+    assert len(used) == len(set(used)) == 6
+
+    tell = [Process(["python3", "-c", TELL], resources=Resources(h100=n)) for n in (1, 2)]
+    handle = programs.client.launch(
+        Launch(
+            name="gang",
+            jobs=[
+                Job(
+                    name="trainer",
+                    replicas=2,
+                    processes=tell,
+                    aliases=["clusterfudge", "blox"],
+                    env={"CONFIG": "large"},
+                ),
+                Job(name="evaluator", processes=[Process(["true"])]),
+            ],
+        )
+    )
+    assert handle.wait(timeout_s=DEADLINE_S).counts == {"succeeded": 2}
+    check_told(json.loads(handle.logs("trainer", replica=1, process=1)), job=handle.jobs[0])
+
+
+def test_what_ignores_term_is_killed_with_all_it_started(programs: Programs) -> None:
+    """A time limit and a cancel end trees that ignore TERM, sessions and orphans included."""
+    first, second = nap(), nap()
+    handle = launch(programs, Job(processes=[shell(DEAF.format(second))], grace="1s"))
+    flags = ("--max_runtime=1s", "--grace=1s", "--shell")
+    ran = programs.run("run", *flags, "--", DEAF.format(first), check=False)
+    assert (ran.returncode, ran.stdout) == (102, "deaf\n")
+    assert not sleeping(first)
+    until(lambda: sleeping(second) == 3, "the tree stands")
+    handle.cancel()
+    assert programs.run("wait", handle.id, check=False).returncode == 101
+    assert not sleeping(second)
+
+
+def test_a_failure_is_tried_again_with_what_it_kept(programs: Programs, tmp_path: Path) -> None:
+    """Retries wait for their backoff and count failures; the output directory goes along."""
+    line = 'cat "$BASTION_OUTPUT_DIR/s" && exit 0; echo saved > "$BASTION_OUTPUT_DIR/s"; exit 3'
+    again = launch(programs, Job(processes=[shell(line)], retries=2, retry_backoff=0.2))
+    never = launch(programs, Job(processes=[shell("exit 3")], retries=1, retry_backoff=0.2))
+    flags = ("--retries=1", "--retry_backoff=0.2s", "--shell")
+    job, printed = programs.follow("--name=again", *flags, "--", line)
+    assert printed.endswith("saved\n")
+    assert programs.client.job(job).attempt == 2
+    (good,), (bad,) = ended(again), ended(never)
+    assert (good.state, good.attempt) == ("succeeded", 2)
+    assert (bad.state, bad.code, bad.attempt) == ("failed", 3, 2)
+    found = programs.client.fetch(good.id, tmp_path / "kept")
+    assert (found.folder / "r0" / "s").read_text() == "saved\n"
+
+
+def test_who_is_stopped_when_one_fails(programs: Programs) -> None:
+    """The others of the job, of the whole launch, or nobody."""
+    fails, good = shell("exit 5"), shell("sleep 0.5")
+    all_end = launch(
+        programs,
+        Job(name="fails", processes=[fails], scope="launch", on_failure="stop_others"),
+        Job(name="other", processes=[shell("sleep 600")]),
+    )
+    one_ends = launch(
+        programs, Job(name="fails", processes=[fails]), Job(name="other", processes=[good])
+    )
+    line = 'test "$BASTION_REPLICA_INDEX" = 0 && exit 5; {}; echo done'
+    for flags, nap_s, printed in (((), 600, ""), (("--on_failure=continue",), 0.5, "done\n")):
+        words = ("--replicas=2", *flags, "--shell", "--", line.format(f"sleep {nap_s}"))
+        ran = programs.run("run", *words, check=False)
+        assert (ran.returncode, ran.stdout) == (5, printed)
+    assert [job.state for job in ended(all_end)] == ["failed", "cancelled"]
+    assert [job.state for job in ended(one_ends)] == ["failed", "succeeded"]
+
+
+MARKS = """
+import bastion, time
+bastion.report(loss=0.5, step=7)
+bastion.checkpointed()
+bastion.finished()
+time.sleep(600)
+"""
+
+
+def test_marks_are_heard_from_python_and_as_files(programs: Programs) -> None:
+    """Numbers are shown; what wrote *finished* has succeeded, though it was stopped as hung."""
+    env = {"PYTHONPATH": str(REPOSITORY)}
+    process = Process([sys.executable, "-c", MARKS], env=env)
+    handle = launch(programs, Job(processes=[process], idle_timeout="1s"))
+    line = 'cd "$BASTION_MARKS_DIR"; echo \'{"loss": 2}\' > report; touch finished; sleep 600'
+    job, _ = programs.follow("--idle_timeout=1s", "--shell", "--", line)
+    assert programs.json("show", job)["jobs"][0]["report"] == {"loss": 2}
+    assert re.search(r"^reported +loss=2$", programs.run("show", job).stdout, re.MULTILINE)
+    (done,) = ended(handle)
+    assert (done.state, done.report) == ("succeeded", {"loss": 0.5, "step": 7})
+
+
+def test_what_hangs_is_reported_and_what_failed_is_held(programs: Programs) -> None:
+    """From Python: stacks in the log, a word in `why`, a machine kept, a clean-up at the end."""
+    client = programs.client
+    hung = Job(
+        processes=[shell("echo begun; sleep 600")], idle_timeout="1s", on_idle="report", grace=1
+    )
+    handle = client.launch(Launch(name="hung", jobs=[hung]))
+    until(lambda: "no output" in client.why(handle.id).text, "it is told that it hangs")
+    until(lambda: "sleep 600" in handle.logs("main"), "its stacks are in the log")
+    assert handle.status().counts == {"running": 1}
+    handle.cancel()
+
+    failing = Job(
+        processes=[shell("echo oops; touch core; exit 7")],
+        hold_on_failure="10m",
+        on_end=["sh", "-c", "echo after $BASTION_OUTCOME $BASTION_EXIT_CODE"],
+    )
+    kept = client.launch(Launch(name="kept", jobs=[failing]))
+    (job,) = ended(kept)
+    assert (job.state, job.outcome, job.code, job.has_ended) == ("held", "failed", 7, False)
+    folder = re.search(r"held for inspection until .* on machine .* in (\S+);", job.text)
+    assert folder is not None
+    assert Path(folder[1]).is_dir()
+    assert programs.run("wait", kept.id, check=False).returncode == 7
+    client.release(kept.id)
+    until(lambda: client.job(kept.id).has_ended, "it is let go")
+    assert "after failed 7" in kept.logs("main")
+    assert client.job(kept.id).code == 7
+    assert handle.wait(timeout_s=DEADLINE_S).counts == {"cancelled": 1}
+    assert (Path(folder[1]) / "core").exists(), "what was left in the working directory stays"
+
+
+def test_sweeps_from_python_are_those_of_the_command(programs: Programs) -> None:
+    """Grid, zip and sample combined; some of it again; one array of both, by one key."""
+    sweep = Sweep(
+        grid={"seed": [1, 2]},
+        zip={"layers": [2, 4], "width": [512, 256]},
+        sample=Sample(2, seed=7, draw={"lr": LogUniform(1e-5, 1e-1), "opt": Choice(["a", "b"])}),
+        at_once=4,
+    )
+    line = "echo {seed} {layers}x{width} {lr} {opt}; test {seed} = 1"
+    wanted = Launch(name="grid", jobs=[Job(processes=[shell(line)])], sweep=sweep)
+    handle = programs.client.launch(wanted, idempotency_key="grid")
+    assert handle.wait(timeout_s=DEADLINE_S).counts == {"failed": 4, "succeeded": 4}
+    assert programs.client.launch(wanted, idempotency_key="grid").id == handle.id
+    for task in handle.tasks:
+        told = {name: str(each) for name, each in task.parameters.items()}
+        assert handle.logs(task.task or 0) == wanted_line(told)
+        assert (task.attempt, task.code) == (1, 0 if told["seed"] == "1" else 1)
+    shown = programs.json("show", handle.id, "--tasks")["jobs"]
+    assert [task["parameters"] for task in shown] == [dict(t.parameters) for t in handle.tasks]
+
+    plain = Launch(name="true", jobs=[Job(processes=[Process(["true"])])], array=Array("0-9%3"))
+    from_python = programs.client.launch(plain)
+    key = ("--array=0-9%3", "--idempotency_key=tens", "-q", "--", "true")
+    array = programs.run("launch", *key).stdout
+    assert programs.run("launch", *key).stdout == array
+    assert from_python.wait(timeout_s=DEADLINE_S).counts == {"succeeded": 10}
+    assert programs.wait(array.strip()).counts == {"succeeded": 10}
+
+
+def wanted_line(told: dict[str, str]) -> str:
+    """What a task of the sweep prints."""
+    return "{seed} {layers}x{width} {lr} {opt}\n".format(**told)
+
+
+def test_jobs_wait_for_others_however_they_end(programs: Programs) -> None:
+    """One after the other in one launch, and any end of another; circles are refused."""
+    line = "echo $BASTION_JOB_NAME >> {}".format(programs.folder / "order")
+    steps = [
+        Job(name="train", processes=[shell(f"{line}; exit 1")]),
+        Job(name="test", processes=[shell(line)], after=["train"]),
+        Job(name="sorry", processes=[shell(line)], after=[After("train", when="failed")]),
+        Job(name="clean", processes=[shell(line)], after=[After("test", when="any")]),
+    ]
+    jobs = ended(launch(programs, *steps, together=False))
+    assert [job.state for job in jobs] == ["failed", "cancelled", "succeeded", "succeeded"]
+    assert sorted((programs.folder / "order").read_text().split()) == ["clean", "sorry", "train"]
+    assert programs.run("wait", jobs[0].launch, check=False).returncode == 1
+    ran = programs.run("run", f"--after={jobs[0].id}:any", "--", "echo", "after any")
+    assert ran.stdout == "after any\n"
+    ran = programs.run("launch", f"--after={jobs[0].id}", "--", "true", check=False)
+    assert ran.returncode == 104
+    assert "with :any behind the name it starts however that one ended" in ran.stderr
+    with pytest.raises(SpecError, match="a -> b -> a is a circle"):
+        Launch(
+            name="circle",
+            together=False,
+            jobs=[
+                Job(name="a", processes=[shell("true")], after=["b"]),
+                Job(name="b", processes=[shell("true")], after=["a"]),
+            ],
+        )
+
+
+def test_who_may_not_wait_is_told_of_every_machine(programs: Programs) -> None:
+    """Whole machines are taken where that is asked, and then nothing else fits on them."""
+    flags = ("--exclusive", "--resources=h100=5", "--replicas=2", "-q", "--name=whole")
+    whole = programs.run("launch", *flags, "--", "sleep", "600").stdout.strip()
+    until(lambda: programs.client.job(whole).state == "running", "it runs")
+    machines = programs.client.pool().machines
+    until(
+        lambda: not any(each.free["h100"] for each in programs.client.pool().machines),
+        "nothing is free",
+    )
+    asked = ("--when_busy=fail", "--resources=h100=1", "--", "true")
+    ran = programs.run("launch", *asked, check=False)
+    assert ran.returncode == 104
+    assert all(f"{machine.name}  1 h100" in ran.stderr for machine in machines)
+    assert "hint: without when_busy=fail it would wait in the queue" in ran.stderr
+    process = Process(["true"], resources=Resources(h100=1))
+    with pytest.raises(BusyError) as busy:
+        programs.client.launch(
+            Launch(
+                name="now",
+                jobs=[Job(processes=[process])],
+                when_busy="fail",
+                where=Where(cluster="primary", labels={"shard": "rl"}),
+            )
+        )
+    assert {each.machine for each in busy.value.machines} == {each.name for each in machines}
+    programs.client.cancel(whole)
+    assert programs.wait(whole).state == "cancelled"
