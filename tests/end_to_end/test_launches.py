@@ -355,3 +355,17 @@ def test_who_may_not_wait_is_told_of_every_machine(programs: Programs) -> None:
     assert {each.machine for each in busy.value.machines} == {each.name for each in machines}
     programs.client.cancel(whole)
     assert programs.wait(whole).state == "cancelled"
+
+
+@pytest.mark.prove
+def test_a_job_that_loses_its_machine_three_times_in_a_row_is_lost(programs: Programs) -> None:
+    """No retry is used up by a keeper that dies; after the third it is the job's own doing."""
+    handle = launch(programs, Job(processes=[shell("echo try $BASTION_ATTEMPT; sleep 600")]))
+    for attempt in (1, 2, 3):
+        until(lambda n=attempt: handle.logs("main") == f"try {n}\n", f"attempt {attempt} runs")
+        (machine,) = programs.client.job(handle.id).machines
+        (keeper,) = programs.processes("bastion.agent.keeper", f"/{machine}/")
+        keeper.kill()
+    (job,) = ended(handle)
+    assert (job.state, job.attempt) == ("lost", 3)
+    assert "lost 3 times in a row" in job.text
