@@ -131,8 +131,9 @@ class _Search:
         self.released: list[Release] = []
 
     def _is_enough(self) -> bool:
-        gone = [release.running for release in self.released]
-        return self.need.may_fit() and self.allows(gone) and self.need.fits()
+        if not self.need.may_fit():
+            return False
+        return self.allows([each.running for each in self.released]) and self.need.fits()
 
     def let_go(self, legal: Iterable[Running]) -> bool:
         """Whether the gang fits once enough of `legal` are gone."""
