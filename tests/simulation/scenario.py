@@ -9,92 +9,48 @@ and one while it waits, one runs into its time limit, one ignores notices.
 from __future__ import annotations
 
 from bastion.records import layout
-from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest
-from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
+from tests.simulation.asking import USERS, launch, one, verb
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Fates, Rates, Spoiling, Storm
 from tests.simulation.processes import SOUND, Parts, Wish
+from tests.simulation.storm import CONFIG, HARDNESS, QUOTA, plain, storm
 from tests.simulation.world import World
-
-QUOTA = """
-[toml-schema]
-version = "1"
-[total_resources]
-h100 = 16
-[project_membership]
-blue = ["ann", "ben"]
-red = ["cat"]
-[project_resources.blue]
-h100 = 0.625
-[project_resources.red]
-h100 = 0.375
-[scheduler]
-min_runtime_s = 20
-grace_s = 5
-max_grace_s = 20
-plan_after_s = 120
-borrow_slice_s = 60
-"""
-
-CONFIG = """
-[pools.gpu]
-provider = "fake"
-resources = { h100 = 8 }
-max_machines = 2
-idle_timeout = 60
-boot = 10
-"""
 
 JOBS = 20
 """How many jobs the wishes make."""
-
-USERS = ("ann", "ben", "cat")
-
-HARDNESS = (0.5, 1.0, 2.0, 4.0)
-"""How many times as hard as `Rates` a storm blows."""
 
 
 def wishes() -> list[Wish]:
     """Everything that users will ask."""
     return [
-        *[
-            _launch(5.0 * n, "ann", "blue", f"first-{n}", h100=2, runs_s=40 + 10 * n)
-            for n in range(6)
-        ],
-        _launch(20.0, "ann", "blue", "crooked", h100=1, runs_s=15, codes="3"),
-        _launch(22.0, "ann", "blue", "again", h100=1, runs_s=10, codes="1 0", retries=1),
-        _launch(24.0, "ann", "blue", "absent", h100=1, runs_s=10, codes="none"),
-        _launch(30.0, "ben", "blue", "borrower", h100=4, runs_s=90),
-        _launch(32.0, "ben", "blue", "borrower-2", h100=2, runs_s=80),
-        _launch(33.0, "ben", "blue", "unwanted", h100=2, runs_s=500),
-        _launch(34.0, "ben", "blue", "unwanted-2", h100=2, runs_s=500),
-        _cancel(40.0, "ben", "blue", "unwanted-2"),
-        _launch(50.0, "ben", "blue", "gang", h100=5, replicas=2, runs_s=30),
-        _cancel(90.0, "ben", "blue", "unwanted"),
-        _launch(35.0, "cat", "red", "own", h100=4, runs_s=40),
-        _launch(36.0, "cat", "red", "own-2", h100=2, runs_s=60, kind="deaf"),
-        _launch(60.0, "cat", "red", "endless", h100=1, runs_s=1e9, max_runtime=30.0),
-        _launch(61.0, "cat", "red", "broken", h100=1, replicas=2, runs_s=25, codes="7"),
-        _launch(62.0, "cat", "red", "light", h100=0, runs_s=5),
-        _launch(63.0, "cat", "red", "last", h100=2, runs_s=20),
+        *[_one(5.0 * n, "ann", f"first-{n}", h100=2, runs_s=40 + 10 * n) for n in range(6)],
+        _one(20.0, "ann", "crooked", runs_s=15, codes="3"),
+        _one(22.0, "ann", "again", codes="1 0", retries=1),
+        _one(24.0, "ann", "absent", codes="none"),
+        _one(30.0, "ben", "borrower", h100=4, runs_s=90),
+        _one(32.0, "ben", "borrower-2", h100=2, runs_s=80),
+        _one(33.0, "ben", "unwanted", h100=2, runs_s=500),
+        _one(34.0, "ben", "unwanted-2", h100=2, runs_s=500),
+        verb(40.0, "ben", "cancel", "unwanted-2"),
+        _one(50.0, "ben", "gang", h100=5, replicas=2, runs_s=30),
+        verb(90.0, "ben", "cancel", "unwanted"),
+        _one(35.0, "cat", "own", h100=4, runs_s=40),
+        _one(36.0, "cat", "own-2", h100=2, runs_s=60, kind="deaf"),
+        _one(60.0, "cat", "endless", runs_s=1e9, max_runtime=30.0),
+        _one(61.0, "cat", "broken", replicas=2, runs_s=25, codes="7"),
+        _one(62.0, "cat", "light", h100=0, runs_s=5),
+        _one(63.0, "cat", "last", h100=2, runs_s=20),
     ]
+
+
+def _one(at_s: float, user: str, name: str, **job: object) -> Wish:
+    return launch(at_s, user, name, one(**job))  # type: ignore[arg-type]
 
 
 def stormy(seed: int, parts: Parts = SOUND) -> World:
     """The scenario with faults; the seed also says how hard, and how many bastions there are."""
-    baton = Baton(seed)
-    rates = Rates().times(baton.chance.choice(HARDNESS))
-    return World(
-        baton,
-        quota=QUOTA,
-        config=CONFIG,
-        wishes=wishes(),
-        fates=Storm(baton.chance, rates, spared=USERS),
-        bastions=baton.chance.choice((1, 1, 2)),
-        has_lease=baton.chance.random() < 0.8,
-        parts=parts,
-    )
+    return storm(seed, wishes(), parts, bastions=(1, 1, 2))
 
 
 def spoilt(seed: int, parts: Parts = SOUND) -> World:
@@ -117,15 +73,7 @@ def calm(
     seed: int, parts: Parts = SOUND, *, fates: Fates | None = None, bastions: int = 1
 ) -> World:
     """The scenario without faults but `fates`: the order in which actors go is left to chance."""
-    return World(
-        Baton(seed),
-        quota=QUOTA,
-        config=CONFIG,
-        wishes=wishes(),
-        fates=fates,
-        bastions=bastions,
-        parts=parts,
-    )
+    return plain(seed, wishes(), parts, fates=fates, bastions=bastions)
 
 
 def duel(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
@@ -153,7 +101,7 @@ def comings(seed: int, parts: Parts = SOUND) -> World:
     """
     baton = Baton(seed)
     jobs = [
-        _launch(45.0 * n + baton.chance.uniform(0, 30), "cat", "red", f"j{n}", h100=4, runs_s=5)
+        _one(45.0 * n + baton.chance.uniform(0, 30), "cat", f"j{n}", h100=4, runs_s=5)
         for n in range(8)
     ]
     return World(
@@ -170,31 +118,14 @@ def comings(seed: int, parts: Parts = SOUND) -> World:
 
 def newcomer(seed: int, parts: Parts = SOUND, *, fates: Fates) -> World:
     """Two bastions without a lease, and a job that comes when both have nothing to do."""
-    return World(
-        Baton(seed),
-        quota=QUOTA,
-        config=CONFIG,
-        wishes=[_launch(25.0, "ann", "blue", "only", h100=8, runs_s=100)],
-        fates=fates,
-        bastions=2,
-        has_lease=False,
-        parts=parts,
-    )
+    asked = [_one(25.0, "ann", "only", h100=8, runs_s=100)]
+    return plain(seed, asked, parts, fates=fates, bastions=2, has_lease=False)
 
 
 def quitter(seed: int, parts: Parts = SOUND, *, fates: Fates) -> World:
     """One job that is cancelled as soon as its machine is there."""
-    return World(
-        Baton(seed),
-        quota=QUOTA,
-        config=CONFIG,
-        wishes=[
-            _launch(0.0, "ann", "blue", "only", h100=8, runs_s=200),
-            _cancel(40.0, "ann", "blue", "only"),
-        ],
-        fates=fates,
-        parts=parts,
-    )
+    asked = [_one(0.0, "ann", "only", h100=8, runs_s=200), verb(40.0, "ann", "cancel", "only")]
+    return plain(seed, asked, parts, fates=fates)
 
 
 SLICES = """
@@ -239,13 +170,13 @@ def slices(seed: int, parts: Parts = SOUND) -> World:
         quota=SLICES,
         config=SLICE_CONFIG,
         wishes=[
-            _slice_launch(0.0, "ann", "blue", "one", runs_s=60),
-            _slice_launch(5.0, "ann", "blue", "borrows", runs_s=90),
-            _slice_launch(60.0, "cat", "red", "reclaims", runs_s=30),
-            _slice_launch(70.0, "cat", "red", "fails", runs_s=15, codes="3"),
-            _slice_launch(80.0, "ben", "blue", "both", runs_s=20, replicas=2),
-            _slice_launch(90.0, "ben", "blue", "unwanted", runs_s=500),
-            _cancel(150.0, "ben", "blue", "unwanted"),
+            _slice(0.0, "ann", "one", runs_s=60),
+            _slice(5.0, "ann", "borrows", runs_s=90),
+            _slice(60.0, "cat", "reclaims", runs_s=30),
+            _slice(70.0, "cat", "fails", runs_s=15, codes="3"),
+            _slice(80.0, "ben", "both", runs_s=20, replicas=2),
+            _slice(90.0, "ben", "unwanted", runs_s=500),
+            verb(150.0, "ben", "cancel", "unwanted"),
         ],
         fates=Storm(baton.chance, rates, spared=USERS),
         bastions=baton.chance.choice((1, 2)),
@@ -255,66 +186,6 @@ def slices(seed: int, parts: Parts = SOUND) -> World:
     )
 
 
-def _slice_launch(
-    at_s: float,
-    user: str,
-    project: str,
-    name: str,
-    *,
-    runs_s: float,
-    codes: str = "0",
-    replicas: int = 1,
-) -> Wish:
-    process = Process(["sim", str(runs_s), *codes.split()])
-    job = Job(instance_type="tpu-v4-16", replicas=replicas, processes=(process,))
-    body = LaunchRequest(launch=Launch(name=name, jobs=(job,), project=project))
-    return Wish(
-        at_s=at_s, user=user, project=project, verb="launch", name=name, body=lambda _: body
-    )
-
-
-def _launch(
-    at_s: float,
-    user: str,
-    project: str,
-    name: str,
-    *,
-    h100: int,
-    runs_s: float,
-    codes: str = "0",
-    kind: str = "sim",
-    replicas: int = 1,
-    retries: int = 0,
-    max_runtime: float | None = None,
-) -> Wish:
-    resources = Resources(h100=h100) if h100 else Resources()
-    process = Process([kind, str(runs_s), *codes.split()], resources=resources)
-    job = Job(
-        name="main",
-        replicas=replicas,
-        processes=(process,),
-        retries=retries,
-        retry_backoff=5.0,
-        max_runtime=max_runtime,
-    )
-    body = LaunchRequest(launch=Launch(name=name, jobs=(job,), project=project))
-    return Wish(
-        at_s=at_s, user=user, project=project, verb="launch", name=name, body=lambda _: body
-    )
-
-
-def _cancel(at_s: float, user: str, project: str, target: str) -> Wish:
-    def body(answers: dict[str, Answer]) -> Body | None:
-        answer = answers.get(target)
-        if answer is None or not answer.jobs:
-            return None
-        return JobsRequest(targets=answer.jobs)
-
-    return Wish(
-        at_s=at_s,
-        user=user,
-        project=project,
-        verb="cancel",
-        name=f"cancel {target}",
-        body=body,
-    )
+def _slice(at_s: float, user: str, name: str, **job: object) -> Wish:
+    job = {"instance_type": "tpu-v4-16", **job}
+    return launch(at_s, user, name, one(h100=0, **job))  # type: ignore[arg-type]

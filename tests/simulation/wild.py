@@ -13,10 +13,11 @@ from typing import Literal
 from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
+from tests.simulation.asking import PROJECTS, USERS, wish
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Rates, Storm
 from tests.simulation.processes import SOUND, Parts, Wish
-from tests.simulation.scenario import CONFIG, HARDNESS, QUOTA, USERS
+from tests.simulation.storm import CONFIG, HARDNESS, QUOTA
 from tests.simulation.world import World
 
 MACHINES = 3
@@ -24,7 +25,6 @@ LAUNCHES = 16
 LAST_S = 200.0
 """By when everything was asked for."""
 
-_PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red"}
 _QUOTA = QUOTA.replace("h100 = 16", f"h100 = {8 * MACHINES}", 1)
 _CONFIG = CONFIG.replace("max_machines = 2", f"max_machines = {MACHINES}").replace(
     "h100 = 8", "h100 = 8, cpu = 12"
@@ -64,8 +64,8 @@ def _wishes(chance: random.Random) -> list[Wish]:
     wishes: list[Wish] = []
     for n in range(LAUNCHES):
         at_s, user = chance.uniform(0, LAST_S / 2), chance.choice(USERS)
-        launch = _launch(chance, f"l{n}", _PROJECTS[user])
-        wishes.append(_wish(at_s, user, f"l{n}", "launch", LaunchRequest(launch=launch)))
+        launch = _launch(chance, f"l{n}", PROJECTS[user])
+        wishes.append(wish(at_s, user, "launch", f"l{n}", LaunchRequest(launch=launch)))
         at_s += chance.uniform(0, 60)
         late_s = LAST_S + 100.0 + n
         held = [index for index, job in enumerate(launch.jobs) if job.hold]
@@ -75,7 +75,7 @@ def _wishes(chance: random.Random) -> list[Wish]:
             wishes.append(_verb(at_s, user, f"l{n}", verb, index=0))
             if verb == "hold":
                 wishes.append(_verb(late_s, user, f"l{n}", "release", index=0))
-    return sorted(wishes, key=lambda wish: wish.at_s)
+    return sorted(wishes, key=lambda each: each.at_s)
 
 
 def _launch(chance: random.Random, name: str, project: str) -> Launch:
@@ -134,22 +134,6 @@ def _verb(at_s: float, user: str, target: str, verb: str, *, index: int) -> Wish
             return JobsRequest(targets=(answer.launch,))
         return JobsRequest(targets=(answer.jobs[index],))
 
-    return Wish(
-        at_s=at_s,
-        user=user,
-        project=_PROJECTS[user],
-        verb=verb,
-        name=f"{verb} {target}",
-        body=body,
-    )
-
-
-def _wish(at_s: float, user: str, name: str, verb: str, body: Body) -> Wish:
-    return Wish(
-        at_s=at_s,
-        user=user,
-        project=_PROJECTS[user],
-        verb=verb,
-        name=name,
-        body=lambda _: body,
-    )
+    asked = wish(at_s, user, verb, f"{verb} {target}", None)
+    asked.body = body
+    return asked

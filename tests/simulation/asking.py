@@ -1,0 +1,78 @@
+"""What users of the worlds ask for: jobs that run for so long and end so, and verbs on them."""
+
+from __future__ import annotations
+
+from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
+from bastion.spec import Job, Launch, Process, Resources
+from tests.simulation.processes import Wish
+
+PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red"}
+"""Who is in which."""
+USERS = tuple(PROJECTS)
+
+
+def one(
+    name: str = "main",
+    *,
+    h100: int = 1,
+    runs_s: float = 10.0,
+    codes: str = "0",
+    kind: str = "sim",
+    **fields: object,
+) -> Job:
+    """
+    A job of one process.
+
+    Args:
+        name: Its name.
+        h100: Devices that it asks for.
+        runs_s: How long each attempt runs.
+        codes: What the attempts exit with, one after the other.
+        kind: `sim`, or `deaf` to notices.
+        fields: More of the job's.
+    """
+    resources = Resources(h100=h100) if h100 else Resources()
+    process = Process([kind, str(runs_s), *codes.split()], resources=resources)
+    return Job(name=name, processes=(process,), retry_backoff=5.0, **fields)  # type: ignore[arg-type]
+
+
+def launch(at_s: float, user: str, name: str, *jobs: Job, **fields: object) -> Wish:
+    """A launch of `jobs`, or of one job as it comes; `fields` are the launch's own."""
+    asked = Launch(name=name, jobs=jobs or (one(),), project=PROJECTS[user], **fields)  # type: ignore[arg-type]
+    body = LaunchRequest(launch=asked)
+    return wish(at_s, user, "launch", name, body)
+
+
+def verb(
+    at_s: float, user: str, what: str, target: str, *, tasks: str = "", **changes: float
+) -> Wish:
+    """
+    A verb on every job of an earlier launch of the same user, if that was let in.
+
+    Args:
+        at_s: When.
+        user: Who.
+        what: The verb.
+        target: The name of the launch.
+        tasks: The end of an id that names some tasks of an array.
+        changes: What an `update` changes.
+    """
+
+    def body(answers: dict[str, Answer]) -> Body | None:
+        answer = answers.get(target)
+        if answer is None or not answer.jobs:
+            return None
+        targets = (f"{answer.launch}{tasks}",) if tasks else answer.jobs
+        return (
+            UpdateRequest(targets=targets, **changes) if changes else JobsRequest(targets=targets)
+        )
+
+    asked = wish(at_s, user, what, f"{what} {target}{tasks}", None)
+    asked.body = body
+    return asked
+
+
+def wish(at_s: float, user: str, what: str, name: str, body: Body | None) -> Wish:
+    """What asks for `body` whatever was answered before."""
+    project = PROJECTS[user]
+    return Wish(at_s=at_s, user=user, project=project, verb=what, name=name, body=lambda _: body)
