@@ -1,5 +1,6 @@
 # Every target does its own set-up in .venv; a second run finds it done. Needs: make, python3 >= 3.11 with venv.
-# Tests of git over ssh and git-lfs need sshd and git-lfs, proofs of images dockerd and docker-registry and root:
+# Tests of git over ssh and git-lfs need sshd and git-lfs, proofs of images dockerd and docker-registry and root,
+# those of Ceph's gateway radosgw, ceph-mon and ceph-osd:
 # where these are missing they are skipped. `.ci/run [test|prove]` installs them, where it may.
 
 PYTHON  ?= python3

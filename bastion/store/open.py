@@ -72,17 +72,25 @@ def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
     from bastion.store.s3 import S3Store
 
     settings = dict(parse_qsl(parts.query))
-    unknown = settings.keys() - {"endpoint_url", "region_name"}
+    unknown = settings.keys() - {"endpoint_url", "region_name", "etags"}
     if unknown:
         raise SpecError(
-            f"store {url!r}: unknown setting {min(unknown)!r}, must be endpoint_url or region_name"
+            f"store {url!r}: unknown setting {min(unknown)!r}, must be endpoint_url, region_name"
+            " or etags"
         )
+    if settings.get("etags", "bare") != "bare":
+        raise SpecError(f"store {url!r}: etags={settings['etags']!r}, must be bare or left out")
     endpoint_url = settings.get("endpoint_url", "")
     if endpoint_url and not endpoint_url.startswith(("http://", "https://")):
         raise SpecError(f"store {url!r}: endpoint_url must begin with http:// or https://")
     bucket, prefix = _bucket_and_prefix(url, parts)
-    region_name = settings.get("region_name", "")
-    return S3Store(bucket, prefix, endpoint_url=endpoint_url, region_name=region_name)
+    return S3Store(
+        bucket,
+        prefix,
+        endpoint_url=endpoint_url,
+        region_name=settings.get("region_name", ""),
+        has_bare_etags="etags" in settings,
+    )
 
 
 def _bucket_and_prefix(url: str, parts: SplitResult) -> tuple[str, str]:

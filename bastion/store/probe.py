@@ -15,6 +15,8 @@ from bastion.store.port import ObjectStore, Version, Written
 
 _FOLDER = "state/probe"
 """Under `state/`, where only the bastion may write: it probes what it will use."""
+_OTHER = "use a store with conditional writes: Google Cloud Storage, Amazon S3 or a folder"
+_BARE = "if it is an S3 server that wants bare ETags, as Ceph's, add ?etags=bare to the root's URL"
 
 
 def probe(store: ObjectStore) -> None:
@@ -40,7 +42,7 @@ def _probe(store: ObjectStore, key: str) -> None:
         raise _ignores("that a name is free", "a second create of one name succeeded")
     second = _written(store, key, b"second", lambda: store.swap(key, b"second", if_version=first))
     if second is None:
-        raise _ignores("versions", "a swap from the current version failed")
+        raise _ignores("versions", "a swap from the current version failed", hint=_BARE)
     if not _conflicts_on_swap(store, key, first):
         raise _ignores("versions", "a swap from a stale version succeeded")
     found = store.read(key)
@@ -87,8 +89,7 @@ def _conflicts_on_swap(store: ObjectStore, key: str, stale: Version) -> bool:
     return False
 
 
-def _ignores(what: str, seen: str) -> StoreRefusedError:
+def _ignores(what: str, seen: str, *, hint: str = _OTHER) -> StoreRefusedError:
     return StoreRefusedError(
-        f"the store ignores the precondition on {what}: {seen}",
-        hint="use a store with conditional writes: Google Cloud Storage, Amazon S3 or a folder",
+        f"the store does not keep the precondition on {what}: {seen}", hint=hint
     )

@@ -6,6 +6,8 @@
 * A create is a put with `If-None-Match: *`, a swap one with `If-Match`, a conditional read a get
   with `If-None-Match`. 412 is a conflict, and so is 404 for a swap: the object is gone. 409 means
   that another write is under way, and says nothing about the precondition.
+* A server may compare ETags without the quotes that it sends them in, as Ceph's gateway does: it is
+  sent bare ones, where the root's URL says so. The probe tells who needs that.
 * Each request is sent once. botocore signs it and finds the credentials; its retries are off.
 
 Source: Amazon S3 User Guide, "Conditional requests"; API Reference, "Error responses".
@@ -71,6 +73,7 @@ class S3Store:
         prefix: Without `/` at its ends; empty for the whole bucket.
         endpoint_url: Another server than Amazon's; addressed by path, not by host name.
         region_name: Where the bucket is, unless the environment says it.
+        has_bare_etags: Whether the server looks for ETags without quotes in `If-Match`.
         deadline_s: Longest time to receive one object.
 
     Raises:
@@ -84,8 +87,10 @@ class S3Store:
         *,
         endpoint_url: str = "",
         region_name: str = "",
+        has_bare_etags: bool = False,
         deadline_s: float = 60.0,
     ) -> None:
+        self._has_bare_etags = has_bare_etags
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
         self._deadline_s = deadline_s
@@ -130,12 +135,11 @@ class S3Store:
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
         """See the port."""
         name = self._name(key)
+        tag = if_version.strip('"') if self._has_bare_etags else if_version
         lost = ConflictError(f"the object at {key!r} is no longer at version {if_version}")
         return self._ask(
             lambda: _written(
-                self._client.put_object(
-                    Bucket=self._bucket, Key=name, Body=data, IfMatch=if_version
-                )
+                self._client.put_object(Bucket=self._bucket, Key=name, Body=data, IfMatch=tag)
             ),
             f"swap {key!r}",
             {412: lost, 404: lost},

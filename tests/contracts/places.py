@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
+
+import pytest
 
 from bastion.clock import SystemClock
 from bastion.store.gcs import GcsStore
@@ -17,7 +21,9 @@ from bastion.store.local import LocalStore
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore
 from bastion.store.s3 import S3Store
+from tests.servers.ceph import ceph_server, needs_ceph
 from tests.servers.gcs import GcsServer
+from tests.servers.localstack import localstack_server
 from tests.servers.s3 import credentials, make_bucket, moto_server, put_empty
 
 T = TypeVar("T")
@@ -33,6 +39,8 @@ class Place:
     """Whether contenders are processes, not threads."""
     is_folder: bool
     """Whether it sees that a key is both an object and a folder of others."""
+    is_doubtful: bool = False
+    """Whether a swap that meets another call may be answered with 500."""
     fill: Callable[[Sequence[str]], None]
     """Create empty objects, the fast way."""
 
@@ -126,18 +134,56 @@ def s3_shop() -> Iterator[Callable[[Path], Place]]:
     with moto_server() as url, credentials():
         make_bucket("bucket")
 
-        def place(folder: Path) -> Place:
-            prefix = f"some/{folder.name}"
-            return Place(
-                name="s3",
-                store=S3Store("bucket", prefix, endpoint_url=url),
-                processes=False,
-                is_folder=False,
-                fill=lambda keys: put_empty("bucket", [f"{prefix}/{key}" for key in keys]),
-            )
+        def fill(prefix: str, keys: Sequence[str]) -> None:
+            put_empty("bucket", [f"{prefix}/{key}" for key in keys])
 
-        yield place
+        yield _s3_place("s3", url, fill=fill)
 
 
-SHOPS = {"memory": memory_shop, "local": local_shop, "gcs": gcs_shop, "s3": s3_shop}
+@contextmanager
+def localstack_shop() -> Iterator[Callable[[Path], Place]]:
+    """Amazon S3, as far as localstack is it."""
+    with TemporaryDirectory() as folder, localstack_server(Path(folder)) as url, credentials():
+        yield _s3_place("localstack", url)
+
+
+@contextmanager
+def ceph_shop() -> Iterator[Callable[[Path], Place]]:
+    """Ceph's gateway, with ETags as it wants them."""
+    with TemporaryDirectory() as folder, ceph_server(Path(folder)) as url, credentials():
+        yield _s3_place("ceph", url, has_bare_etags=True)
+
+
+def _s3_place(
+    name: str,
+    url: str,
+    *,
+    fill: Callable[[str, Sequence[str]], None] | None = None,
+    has_bare_etags: bool = False,
+) -> Callable[[Path], Place]:
+    def place(folder: Path) -> Place:
+        prefix = f"some/{folder.name}"
+        store = S3Store("bucket", prefix, endpoint_url=url, has_bare_etags=has_bare_etags)
+        return Place(
+            name=name,
+            store=store,
+            processes=False,
+            is_folder=False,
+            is_doubtful=name in PROVEN,
+            fill=partial(fill, prefix) if fill else _create_all(store),
+        )
+
+    return place
+
+
+SHOPS = {
+    "memory": memory_shop,
+    "local": local_shop,
+    "gcs": gcs_shop,
+    "s3": s3_shop,
+    "localstack": localstack_shop,
+    "ceph": ceph_shop,
+}
 """Each opens what its places share, and then makes a place from a folder of one's own."""
+PROVEN = {"localstack": [pytest.mark.prove], "ceph": needs_ceph}
+"""Those that take long to start, and what their tests are marked with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from bastion.errors import ConflictError, NotFoundError, SpecError, StoreError, StoreRefusedError
 from bastion.store.port import Object, ObjectStore, Version
 from bastion.store.probe import probe
-from tests.contracts.places import SHOPS, Place
+from tests.contracts.places import PROVEN, SHOPS, Place
 
 ODD_KEYS = (
     "a b/üß/日本/😀.json",
@@ -25,7 +26,10 @@ ODD_KEYS = (
 )
 
 
-@pytest.fixture(scope="module", params=sorted(SHOPS))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=PROVEN.get(name, [])) for name in SHOPS],
+)
 def shop(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Place]]:
     """Each adapter in turn, with what it needs."""
     with SHOPS[request.param]() as found:
@@ -52,14 +56,31 @@ def read(store: ObjectStore, key: str) -> Object:
 
 
 def read_patiently(store: ObjectStore, key: str) -> Object:
-    """The object at `key`, asked again while the store is out of reach: moto answers some reads
-    of an object that is being overwritten with 500.
+    """
+    The object at `key`, asked again while the store is out of reach.
+
+    Servers answer some calls that meet another on the same object with 500, which says nothing of
+    what was done: moto a read of what is being overwritten, Ceph's gateway a swap beside another,
+    it and localstack a swap beside a delete.
     """
     while True:
         try:
             return read(store, key)
         except StoreError:
             continue
+
+
+def swapped(place: Place, key: str, data: bytes, version: Version) -> bool:
+    """Whether a swap is known to have landed; not when it was refused, or is in doubt."""
+    try:
+        place.store.swap(key, data, if_version=version)
+    except ConflictError:
+        return False
+    except StoreError:
+        if not place.is_doubtful:
+            raise
+        return False
+    return True
 
 
 def keys(store: ObjectStore, prefix: str, *, start_after: str = "", limit: int = 1000) -> list[str]:
@@ -313,37 +334,41 @@ def test_of_many_creators_one_wins(place: Place) -> None:
 
 
 def test_no_update_is_lost(place: Place) -> None:
-    """Contenders that add by compare-and-swap, retrying on conflict, lose no addition."""
-    place.store.create("counter", b"0")
+    """Contenders that add by compare-and-swap, retrying until it stands, lose no addition."""
+    place.store.create("counts", b"{}")
 
     def add(store: ObjectStore, number: int) -> int:
-        conflicts = added = 0
+        own, added = str(number), 0
         while added < 10:
-            found = read_patiently(store, "counter")
-            try:
-                store.swap("counter", b"%d" % (int(found.data) + 1), if_version=found.version)
+            found = read_patiently(store, "counts")
+            counts = json.loads(found.data)
+            stands = counts.get(own, 0)
+            assert stands in (added, added + 1), "one that was acknowledged is gone"
+            added = stands
+            if added < 10 and swapped(place, "counts", more(counts, own), found.version):
                 added += 1
-            except ConflictError:
-                conflicts += 1
-        return conflicts
+        return added
+
+    def more(counts: dict[str, int], own: str) -> bytes:
+        return json.dumps({**counts, own: counts.get(own, 0) + 1}).encode()
 
     place.race(6, add)
-    assert read(place.store, "counter").data == b"60"
+    counts = json.loads(read(place.store, "counts").data)
+    assert counts == {str(number): 10 for number in range(6)}
 
 
 def test_a_swap_never_revives_what_was_deleted(place: Place) -> None:
     """Of a swap and a delete at once either order is seen: the object is never left behind."""
+    if place.name == "ceph":
+        pytest.skip("its gateway says that a delete is done when a swap has beaten it (0049)")
 
     def swap_or_delete(store: ObjectStore, number: int) -> None:
         for n in range(10):
             key = f"race/{n}"
             if number == 0:
                 store.delete(key)
-                continue
-            try:
-                store.swap(key, b"swapped", if_version=versions[key])
-            except ConflictError:
-                continue
+            else:
+                swapped(place, key, b"swapped", versions[key])
 
     versions = {f"race/{n}": place.store.create(f"race/{n}", b"").version for n in range(10)}
     place.race(4, swap_or_delete)

@@ -7,17 +7,10 @@ store, as everybody does.
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import boto3
-from botocore.exceptions import EndpointConnectionError
 
 from bastion.errors import NotFoundError
 from bastion.records import layout
@@ -28,8 +21,9 @@ from bastion.store import ObjectStore
 from bastion.store.gcs import GcsStore
 from bastion.store.local import LocalStore
 from bastion.store.s3 import S3Store
+from tests.servers.ceph import ceph_server
 from tests.servers.gcs import GcsServer
-from tests.servers.localstack import localstack_python
+from tests.servers.localstack import localstack_server
 from tests.servers.s3 import KEYS, credentials, make_bucket, moto_server
 
 
@@ -109,43 +103,23 @@ def s3_root(folder: Path) -> Iterator[Place]:
 @contextmanager
 def localstack_root(folder: Path) -> Iterator[Place]:
     """Amazon S3, as far as localstack is it: every conditional write is right there."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "GATEWAY_LISTEN": address,
-        "GATEWAY_SERVER": "hypercorn",
-        "SERVICES": "s3",
-        "DISABLE_EVENTS": "1",
-        "LOCALSTACK_VOLUME_DIR": str(folder / "localstack"),
-    }
-    argv = [localstack_python(), "-m", "localstack.runtime.main"]
-    with (folder / "localstack.log").open("wb") as log:
-        server = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
-    try:
-        with credentials():
-            _make_bucket_at(f"http://{address}")
-            yield Place(
-                url=f"s3://bucket/{folder.name}?endpoint_url=http://{address}",
-                env=KEYS,
-                store=S3Store("bucket", folder.name, endpoint_url=f"http://{address}"),
-            )
-    finally:
-        server.kill()  # it has nothing to keep, and may take minutes to stop by itself
-        server.wait(timeout=30)
+    with localstack_server(folder) as url, credentials():
+        yield Place(
+            url=f"s3://bucket/{folder.name}?endpoint_url={url}",
+            env=KEYS,
+            store=S3Store("bucket", folder.name, endpoint_url=url),
+        )
 
 
-def _make_bucket_at(endpoint_url: str) -> None:
-    client = boto3.client("s3", endpoint_url=endpoint_url)
-    for _ in range(60):
-        try:
-            client.create_bucket(Bucket="bucket")
-            return
-        except EndpointConnectionError:
-            time.sleep(0.5)
-    raise AssertionError("localstack does not answer")
+@contextmanager
+def ceph_root(folder: Path) -> Iterator[Place]:
+    """Ceph's object gateway: no S3 of Amazon's, and the most widespread of the others."""
+    with ceph_server(folder) as url, credentials():
+        yield Place(
+            url=f"s3://bucket/{folder.name}?endpoint_url={url}&etags=bare",
+            env=KEYS,
+            store=S3Store("bucket", folder.name, endpoint_url=url, has_bare_etags=True),
+        )
 
 
 ROOTS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
@@ -153,5 +127,6 @@ ROOTS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "gs": gcs_root,
     "s3": s3_root,
     "localstack": localstack_root,
+    "ceph": ceph_root,
 }
 """By name: each takes a folder of its own, whose name is unique."""

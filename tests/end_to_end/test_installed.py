@@ -14,6 +14,7 @@ from bastion.records import layout
 from tests.end_to_end.installed import Installed, build_wheel
 from tests.end_to_end.programs import until
 from tests.end_to_end.roots import ROOTS
+from tests.servers.ceph import needs_ceph
 
 pytestmark = pytest.mark.end_to_end
 
@@ -53,10 +54,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-PROVEN = pytest.param("localstack", marks=pytest.mark.prove)
+PROVEN = (
+    pytest.param("localstack", marks=pytest.mark.prove),
+    pytest.param("ceph", marks=needs_ceph),
+)
 
 
-@pytest.fixture(scope="module", params=["file", "gs", "s3", PROVEN])
+@pytest.fixture(scope="module", params=["file", "gs", "s3", *PROVEN])
 def installed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, wheel: Path
 ) -> Iterator[Installed]:

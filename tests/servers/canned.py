@@ -9,13 +9,14 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def canned(answer: bytes, *, drip: bytes = b"") -> Iterator[str]:
+def canned(answer: bytes, *, drip: bytes = b"", heard: list[bytes] | None = None) -> Iterator[str]:
     """
     The URL of a server that answers each connection once with `answer`.
 
     Args:
         answer: All of it, status line included.
         drip: What it goes on to send every 20 ms after it, for ever.
+        heard: Takes what it was asked.
     """
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
@@ -27,7 +28,9 @@ def canned(answer: bytes, *, drip: bytes = b"") -> Iterator[str]:
                 except OSError:
                     return
                 with client:
-                    client.recv(65536)
+                    asked = client.recv(65536)
+                    if heard is not None:
+                        heard.append(asked)
                     client.sendall(answer)
                     while drip and not ended.wait(0.02):
                         client.sendall(drip)

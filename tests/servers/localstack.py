@@ -12,15 +12,44 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.servers.s3 import ask_until_it_answers, credentials, free_port
 
 VERSION = "4.8.1"
 BEFORE = "2025-09-20"
 """What it depends on is taken as it was then: newer releases of it do not fit."""
 NAMED = "LOCALSTACK"
 """The environment variable that names the Python of one that is there already."""
+
+
+@contextmanager
+def localstack_server(folder: Path) -> Iterator[str]:
+    """The URL of a server that lives meanwhile, with a bucket `bucket`; `folder` is its own."""
+    address = f"127.0.0.1:{free_port()}"
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "GATEWAY_LISTEN": address,
+        "GATEWAY_SERVER": "hypercorn",
+        "SERVICES": "s3",
+        "DISABLE_EVENTS": "1",
+        "LOCALSTACK_VOLUME_DIR": str(folder / "localstack"),
+    }
+    argv = [localstack_python(), "-m", "localstack.runtime.main"]
+    with (folder / "localstack.log").open("wb") as log:
+        server = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
+    try:
+        with credentials():
+            ask_until_it_answers(f"http://{address}")
+        yield f"http://{address}"
+    finally:
+        server.kill()  # it has nothing to keep, and may take minutes to stop by itself
+        server.wait(timeout=30)
 
 
 def localstack_python() -> str:

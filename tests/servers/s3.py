@@ -1,9 +1,11 @@
-"""moto as an S3 server on loopback, and what a client needs to be let in."""
+"""moto as an S3 server on loopback, and what a client needs to be let in by any."""
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -44,6 +46,29 @@ def credentials() -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens at now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def ask_until_it_answers(endpoint_url: str, *, timeout_s: float = 180.0) -> None:
+    """Make the bucket `bucket` in a server that has just been started."""
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = boto3.client("s3", endpoint_url=endpoint_url)
+    give_up_at = time.monotonic() + timeout_s
+    while True:
+        try:
+            client.create_bucket(Bucket="bucket")
+            return
+        except (BotoCoreError, ClientError):
+            assert time.monotonic() < give_up_at, f"{endpoint_url} does not answer"
+            time.sleep(0.3)
 
 
 def make_bucket(bucket: str) -> None:

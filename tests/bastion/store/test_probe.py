@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.open import open_store
 from bastion.store.port import Version, Written
 from bastion.store.probe import probe
+from tests.servers.ceph import ceph_server, needs_ceph
+from tests.servers.s3 import credentials
 
 
 class Overwriting(MemoryStore):
@@ -42,7 +47,7 @@ class Reviving(MemoryStore):
 
 
 class Unmatched(MemoryStore):
-    """Never finds that a version matches, as Ceph 16 with quoted ETags."""
+    """Never finds that a version matches, as Ceph's gateway with quoted ETags."""
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
         """Refuse."""
@@ -102,3 +107,20 @@ def test_a_store_out_of_reach_is_not_refused() -> None:
     with pytest.raises(StoreError) as caught:
         probe(store)
     assert not isinstance(caught.value, StoreRefusedError)
+
+
+def test_who_compares_bare_etags_is_told_the_setting() -> None:
+    """Where no version ever matches, the way out that Ceph's gateway has is named."""
+    with pytest.raises(StoreRefusedError) as caught:
+        probe(Unmatched(lambda: 1.0))
+    assert "etags=bare" in caught.value.hint
+
+
+@needs_ceph[0]
+@needs_ceph[1]
+def test_ceph_is_refused_as_it_comes_and_sound_with_bare_etags(tmp_path: Path) -> None:
+    """Its gateway makes the creates that it should, and no swap; the setting mends it."""
+    with ceph_server(tmp_path) as url, credentials():
+        with pytest.raises(StoreRefusedError, match="a swap from the current version failed"):
+            probe(open_store(f"s3://bucket/root?endpoint_url={url}"))
+        probe(open_store(f"s3://bucket/root?endpoint_url={url}&etags=bare"))

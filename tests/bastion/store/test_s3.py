@@ -77,6 +77,17 @@ def test_conditions_that_fail_are_conflicts() -> None:
             assert not isinstance(failure, StoreRefusedError)
 
 
+@pytest.mark.parametrize(("has_bare_etags", "tag"), [(False, b'"1f"'), (True, b"1f")])
+def test_etags_are_sent_bare_to_who_wants_them_so(has_bare_etags: bool, tag: bytes) -> None:
+    """Ceph's gateway finds no ETag in quotes: a swap shows it the tag alone."""
+    heard: list[bytes] = []
+    with canned(error(412, "PreconditionFailed"), heard=heard) as url, credentials():
+        store = S3Store("b", endpoint_url=url, has_bare_etags=has_bare_etags)
+        with pytest.raises(ConflictError):
+            store.swap("a", b"1", if_version=Version('"1f"'))
+    assert b"\r\nIf-Match: " + tag + b"\r\n" in heard[0]
+
+
 def test_a_missing_bucket_is_refused_with_the_way_out() -> None:
     """Every operation tells that the bucket is missing, and how to make it."""
     with moto_server() as url, credentials():
