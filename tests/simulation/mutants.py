@@ -10,20 +10,27 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
+from bastion.array import task_over
 from bastion.errors import ConflictError, FencedError, NotFoundError, StoreError
-from bastion.job import End, Phase
-from bastion.lifecycle import HostEnded
+from bastion.job import End, JobRecord, Phase
+from bastion.lifecycle import DependencyEnded, HostEnded
+from bastion.lifecycle.awaited import waits_for
 from bastion.machine import Pool
 from bastion.pool import Delete, Seen
 from bastion.records import layout
 from bastion.records.codec import encode
+from bastion.records.notification import Notification
 from bastion.records.registers import GoRegister
 from bastion.records.root import BACKOFF_S, Held, Root, RootWriter
+from bastion.service.courier import Courier
 from bastion.service.draft import Draft
 from bastion.service.fleet import Fleet
 from bastion.service.leader import Leader
+from bastion.service.webhook import DeliveryError
+from bastion.service.webhooks import Notifications
 from bastion.store.port import Entry, Object, ObjectStore, Version, Written
 from tests.simulation.processes import Parts
 
@@ -251,6 +258,64 @@ class NumbersLate(Wrapped):
         return super().create(layout.instructions(machine, int(life), self._counts[folder]), data)
 
 
+class TellsAttempts(Leader):
+    """Whoever waits for a job is told when an attempt of it is over, though there will be more."""
+
+    def _watch(self, draft: Draft) -> None:
+        super()._watch(draft)
+        for job in list(draft.jobs.values()):
+            if job.phase is not Phase.QUEUED or job.last is None:
+                continue
+            over = DependencyEnded(job=job.id, launch=job.launch, outcome=job.last, is_last=True)
+            for name in list(draft.dependents):
+                if name in draft.jobs and waits_for(draft.jobs[name].after, over):
+                    draft.apply(name, over)
+
+
+class CountsLater(Leader):
+    """The record of a task that has ended leaves root a turn before its array counts it."""
+
+    _uncounted: tuple[JobRecord, ...] = ()
+
+    def _learn(self, draft: Draft) -> None:
+        for job in self._uncounted:
+            assert job.task is not None
+            assert job.outcome is not None
+            array = draft.arrays[job.launch]
+            draft.put_array(task_over(array, job.task, job.outcome, draft.now))
+        counted = dict(draft.arrays)
+        super()._learn(draft)
+        left = [job for job in self.held.root.jobs.values() if job.id not in draft.jobs]
+        self._uncounted = tuple(job for job in left if job.task is not None)
+        draft.arrays.update({job.launch: counted[job.launch] for job in self._uncounted})
+
+
+class OutboxInMemory(Leader):
+    """What is to be told is no part of root: a leader keeps it in mind."""
+
+    _outbox: tuple[Notification, ...] = ()
+
+    def _commit(self, draft: Draft, **changes: object) -> None:
+        self._outbox, draft.outbox = (*self._outbox, *draft.outbox), ()
+        super()._commit(draft, **changes)
+
+    def _act(self) -> None:
+        sound = self.held
+        self.held = replace(sound, root=replace(sound.root, outbox=self._outbox))
+        try:
+            super()._act()
+        finally:
+            self.held = sound
+
+
+class SentIsTaken(Courier):
+    """What was sent is taken for delivered, whatever the webhook said."""
+
+    def _deliver(self, told: Notification, rules: Notifications) -> None:
+        with suppress(DeliveryError):
+            super()._deliver(told, rules)
+
+
 MUTANTS: dict[str, Parts] = {
     "412 read as mine": Parts(writer=ConflictIsMine),
     "412 read as lost": Parts(agent_store=ConflictIsLost),
@@ -264,5 +329,9 @@ MUTANTS: dict[str, Parts] = {
     "no revocation of an unclaimed attempt": Parts(bastion_store=NoRevocation),
     "no start barrier": Parts(agent_store=NoBarrier),
     "instruction numbers chosen when writing": Parts(bastion_store=NumbersLate),
+    "ends of attempts told as ends of jobs": Parts(leader=TellsAttempts),
+    "ended tasks counted in a later commit": Parts(leader=CountsLater),
+    "notifications kept in memory": Parts(leader=OutboxInMemory),
+    "what was sent is taken for told": Parts(courier=SentIsTaken),
 }
 """The safeguards of the bucket, each taken out."""

@@ -65,6 +65,7 @@ class Parts:
     writer: type[RootWriter] = RootWriter
     leader: type[Leader] = Leader
     fleet: type[Fleet] = Fleet
+    courier: type[Courier] = Courier
     bastion_store: Callable[[ObjectStore], ObjectStore] = _same
     agent_store: Callable[[ObjectStore], ObjectStore] = _same
 
@@ -149,7 +150,7 @@ class Bastion:
             fleet=parts.fleet(clock, journal, self._post, listing_s=PACE.listing_s),
             files=AdminFiles(store, store, clock, every_s=PACE.files_s),
             publisher=Publisher(store, clock, every_s=PACE.view_s),
-            courier=Courier(clock, journal, InlineLane(), self._webhooks.send),
+            courier=parts.courier(clock, journal, InlineLane(), self._webhooks.send),
             lane=InlineLane(),
             spec_lane=InlineLane(),
             pace=self._pace,

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.simulation.fates import Choice, Fate, Fates
+from tests.simulation.chains import chains
+from tests.simulation.fates import Calm, Choice, Fate, Fates
 from tests.simulation.processes import Parts
 from tests.simulation.scenario import calm, newcomer, quitter
+from tests.simulation.sweeps import sweeps
 from tests.simulation.world import World
 
 Schedule = Callable[[int, Parts], World]
@@ -22,6 +24,11 @@ def _with(fates: Callable[[], Fates] | None = None, *, bastions: int = 1) -> Sch
         return calm(seed, parts, fates=fates() if fates else None, bastions=bastions)
 
     return build
+
+
+def _told(fate: Fate) -> Schedule:
+    """Jobs with webhooks, one of which is to hear of an end for the first time."""
+    return lambda seed, parts: chains(seed, parts, fates=Choice("north", "post", ".ended.", fate))
 
 
 def _quits(seed: int, parts: Parts) -> World:
@@ -65,5 +72,13 @@ SCHEDULES: dict[str, Schedule] = {
     "instruction numbers chosen when writing": _with(
         lambda: Choice("north", "create", "/instructions/", Fate.REFUSED, nth=2)
     ),
+    # A job that others wait for fails once, and is tried again.
+    "ends of attempts told as ends of jobs": lambda seed, parts: chains(seed, parts, fates=Calm()),
+    # Tasks end.
+    "ended tasks counted in a later commit": lambda seed, parts: sweeps(seed, parts, fates=Calm()),
+    # The leader dies between the commit that knows of an end and the first word of it.
+    "notifications kept in memory": _told(Fate.CRASH_BEFORE),
+    # A webhook cannot be reached once.
+    "what was sent is taken for told": _told(Fate.REFUSED),
 }
 """By the name of the mutant."""

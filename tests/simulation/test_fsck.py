@@ -8,10 +8,9 @@ from bastion.agent.attempt_key import host_of
 from bastion.records import layout
 from bastion.service.fsck import findings
 from bastion.service.survey import survey
-from tests.simulation.scenario import calm, comings, duel, slices, stormy
+from tests.simulation.__main__ import WORLDS
+from tests.simulation.processes import SOUND
 from tests.simulation.world import World
-
-WORLDS = {"calm": calm, "stormy": stormy, "duel": duel, "comings": comings, "slices": slices}
 
 
 def broken(world: World) -> list[str]:
@@ -37,11 +36,11 @@ def _logs_of(key: str) -> str:
 @pytest.mark.parametrize("kind", WORLDS)
 def test_the_bucket_is_whole_after_a_storm(kind: str) -> None:
     """Crashes, lost answers and duelling leaders leave nothing that breaks a rule."""
-    assert broken(WORLDS[kind](1)) == []
+    assert broken(WORLDS[kind](1, SOUND)) == []
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(200))
 def test_the_bucket_is_whole_after_many_storms(seed: int) -> None:
     """The same for many seeds."""
-    assert broken(list(WORLDS.values())[seed % len(WORLDS)](seed)) == []
+    assert broken(list(WORLDS.values())[seed % len(WORLDS)](seed, SOUND)) == []
