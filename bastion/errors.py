@@ -12,6 +12,7 @@ Everything Bastion raises on purpose.
     │   ├── LeaseHeldError     another bastion leads: wait
     │   └── FencedError        another bastion took over: stop now, do no more
     ├── RecordError            a stored object does not say what its schema promises
+    │   └── ForeignRecordError it is whole, and of another version of Bastion
     ├── ProviderError
     │   ├── NoCapacityError    a verdict of the provider, not a fault
     │   └── ProviderUnavailableError   try again next tick
@@ -98,6 +99,10 @@ class FencedError(LeaseError):
 
 class RecordError(BastionError):
     """A stored object does not say what its schema promises; the message holds key and path."""
+
+
+class ForeignRecordError(RecordError):
+    """A stored object is whole, and of a version of Bastion that this one does not understand."""
 
 
 class ProviderError(BastionError):

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bastion.errors import RecordError, SpecError
@@ -40,22 +41,49 @@ def plain(record: object) -> Any:
 
     `kind` and `schema` are always written: a reader needs them to know what it reads.
     """
-    if record is None or isinstance(record, (str, int, float, bool)):
-        return record
-    if isinstance(record, (tuple, list)):
-        return [plain(item) for item in record]
-    if isinstance(record, Resources):
-        return dict(record.amounts.items())
-    if isinstance(record, (Indices, Array)):
-        return str(record)
-    if isinstance(record, (Mapping, Amounts)):
-        return {name: plain(item) for name, item in record.items()}
+    return _writer(type(record))(record)
+
+
+def _writer_of(kind: Any) -> Callable[[Any], Any]:
+    """How values of exactly this type are written: root has a hundred thousand of a few types."""
+    if issubclass(kind, (NoneType, str, int, float, bool)):
+        return _same
+    if issubclass(kind, (tuple, list)):
+        return _list
+    if issubclass(kind, Resources):
+        return _amounts
+    if issubclass(kind, (Indices, Array)):
+        return str
+    if issubclass(kind, (Mapping, Amounts)):
+        return _table
+    return partial(_fields, _stored_fields(kind))
+
+
+_writer: Any = cache(_writer_of)
+
+
+def _same(item: Any) -> Any:
+    return item
+
+
+def _list(items: Any) -> list[Any]:
+    return [_writer(type(item))(item) for item in items]
+
+
+def _amounts(resources: Resources) -> dict[str, int]:
+    return dict(resources.amounts.items())
+
+
+def _table(items: Any) -> dict[str, Any]:
+    return {name: _writer(type(item))(item) for name, item in items.items()}
+
+
+def _fields(stored: tuple[tuple[str, object], ...], record: object) -> dict[str, Any]:
     made = {}
-    kind: Any = type(record)
-    for name, default in _stored_fields(kind):
+    for name, default in stored:
         item = getattr(record, name)
-        if default is _ALWAYS or item != default:
-            made[name] = plain(item)
+        if item is not default and (default is _ALWAYS or item != default):
+            made[name] = _writer(type(item))(item)
     return made
 
 

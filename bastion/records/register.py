@@ -7,9 +7,16 @@ read back: a conflict may be our own earlier write that landed while its answer 
 
 from __future__ import annotations
 
+import json
 from typing import Generic, Protocol, TypeVar
 
-from bastion.errors import ConflictError, NotFoundError, StoreError
+from bastion.errors import (
+    ConflictError,
+    ForeignRecordError,
+    NotFoundError,
+    RecordError,
+    StoreError,
+)
 from bastion.records.codec import decode, encode
 from bastion.store import ObjectStore, Written
 from bastion.value import value
@@ -47,7 +54,7 @@ def win(store: ObjectStore, key: str, record: _R) -> Won[_R] | Lost[_R]:
 
     Raises:
         StoreError: In doubt. The caller tries again with the identical record, never another.
-        RecordError: What stands there is no such record.
+        RecordError: As by `look`.
     """
     try:
         store.create(key, encode(record))
@@ -65,14 +72,33 @@ def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
 
     Raises:
         StoreError: Out of reach.
-        RecordError: What stands there is no such record.
+        ForeignRecordError: It holds a record that only another version of Bastion understands:
+            somebody has won it, and nothing may be concluded from it here.
+        RecordError: What stands there is no record of anybody's.
     """
     try:
         found = store.read(key)
     except NotFoundError:
         return None
     assert found is not None
-    return decode(kind, found.data, key=key)
+    try:
+        return decode(kind, found.data, key=key)
+    except RecordError as error:
+        if not _is_whole(found.data):
+            raise
+        raise ForeignRecordError(
+            f"{error.message}: another version of Bastion wrote it, and this one waits",
+            hint="bring this bastion to the newest version that any of its machines has",
+        ) from error
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether `data` was written by some Bastion, and not cut short on the way."""
+    try:
+        record = json.loads(data)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and {"schema", "write_id"} <= record.keys()
 
 
 def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:

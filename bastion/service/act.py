@@ -4,6 +4,9 @@ Actions: what committed state asks to be done outside, done idempotently on a la
 Every function here returns work for a lane. The work touches the outside and returns a lesson: what
 the leader learned, to be applied to the next draft. A leader that dies in between does the same
 again, with the same bytes under the same names.
+
+A register that nobody can read is nobody's. One that another version of Bastion wrote has been won:
+the work fails, is told among the bastion's problems, and is asked for again.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bastion.array import ArrayRecord
-from bastion.errors import ConflictError, NotFoundError, RecordError
+from bastion.errors import ConflictError, ForeignRecordError, NotFoundError, RecordError
 from bastion.job import End, JobRecord
 from bastion.lifecycle import GoGiven, GoRevoked, HostClaimed, HostEnded
 from bastion.machine import Batch, Machine
@@ -171,15 +174,20 @@ def register_work(store: ObjectStore, of: HostFact, *, is_claimed: bool) -> Work
         try:
             found = look(store, _claim_key(of), ClaimRegister)
         except RecordError as error:
-            return _spoilt(of, error)
+            return _spoilt(store, of, error)
         return nothing if found is None else _claim_lesson(of, found)
 
     return work
 
 
-def _spoilt(of: HostFact, error: RecordError) -> Lesson:
+def _spoilt(store: ObjectStore, of: HostFact, error: RecordError) -> Lesson:
     """A claim that nobody can read is one that nobody has won: no agent starts anything by it."""
-    ended = HostEnded(replica=of.replica, host=of.host, end=End(kind="lost", detail=error.message))
+    end: End | None = End(kind="lost", detail=error.message)
+    if isinstance(error, ForeignRecordError):
+        end = _standing_end(store, of)
+    if end is None:
+        raise error
+    ended = HostEnded(replica=of.replica, host=of.host, end=end)
     return lambda draft: happen(draft, of, ended)
 
 
@@ -192,6 +200,8 @@ def _standing_end(store: ObjectStore, of: HostFact) -> End | None:
     """
     try:
         found = look(store, _end_key(of), EndRegister)
+    except ForeignRecordError:
+        raise
     except RecordError as error:
         return End(kind="lost", detail=error.message)
     return None if found is None else found.end
@@ -291,6 +301,8 @@ def _revoke_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
 def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> Lesson:
     try:
         is_open = bool(win(store, _go_key(job), wanted).record.addresses)
+    except ForeignRecordError:
+        raise
     except RecordError:
         # No agent starts by what nobody can read: each that meets it ends its host as lost.
         is_open = False
@@ -303,7 +315,7 @@ def _revoke_claim(store: ObjectStore, root: Root, of: HostFact) -> Lesson:
     try:
         return _claim_lesson(of, win(store, _claim_key(of), register).record)
     except RecordError as error:
-        return _spoilt(of, error)
+        return _spoilt(store, of, error)
 
 
 def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
@@ -318,6 +330,8 @@ def _write_end(store: ObjectStore, root: Root, of: HostFact, end: End) -> Lesson
     register = EndRegister(write_id=f"gone-{root.epoch}-{root.write_id}", end=end)
     try:
         end = win(store, _end_key(of), register).record.end
+    except ForeignRecordError:
+        raise
     except RecordError as error:
         end = End(kind="lost", detail=error.message)
     event = HostEnded(replica=of.replica, host=of.host, end=end)

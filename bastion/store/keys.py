@@ -9,6 +9,7 @@ a name that is no key does not exist for this program: lists leave it out.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from bastion.errors import SpecError
 
@@ -26,6 +27,7 @@ _RESERVED = ".tmp"
 """The folder of a local store that holds what is not an object."""
 
 
+@lru_cache(maxsize=4096)
 def is_key(text: str) -> bool:
     """Whether `text` is a key: relative, `/`-separated, each part plain, short enough."""
     return len(text.encode(errors="replace")) <= KEY_BYTES and all(map(is_part, text.split("/")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from bastion.job import HostPlace, JobRecord
 from bastion.records.root import Root
@@ -60,13 +61,18 @@ class Capacity:
             has = root.machines[name].resources
             if not amounts.only(has) <= has:
                 self._fail(CAPACITY, f"a plan puts {amounts} on {name}, which has {has}")
-        totals = parse(root.quota_text).totals
+        totals = _totals(root.quota_text)
         # What lay on a machine that is gone is nobody's: its devices are not there to be used.
         standing = [job for job, place in _held(root) if place.machine in root.machines]
         usage = Amounts.sum(_on_one_host(job) for job in standing)
         grown = Amounts.sum(held_by(job, root.machines) for job in new).only(totals)
         if not usage.only(grown) <= totals:
             self._fail(CAPACITY, f"a plan raises usage to {usage}, the totals are {totals}")
+
+
+@lru_cache(maxsize=64)
+def _totals(quota_text: str) -> Amounts:
+    return parse(quota_text).totals
 
 
 def _attempts(root: Root, job: JobRecord) -> int:

@@ -14,7 +14,7 @@ from tests.simulation.watched import watched
 from tests.simulation.wild import wild
 from tests.simulation.world import World
 
-QUICK, PROVE, PORTION = 120, 10_000, 250
+QUICK, PROVE, PORTION = 100, 10_000, 250
 
 
 def results(world: World) -> dict[str, Result]:

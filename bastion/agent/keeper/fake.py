@@ -98,6 +98,8 @@ class FakeKeeper:
         self._permit_until = clock.monotonic() + permit_s if permit_s > 0 else inf
         self._events: list[KeeperEvent] = []
         self._gone = ""
+        self._soonest: float | None = None
+        """When the first of its attempts does something; None: it has to be found out."""
         for attempt in home._attempts.values():
             if attempt.record is None:
                 attempt.close(clock.monotonic(), lost=True)
@@ -105,6 +107,7 @@ class FakeKeeper:
     def start(self, attempt: AttemptStart) -> None:
         """See `Keeper.start`."""
         now = self._catch_up()
+        self._soonest = None
         if attempt.key in self._home._attempts:
             raise ConflictError(f"{attempt.key} was started before")
         if now >= self._permit_until:
@@ -124,6 +127,7 @@ class FakeKeeper:
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """See `Keeper.stop`."""
         now = self._catch_up()
+        self._soonest = None
         if key not in self._home._attempts:
             raise NotFoundError(f"no attempt {key}")
         self._home._attempts[key].hold_s = 0.0
@@ -133,6 +137,7 @@ class FakeKeeper:
     def limit(self, key: str, *, max_runtime_s: float) -> None:
         """See `Keeper.limit`."""
         self._catch_up()
+        self._soonest = None
         attempt = self._home._attempts.get(key)
         if attempt is None:
             raise NotFoundError(f"no attempt {key}")
@@ -146,6 +151,7 @@ class FakeKeeper:
         if sent_at > self._catch_up():
             raise KeeperError("sent_at lies in the future")
         if self._permit_until < inf:
+            self._soonest = None
             self._permit_until = max(self._permit_until, sent_at + valid_for_s)
 
     def attempts(self) -> tuple[AttemptState, ...]:
@@ -156,6 +162,7 @@ class FakeKeeper:
     def forget(self, key: str) -> None:
         """See `Keeper.forget`."""
         self._catch_up()
+        self._soonest = None
         attempt = self._home._attempts.get(key)
         if attempt is not None and attempt.record is None:
             raise ConflictError(f"{key} is running: it can be stopped")
@@ -182,6 +189,8 @@ class FakeKeeper:
     @property
     def due_at(self) -> float:
         """When the next thing happens if nobody calls; infinite: nothing will."""
+        if self._soonest is not None and self._soonest > self._clock.monotonic():
+            return self._soonest
         attempts = [attempt.due_at for attempt in self._home._attempts.values()]
         running = any(attempt.record is None for attempt in self._home._attempts.values())
         permit_at = self._permit_until if running else inf
@@ -195,6 +204,7 @@ class FakeKeeper:
             leaves_strays: Processes go on until the next life; else they vanish with the keeper.
         """
         now = self._catch_up()
+        self._soonest = None
         self._gone = "the keeper has crashed"
         for attempt in self._home._attempts.values():
             for process in (*attempt.processes, attempt.clean_up):
@@ -204,6 +214,7 @@ class FakeKeeper:
     def terminate(self) -> None:
         """Stop everything with grace, as SIGTERM does, and be gone once nothing runs."""
         now = self._catch_up()
+        self._soonest = None
         for attempt in self._home._attempts.values():
             self._notice(attempt, KEEPER_STOPPED, "keeper", attempt.start.grace_s, now)
         while any(attempt.record is None for attempt in self._home._attempts.values()):
@@ -216,6 +227,8 @@ class FakeKeeper:
         if self._gone:
             raise KeeperGoneError(self._gone)
         now = self._clock.monotonic()
+        if self._soonest is not None and now < self._soonest:
+            return now
         while True:
             running = [item for item in self._home._attempts.values() if item.record is None]
             first = min(running, key=lambda attempt: attempt.due_at, default=None)
@@ -228,6 +241,8 @@ class FakeKeeper:
                 due_at = min((attempt.due_at for attempt in running), default=inf)
                 first = min(running, key=lambda attempt: attempt.due_at, default=None)
             if first is None or due_at > now:
+                permit_at = self._permit_until if running else inf
+                self._soonest = min(due_at, permit_at if permit_at > now else inf)
                 return now
             self._happen(first, due_at)
 

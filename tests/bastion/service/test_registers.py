@@ -95,3 +95,42 @@ def test_instructions_that_nobody_can_read_are_given_again() -> None:
     told = [each for agent in rig.agents.values() for each in agent.told]
     assert [each.job for each in told if isinstance(each, Start)] == [job]
     assert rig.journal.problems == ()
+
+
+NEWER = b'{"schema":2,"write_id":"w","of":"a newer version"}'
+
+
+def test_an_end_of_another_version_is_waited_for() -> None:
+    """Nobody runs the job again before somebody can say how it ended; the key is a problem."""
+    rig = Rig(pace=replace(PACE, sweep_s=2.0))
+    job = rig.start()
+    for agent in rig.agents.values():
+        agent.is_deaf = True
+    attempt = rig.job(job).attempt
+    assert attempt is not None
+    key = layout.end("blue", job, attempt.number, attempt.nonce, replica=0, host=0)
+    rig.bucket.create(key, NEWER)
+    rig.until(lambda: any(key in problem for problem in rig.journal.problems))
+    rig.turn(10)
+    assert rig.job(job).attempt == attempt
+    assert any("another version of Bastion" in problem for problem in rig.journal.problems)
+
+
+def test_a_barrier_of_another_version_is_not_taken_for_shut() -> None:
+    """Who wrote it may have opened it: the gang is left as it is, and keeps its devices."""
+    rig = Rig()
+    rig.turn(3)
+    job = rig.submit(h100=5, replicas=2)
+    attempt = rig.job(job).attempt
+    assert attempt is not None
+    key = layout.go("blue", job, attempt.number, attempt.nonce)
+    rig.bucket.create(key, NEWER)
+    for agent in rig.agents.values():
+        agent.is_deaf = True
+    rig.verb("cancel", job)
+    rig.until(lambda: any(key in problem for problem in rig.journal.problems))
+    rig.turn(10)
+    after = rig.job(job).attempt
+    assert after is not None
+    assert (after.nonce, after.go) == (attempt.nonce, "wanted")
+    assert rig.job(job).is_admitted
