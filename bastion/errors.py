@@ -102,7 +102,7 @@ class RecordError(BastionError):
 
 
 class ForeignRecordError(RecordError):
-    """A stored object is whole, and of a version of Bastion that this one does not understand."""
+    """A stored object is whole, and of a form that another version of Bastion has."""
 
 
 class ProviderError(BastionError):

@@ -16,7 +16,7 @@ from functools import cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bastion.errors import RecordError, SpecError
+from bastion.errors import ForeignRecordError, RecordError, SpecError
 from bastion.spec.array import Array
 from bastion.spec.indices import Indices
 from bastion.spec.resources import Resources
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _ALWAYS = object()
+_UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
 
 
 def encode(record: object) -> bytes:
@@ -92,6 +93,8 @@ def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
     The record of type `kind` that `data` holds.
 
     Raises:
+        ForeignRecordError: It is of another schema, or has a field that is not known: another
+            version of Bastion wrote it.
         RecordError: It holds none; the message names `key` and the path of every problem.
     """
     from pydantic import ValidationError
@@ -100,8 +103,21 @@ def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
         wanted: Any = kind
         record: _T = _adapter(wanted).validate_json(data)
     except ValidationError as error:
-        raise RecordError(f"{key}: {problems_text(error)}") from error
+        text = f"{key}: {problems_text(error)}"
+        if _is_foreign(error):
+            hint = "another version of Bastion wrote it: bring this one to the newest that runs"
+            raise ForeignRecordError(text, hint=hint) from error
+        raise RecordError(text) from error
     return record
+
+
+def _is_foreign(error: ValidationError) -> bool:
+    """Whether it is whole, and only of a form that this version does not know."""
+    return any(
+        detail["type"] in _UNKNOWN_FIELD
+        or (detail["loc"] == ("schema",) and type(detail["input"]) is int)
+        for detail in error.errors(include_url=False)
+    )
 
 
 def problems_text(error: ValidationError) -> str:
@@ -165,7 +181,7 @@ def _problems(detail: Any, loc: tuple[int | str, ...]) -> list[str]:
 
 def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:
     text = str(detail["msg"]).removeprefix("Value error, ")
-    if detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+    if detail["type"] in _UNKNOWN_FIELD:
         text = "unknown field"
     elif detail["type"] == "missing":
         text = "missing"

@@ -7,16 +7,9 @@ read back: a conflict may be our own earlier write that landed while its answer 
 
 from __future__ import annotations
 
-import json
 from typing import Generic, Protocol, TypeVar
 
-from bastion.errors import (
-    ConflictError,
-    ForeignRecordError,
-    NotFoundError,
-    RecordError,
-    StoreError,
-)
+from bastion.errors import ConflictError, NotFoundError, StoreError
 from bastion.records.codec import decode, encode
 from bastion.store import ObjectStore, Written
 from bastion.value import value
@@ -72,33 +65,16 @@ def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
 
     Raises:
         StoreError: Out of reach.
-        ForeignRecordError: It holds a record that only another version of Bastion understands:
-            somebody has won it, and nothing may be concluded from it here.
-        RecordError: What stands there is no record of anybody's.
+        ForeignRecordError: Another version of Bastion wrote it: somebody has won it, and nothing
+            may be concluded from it here.
+        RecordError: What stands there is no such record.
     """
     try:
         found = store.read(key)
     except NotFoundError:
         return None
     assert found is not None
-    try:
-        return decode(kind, found.data, key=key)
-    except RecordError as error:
-        if not _is_whole(found.data):
-            raise
-        raise ForeignRecordError(
-            f"{error.message}: another version of Bastion wrote it, and this one waits",
-            hint="bring this bastion to the newest version that any of its machines has",
-        ) from error
-
-
-def _is_whole(data: bytes) -> bool:
-    """Whether `data` was written by some Bastion, and not cut short on the way."""
-    try:
-        record = json.loads(data)
-    except ValueError:
-        return False
-    return isinstance(record, dict) and {"schema", "write_id"} <= record.keys()
+    return decode(kind, found.data, key=key)
 
 
 def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:

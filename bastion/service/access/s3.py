@@ -49,6 +49,7 @@ _CREATE_ONLY = (
     layout.MACHINES,
     layout.EVENTS,
     layout.SNAPSHOTS,
+    layout.ASIDE,
     layout.OUTPUTS,
     layout.BUNDLES,
 )

@@ -113,7 +113,7 @@ def test_an_end_of_another_version_is_waited_for() -> None:
     rig.until(lambda: any(key in problem for problem in rig.journal.problems))
     rig.turn(10)
     assert rig.job(job).attempt == attempt
-    assert any("another version of Bastion" in problem for problem in rig.journal.problems)
+    assert any("2 is not known, Bastion" in problem for problem in rig.journal.problems)
 
 
 def test_a_barrier_of_another_version_is_not_taken_for_shut() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import pytest
 
 from bastion.errors import SpecError
@@ -33,36 +36,95 @@ EVERY_KEY = {
     "request of ben in red": layout.request("red", "ben", "U", "launch"),
     "bell": layout.bell("m", 1, 1),
     "claim": layout.claim("blue", "j", 1, "n", replica=0, host=0),
+    "end": layout.end("blue", "j", 1, "n", replica=0, host=0),
+    "go": layout.go("blue", "j", 1, "n"),
     "life": layout.life("m", 1),
+    "instructions": layout.instructions("m", 1, 1),
     "log": layout.log("blue", "j", 1, replica=0, host=0, process=0) + "000000000000.log",
     "output in blue": layout.output_content("blue", "j", "d"),
     "output in red": layout.output_content("red", "j", "d"),
+    "saved output": layout.saved_output("blue", "j", 1, replica=0, host=0, number=1),
     "bundle": f"{layout.BUNDLES}packs/d",
+    "manifest": f"{layout.BUNDLES}manifests/d",
+    "origin": layout.origin("d"),
     "spec": layout.spec("blue", "l"),
     "result": layout.result("blue", "j"),
     "answer": layout.answer("blue", "ann", "U"),
     "root": layout.ROOT,
     "events": layout.events(0),
+    "copy of root": layout.snapshot("2026-01-01", 1),
+    "aside": layout.aside(layout.bell("m", 1, 1)),
+    "bastion's log": layout.bastion_log_segments("b") + "000000000000.log",
+    "its tail": layout.bastion_log("b"),
     "view": layout.view("queue"),
     "quota": layout.QUOTA,
     "config": layout.CONFIG,
 }
-COMMON = {"log", "bundle", "spec", "result", "answer", "root", "events", "view", "quota"}
-OUTPUTS = {"output in blue", "output in red"}
+CODE = {"bundle", "manifest", "origin"}
+LOGGED = {"log", "bastion's log", "its tail"}
+STATE = {"root", "events", "copy of root", "aside"}
+COMMON = {*LOGGED, *CODE, "spec", "result", "answer", *STATE, "view", "quota"}
+OUTPUTS = {"output in blue", "saved output", "output in red"}
+OF_MACHINES = {"bell", "claim", "end", "go", "life", "instructions", *LOGGED, *OUTPUTS}
+OF_ANN = {"request of ann in blue", "request of ann in red"}
 MAY = {
-    ("A", Right.CREATE): {"request of ann in blue", "request of ann in red", "bundle"},
-    ("B", Right.CREATE): {"request of ben in blue", "bundle"},
-    ("A", Right.READ): {"request of ann in blue", "request of ann in red", *OUTPUTS, *COMMON},
-    ("B", Right.READ): {"request of ben in blue", "output in blue", *COMMON},
+    ("A", Right.CREATE): {*OF_ANN, *CODE},
+    ("B", Right.CREATE): {"request of ben in blue", *CODE},
+    ("A", Right.READ): {*OF_ANN, *OUTPUTS, *COMMON},
+    ("B", Right.READ): {"request of ben in blue", "output in blue", "saved output", *COMMON},
     ("A", Right.WRITE): set(),
-    ("machines", Right.CREATE): {"bell", "claim", "life", "log", *OUTPUTS},
-    ("machines", Right.READ): {"bell", "claim", "life", "log", "spec", "bundle", *OUTPUTS},
+    ("machines", Right.CREATE): OF_MACHINES,
+    ("machines", Right.READ): {*OF_MACHINES, "spec", *CODE},
     ("machines", Right.WRITE): set(),
     ("root", Right.WRITE): {"quota", "config"},
     ("root", Right.READ): set(EVERY_KEY),
     ("the-bastion", Right.WRITE): set(EVERY_KEY),
     ("cat", Right.READ): set(),
 }
+WIDER = {"machines/<machine>/<life>/instructions/<n>.json", "logs/_bastion/<bastion>/all/<n>.log"}
+WIDER |= {"logs/_bastion/<bastion>/tail"}
+"""What agents could create, though it is the bastion's to: a right is one to a prefix."""
+CREATORS = {
+    "users": {"A", "B"},
+    "agents": {"machines"},
+    "admins": {"root"},
+    "bastion": set(),
+    "write-once:": {"machines"},
+}
+"""By who writes a kind of object, as `layout` has it: who but the bastion may create it."""
+
+
+def drawn() -> Iterator[tuple[str, str]]:
+    """Every kind of key that `layout` draws, and who writes it."""
+    for line in (layout.__doc__ or "").splitlines():
+        row = re.fullmatch(rf" {{6}}([a-z](?:<[^>]*>|\S|, )*) +({'|'.join(CREATORS)}) .*", line)
+        if row is not None:
+            yield from ((path, row[2]) for path in row[1].split(", "))
+
+
+def keys_of(path: str) -> list[str]:
+    """Those of `EVERY_KEY` that are of the kind that is drawn as `path`."""
+    pattern = re.sub(r"<[^>]*>", "[^/]+", path.replace(".", r"\."))
+    pattern = pattern.replace(r"state/aside/[^/]+", "state/aside/.+")
+    return [key for key in EVERY_KEY.values() if re.fullmatch(pattern, key)]
+
+
+def test_every_kind_of_key_is_looked_at() -> None:
+    """What is drawn in `layout` is in the tables here, and nothing else is."""
+    found = [keys_of(path) for path, _ in drawn()]
+    assert all(found)
+    assert {key for keys in found for key in keys} == set(EVERY_KEY.values())
+
+
+@pytest.mark.parametrize(("path", "writer"), drawn())
+def test_whoever_writes_may_and_nobody_else(path: str, writer: str) -> None:
+    """Of each kind of object its writer may create it; the bastion may do anything."""
+    for key in keys_of(path):
+        able = {who for who in ("A", "B", "machines", "root") if may(who, Right.CREATE, key)}
+        wanted = CREATORS[writer] | ({"machines"} if path in WIDER else set())
+        if key.startswith(layout.INBOX) and writer == "users":
+            wanted = {"A"} if "/ann/" in key else {"B"} if "/blue/ben/" in key else set()
+        assert able == wanted
 
 
 @pytest.mark.parametrize(("principal", "right"), MAY)
