@@ -73,6 +73,8 @@ def plan_starts(draft: Draft) -> None:
             continue
         if pools <= planned_pools or not claims.leave_room(line):
             continue
+        if _goes_behind(draft, line):
+            continue
         if start_borrowing(draft, line.head, line.shape):
             line.at += 1
             continue
@@ -85,6 +87,33 @@ def plan_starts(draft: Draft) -> None:
             planned_pools |= pools
     for plan in draft.plans.values():
         _commit(draft, plan)
+
+
+def _goes_behind(draft: Draft, line: Line) -> bool:
+    """
+    Whether one of higher priority of its project can start now, and is looked at in phase 5.
+
+    Age goes before priority only in what is planned: else that one would stop it at once.
+    """
+    if not draft.parts.preemption.outranks:
+        return False
+    higher = {
+        each.key: each.shape
+        for each in draft.rest[line.project]
+        if each.shape.priority < line.shape.priority and not each.is_over
+    }
+    return any(_fits_now(draft, line.project, shape) for shape in higher.values())
+
+
+def _fits_now(draft: Draft, project: str, shape: Shape) -> bool:
+    if draft.is_too_full(shape, guaranteed=False):
+        return False
+    if not draft.shares.may_borrow(project, shape.asked):
+        return False
+    draft.capacity.begin()
+    placed = draft.try_place(shape, guaranteed=False)
+    draft.capacity.undo()
+    return placed is not None and draft.shares.may_borrow(project, placed.total)
 
 
 def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> None:
