@@ -6,7 +6,7 @@ Active jobs are looked at first; among the finished, only keys are listed until 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bastion.client.arrays import part_of
 from bastion.client.published import Published
@@ -56,9 +56,10 @@ def find_all(
     published: Published, text: str, *, project: str = "", newest: bool = False
 ) -> tuple[JobView, ...]:
     """
-    The jobs that `text` names: those of a launch when it is a launch's id, else the one job.
+    The jobs that `text` names: all of a launch when it is its id or its name, else the one job.
 
-    An array is one, and so are some of its tasks together, as in `sweep.0-4,9`.
+    A job that is called so goes before a launch that is. An array is one job, and so are some of
+    its tasks together, as in `sweep.0-4,9`.
 
     Args:
         published: Where to look.
@@ -76,10 +77,13 @@ def find_all(
     array, tasks = _tasks(published, rows, text, project)
     if array is not None and len(tasks) > 1:
         return (part_of(array, tasks),)
-    of_launch = [row for row in rows if row.launch == text != row.id]
-    if of_launch:
-        return _jobs_of(published, of_launch[0].project, text, of_launch)
     named = [row.id for row in rows if _name(row, text) == text and row.id != text]
+    launches = _launches(rows, text, by_name=not named)
+    if len(launches) > 1 and not newest:
+        raise _ambiguous(text, sorted(launches))
+    if launches:
+        of_launch = launches[max(launches, key=lambda launch: launches[launch][0].submitted_at)]
+        return _jobs_of(published, of_launch[0].project, of_launch[0].launch, of_launch)
     if len(named) > 1 and not newest:
         raise _ambiguous(text, named)
     try:
@@ -90,6 +94,18 @@ def find_all(
             if ended:
                 return ended
         raise
+
+
+def _launches(
+    rows: Sequence[JobView], text: str, *, by_name: bool
+) -> Mapping[str, Sequence[JobView]]:
+    """The launches of several jobs that `text` is the id of, or else the name, with their rows."""
+    found: dict[str, list[JobView]] = {}
+    for row in rows:
+        is_named = by_name and name_of(row.launch) == text
+        if row.launch != row.id and (row.launch == text or is_named):
+            found.setdefault(row.launch, []).append(row)
+    return found
 
 
 def _jobs_of(

@@ -85,6 +85,13 @@ def test_a_launch_is_all_of_its_jobs() -> None:
     put(store, layout.spec("blue", record.id), encode(record))  # type: ignore[arg-type]
     end(store, jobs[0], outcome="failed", code=3)  # type: ignore[arg-type]
     assert [job.id for job in find_all(place, record.id)] == list(jobs)
+    assert [job.id for job in find_all(place, "exp")] == list(jobs)
+    second = row("exp-a-1111111111", launch="exp-1111111111", submitted_at=NOW + 5)
+    other = [row(job, launch=record.id) for job in jobs[1:]]
+    publish(store, "queue", {"jobs": [second, *other]})  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="'exp' names 2 jobs: exp-0000000000, exp-1111111111"):
+        find_all(place, "exp")
+    assert [job.id for job in find_all(place, "exp", newest=True)] == [second["id"]]
     publish(store, "queue", {"jobs": []})  # type: ignore[arg-type]
     end(store, jobs[1])  # type: ignore[arg-type]
     end(store, jobs[2])  # type: ignore[arg-type]
