@@ -26,6 +26,7 @@ lint: $(VENV)/dev.stamp  ## Style, types, layers and docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/bastion/scheduler
 	$(BIN)/lint-imports
 	@$(BIN)/interrogate --quiet $(ROOMS) || { $(BIN)/interrogate -vv --omit-covered-files $(ROOMS); exit 1; }
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from bastion.job import JobRecord, Phase, Placement
 from bastion.machine import Machine
 from bastion.scheduler.plan import Admit, Plan
+from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 
@@ -130,7 +131,8 @@ def stand(
         (job, placed(job)) for job in alive(snapshot) if job.id not in without
     ]
     taken += [(snapshot.jobs[name], verdict.placement) for name, verdict in admits(plan).items()]
-    for each in (*plan.promises, *plan.planned):
+    reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned]
+    for each in reserved:
         if each.gang not in left_out:
             taken += [(snapshot.jobs[n], p) for n, p in zip(each.gang, each.placements)]
     machines = machines_of(snapshot, plan)

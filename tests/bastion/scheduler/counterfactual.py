@@ -74,7 +74,8 @@ def alone(world: World, name: str) -> World:
     twin = world.copy()
     twin.ends.clear()
     keep = {name, *world.jobs[name].gang}
-    keep |= {job for each in (*world.plan.promises, *world.plan.planned) for job in each.gang}
+    keep |= {job for promise in world.plan.promises for job in promise.gang}
+    keep |= {job for planned in world.plan.planned for job in planned.gang}
     for job in world.jobs.values():
         if job.phase is Phase.QUEUED and job.id not in keep:
             twin.end(job.id)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from bastion.job import Phase
 from bastion.machine import Machine
+from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import Where
 from quota import Quota
 from tests.bastion.scheduler.laws import Law
-from tests.bastion.scheduler.world import Decide, World, decide, machines_of, pool_of, quota_of
+from tests.bastion.scheduler.world import Decide, World, machines_of, pool_of, quota_of
 
 PROJECTS = ("A", "B", "C")
 SHARES = ((0.5, 0.5, 0.0), (0.5, 0.25, 0.25), (0.25, 0.25, 0.25), (0.75, 0.25, 0.0))
@@ -155,7 +157,7 @@ def step(random: Random, world: World) -> None:
 def _ask(random: Random, world: World) -> None:
     project = random.choice(PROJECTS)
     limit = random.choice((None, None, 20.0, 200.0))
-    common = {
+    common: dict[str, Any] = {
         "user": random.choice(("u", "v")),
         "priority": random.choice((1, 3, 3, 5)),
         "max_runtime_s": limit,
@@ -175,7 +177,8 @@ def _ask(random: Random, world: World) -> None:
         where = Where(exclusive=kind == "exclusive")
         hosts = 2 if kind == "slice" else 1
         replicas = random.choice((1, 1, 2)) if hosts == 1 else 1
-        world.ask(project, name, replicas=replicas, hosts=hosts, where=where, **units, **common)
+        asked = {**common, **units}
+        world.ask(project, name, replicas=replicas, hosts=hosts, where=where, **asked)
         return
     replicas = random.choice((1, 1, 1, 2, 3))
     world.ask(project, name, replicas=replicas, gpu=random.choice((1, 1, 2, 3, 4, 8)), **common)

@@ -139,10 +139,10 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
             gangs[left[0].project].append(entry)
     for project, entries in gangs.items():
         room = snapshot.quota.project(project).nominal
-        for *_, held, members in sorted(entries, key=lambda entry: entry[:4]):
+        for *_, held, jobs in sorted(entries, key=lambda entry: entry[:4]):
             if held and all(units <= room[t] for t, units in held.items()):
                 room = room - held
-                found |= {j.id for j in members}
+                found |= {job.id for job in jobs}
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Wait
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Wait
 from bastion.scheduler.reason import Held, WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts, Quota
@@ -144,7 +144,9 @@ def admitted(plan: Plan) -> set[str]:
 def says_nothing(snapshot: Snapshot, now: float) -> Plan:
     """Leaves waiting jobs without a verdict."""
     plan = decide(snapshot, now)
-    verdicts = {n: v for n, v in plan.verdicts.items() if not isinstance(v, Wait)}
+    verdicts: dict[str, Verdict] = {
+        n: v for n, v in plan.verdicts.items() if not isinstance(v, Wait)
+    }
     return replace(plan, verdicts=verdicts)
 
 
@@ -164,12 +166,12 @@ def holds_back(snapshot: Snapshot, now: float) -> Plan:
         else v
         for n, v in plan.verdicts.items()
     }
-    waiting = {n: v for n, v in verdicts.items() if v is not plan.verdicts[n]}
-    words = {n: replace(v, reason=_reason_of(plan)) for n, v in waiting.items()}
+    waiting = [n for n, v in verdicts.items() if v is not plan.verdicts[n]]
+    words = {n: Wait(reason=_reason_of(plan)) for n in waiting}
     return replace(plan, verdicts={**verdicts, **words})
 
 
-def _reason_of(plan: Plan) -> object:
+def _reason_of(plan: Plan) -> WaitingReason:
     from bastion.scheduler.reason import WaitingForCapacity
 
     return WaitingForCapacity(asked=Amounts({"gpu": 1}), short=Amounts({"gpu": 1}))

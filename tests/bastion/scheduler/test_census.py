@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from bastion.machine import MachinePhase
 from bastion.scheduler.census import MAX_MACHINES, MachineReport
@@ -14,7 +15,7 @@ from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
-def world(count: int, **scheduler: object) -> World:
+def world(count: int, **scheduler: Any) -> World:
     """`count` machines of eight devices, in halves."""
     quota = quota_of({"gpu": 8 * max(count, 1)}, HALVES, min_runtime_s=0, **scheduler)
     return World(quota, machines_of(count, gpu=8))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
-from tests.bastion.scheduler.world import Decide, World
+from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
 QUICK = settings(max_examples=120, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=10_000, deadline=None, database=None)
@@ -85,10 +85,10 @@ def test_a_promise_keeps_its_deadline(*, is_broken: bool) -> None:
     for seed in range(30):
         world = World(
             histories.world_of(Random(seed), decide).quota,
-            histories.machines_of(2, gpu=8),
+            machines_of(2, gpu=8),
             decide=inner,
         )
-        world.quota = histories.quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
+        world.quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
         world.ask("B", "b", replicas=2, gpu=8)
         world.cycle()
         world.ask("A", "a", gpu=8)

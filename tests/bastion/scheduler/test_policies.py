@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.bastion.scheduler.world import World, machines_of, quota_of
@@ -9,7 +11,7 @@ from tests.bastion.scheduler.world import World, machines_of, quota_of
 ONE = {"A": {"gpu": 1.0}}
 
 
-def world(machines: int = 1, **scheduler: object) -> World:
+def world(machines: int = 1, **scheduler: Any) -> World:
     """Machines of four devices, all of one project's share."""
     total = 4 * machines
     return World(quota_of({"gpu": total}, ONE, **scheduler), machines_of(machines, gpu=4))

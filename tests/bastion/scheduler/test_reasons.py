@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from pydantic import TypeAdapter
@@ -200,7 +200,7 @@ def test_every_reason_has_an_example() -> None:
     assert named == {code(reason) for reason, _ in EXAMPLES}
 
 
-def world(machines: int = 2, **scheduler: object) -> World:
+def world(machines: int = 2, **scheduler: Any) -> World:
     """Machines of eight devices, halved between A and B."""
     quota = quota_of({"gpu": 8 * machines}, HALVES, **scheduler)
     return World(quota, machines_of(machines, gpu=8))

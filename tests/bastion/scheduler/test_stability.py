@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bastion.job import JobClass, Phase, Stop, StopReason
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse
+from bastion.scheduler.reason import Rotated
 from bastion.spec.where import Where
 from tests.bastion.scheduler import histories, mutants
 from tests.bastion.scheduler.laws import LAWS
@@ -48,13 +49,14 @@ def assert_stable(world: World, inner: Decide = decide) -> None:
         victims = living - doomed
         assert not victims or any(_is_own(world, promise.gang[0], name) for name in victims)
         corrected |= victims
-    rotated = {n for n in moves(again) if again.verdicts[n].reason.kind == "Rotated"}
+    reasons = {n: again.verdicts[n].reason for n in moves(again)}
+    rotated = {n: reason.by for n, reason in reasons.items() if isinstance(reason, Rotated)}
     known = {planned.gang[0] for planned in world.plan.planned}
-    assert {again.verdicts[n].reason.by for n in rotated}.isdisjoint(known)
+    assert known.isdisjoint(rotated.values())
     freed: set[str] = set()
     if not known <= {planned.gang[0] for planned in again.planned}:
         freed = {n for n, verdict in again.verdicts.items() if isinstance(verdict, Admit)}
-    assert moves(again) <= rotated | corrected | freed
+    assert moves(again) <= rotated.keys() | corrected | freed
 
 
 def _is_own(world: World, by: str, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
-def world(total: int, shares: dict[str, dict[str, float]], **scheduler: object) -> World:
+def world(total: int, shares: dict[str, dict[str, float]], **scheduler: Any) -> World:
     """One machine with everything, every plan held against the laws."""
     quota = quota_of({"gpu": total}, shares, **scheduler)
     return World(quota, machines_of(1, gpu=total), decide=watched(LAWS))

@@ -8,7 +8,7 @@ unless a test says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -26,15 +26,15 @@ Decide = Callable[[Snapshot, float], Plan]
 
 
 def quota_of(
-    totals: Mapping[str, int] | list[Mapping[str, int]],
+    totals: Mapping[str, int] | Sequence[Mapping[str, int]],
     shares: Mapping[str, Mapping[str, float]],
     *,
     options: Mapping[str, str] | None = None,
     **scheduler: object,
 ) -> Quota:
     """A quota file with one user `u` (and `v`) in every project; `options` is TOML by project."""
-    tiers = totals if isinstance(totals, list) else [totals]
-    head = "[[total_resources]]" if isinstance(totals, list) else "[total_resources]"
+    tiers = [totals] if isinstance(totals, Mapping) else totals
+    head = "[total_resources]" if isinstance(totals, Mapping) else "[[total_resources]]"
     lines = ['[toml-schema]\nversion = "1"']
     for tier in tiers:
         lines += [head, *(f"{t} = {n}" for t, n in tier.items())]
