@@ -216,6 +216,16 @@ def thrashes(snapshot: Snapshot, now: float) -> Plan:
     return plan
 
 
+def starves(snapshot: Snapshot, now: float) -> Plan:
+    """Whoever waits last never starts."""
+    plan = decide(snapshot, now)
+    admitted = [name for name, verdict in plan.verdicts.items() if isinstance(verdict, Admit)]
+    last = max(snapshot.jobs, default="")
+    if last not in admitted:
+        return plan
+    return replace(plan, verdicts={**plan.verdicts, last: Wait(reason=Held(by="nobody"))})
+
+
 def depends_on_order(snapshot: Snapshot, now: float) -> Plan:
     """Lets the first job that it happens to see go to the end of the line."""
     first = next((n for n, j in snapshot.jobs.items() if j.phase is Phase.QUEUED), None)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
@@ -171,3 +172,43 @@ def test_when_nothing_more_arrives_preemption_comes_to_an_end(
         world.pass_time(60)
         world.cycle()
     assert len(world.preemptions) == settled
+
+
+def left_over(seed: int, make: histories.Make, inner: Decide = decide) -> list[str]:
+    """Jobs that would start alone, and still wait when nobody else has come for hours."""
+    world = histories.run(seed, (), steps=10, inner=inner, make=make)
+    for name, machine in world.machines.items():
+        world.machines[name] = replace(machine, cordoned="", bad_devices={})
+    world.ends = dict.fromkeys(world.jobs, 60.0)
+    for _ in range(2 * len(world.jobs) + 20):
+        world.pass_time(60)
+        world.cycle()
+    found = []
+    for name, job in sorted(world.jobs.items()):
+        alone = {each.id: each for each in laws.gang_of(world.snapshot(), name)}
+        snapshot = replace(world.snapshot(), jobs=alone, promises=(), planned=())
+        if job.is_admitted or isinstance(decide(snapshot, world.now).verdicts[name], Admit):
+            found.append(name)
+    return found
+
+
+@WORLDS
+@given(seed=SEEDS)
+@settings(QUICK, max_examples=40)
+def test_whoever_could_run_alone_runs_in_the_end(seed: int, make: histories.Make) -> None:
+    """What others leave for good is had: nobody starves once nobody comes any more."""
+    assert not left_over(seed, make)
+
+
+@pytest.mark.prove
+@WORLDS
+@given(seed=SEEDS)
+@LONG
+def test_nobody_starves_at_length(seed: int, make: histories.Make) -> None:
+    """The same for ten thousand histories."""
+    assert not left_over(seed, make)
+
+
+def test_a_scheduler_that_starves_somebody_is_noticed() -> None:
+    """One that keeps devices for a gang that never starts leaves others waiting."""
+    assert any(left_over(seed, histories.world_of, mutants.starves) for seed in range(20))
