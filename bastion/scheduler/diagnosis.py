@@ -155,7 +155,7 @@ class Diagnosis:
         found = unmatched(capacity, shape) or never_fits(capacity, shape)
         is_intricate = shape.takes_whole or len(shape.parts) > 1
         if found is None and is_intricate and self.draft.extent.alone(shape) is None:
-            return no_way(shape)
+            return no_way(capacity, shape)
         return found
 
     def _by_quota(self, line: Line) -> WaitingReason | None:

@@ -7,13 +7,14 @@ It must not know what is in use.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.capacity import Capacity, can_make, passes, wanted_labels
 from bastion.scheduler.placement import Placed, place
 from bastion.scheduler.reason import NeverFits, NoMachineMatches
-from bastion.scheduler.room import Shelf
+from bastion.scheduler.room import Room, Shelf
 from bastion.scheduler.shape import Part, Shape
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.view import PlacementPolicy
@@ -32,16 +33,19 @@ def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
 
 def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachineMatches:
     """Filters are tried one after the other; the first that leaves none is named."""
-    shelves = [shelf for shelf in capacity.shelves.values() if shelf.rooms or shelf.left]
+    shelves = [shelf for shelf in capacity.shelves.values() if _count([shelf], Where())]
     sofar: dict[str, object] = {}
     machines = _count(shelves, Where())
     for name, wanted, written in filters_of(where):
         sofar[name] = wanted
         left = _count(shelves, Where(**sofar))  # type: ignore[arg-type]
         if not left:
-            return NoMachineMatches(filter=written if machines else "", machines=machines)
+            empty = _empty(capacity, where)
+            filtered = written if machines else ""
+            return NoMachineMatches(filter=filtered, machines=machines, empty=empty)
         machines = left
-    return NoMachineMatches(filter="", machines=machines, hosts=hosts)
+    empty = _empty(capacity, where)
+    return NoMachineMatches(filter="", machines=machines, hosts=hosts, empty=empty)
 
 
 def filters_of(where: Where) -> list[tuple[str, object, str]]:
@@ -62,15 +66,35 @@ def filters_of(where: Where) -> list[tuple[str, object, str]]:
 
 
 def _count(shelves: list[Shelf], where: Where) -> int:
-    standing = sum(passes(where, room.machine, s.pool) for s in shelves for room in s.rooms)
-    return standing + sum(shelf.could_make for shelf in shelves if can_make(where, shelf))
+    staying = sum(passes(where, room.machine, s.pool) for s in shelves for room in _staying(s))
+    return staying + sum(shelf.ever for shelf in shelves if can_make(where, shelf))
+
+
+def _empty(capacity: Capacity, where: Where) -> tuple[str, ...]:
+    """Pools it might use that have no machine, and may make none or no whole slice."""
+    return tuple(
+        shelf.name
+        for shelf in capacity.shelves.values()
+        if can_make(where, shelf) and shelf.ever < shelf.hosts and not _staying(shelf)
+    )
+
+
+def _staying(shelf: Shelf) -> list[Room]:
+    """Those that are deleted do not come back."""
+    if not shelf.leaving:
+        return shelf.rooms
+    return [room for room in shelf.rooms if not room.is_leaving]
 
 
 class Extent:
     """All machines in order and unused, and what a gang would be given there if it were alone."""
 
     def __init__(self, snapshot: Snapshot, now: float, policy: PlacementPolicy) -> None:
-        machines = {name: _in_order(machine) for name, machine in snapshot.machines.items()}
+        machines = {
+            name: _in_order(machine)
+            for name, machine in snapshot.machines.items()
+            if machine.phase is not MachinePhase.DELETING
+        }
         self._capacity = Capacity(replace(snapshot, machines=machines, stockouts={}), now)
         self._policy = policy
         self._alone: dict[int, Placed | None] = {}
@@ -105,20 +129,39 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
             key = part.leading[0]
             largest = max((size for size, _ in sizes), key=lambda size: size[key], default=NOTHING)
             most = largest.only(types)
-            return NeverFits(asked=part.per_replica, most=most, of="replica")
+            return NeverFits(
+                asked=part.per_replica, most=most, of="replica", pools=_pools(capacity, (part,))
+            )
         slots = sum(number * part.most_on(size) for size, number in holding)
         if slots < part.replicas:
-            most = Amounts.sum(number * size for size, number in sizes).only(types)
-            asked = part.replicas * part.per_replica
-            return NeverFits(asked=asked, most=most, of="gang")
+            return NeverFits(
+                asked=part.replicas * part.per_replica,
+                most=Amounts.sum(number * size for size, number in sizes).only(types),
+                of="gang",
+                replicas=part.replicas,
+                fitting=slots,
+                pools=_pools(capacity, (part,)),
+            )
         if not part.takes_whole and _in_tiers(capacity, part) < part.replicas:
-            return no_way(shape)
+            return no_way(capacity, shape)
     return None
 
 
-def no_way(shape: Shape) -> NeverFits:
+def no_way(capacity: Capacity, shape: Shape) -> NeverFits:
     """There is enough of everything, but not where it would have to be together."""
-    return NeverFits(asked=shape.units, most=NOTHING, of="layout")
+    pools = _pools(capacity, shape.parts)
+    return NeverFits(asked=shape.units, most=NOTHING, of="layout", pools=pools)
+
+
+def _pools(capacity: Capacity, parts: Iterable[Part]) -> tuple[tuple[str, int], ...]:
+    """Pool -> machines that it has or may make and one of `parts` may use, most first."""
+    found = {
+        name: shelf.hosts * max(sum(n for _, n in _sizes(shelf, part)) for part in parts)
+        for name, shelf in capacity.shelves.items()
+    }
+    return tuple(
+        sorted(((p, n) for p, n in found.items() if n), key=lambda each: (-each[1], each[0]))
+    )
 
 
 def _in_tiers(capacity: Capacity, part: Part) -> int:
@@ -139,15 +182,18 @@ def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
     if shelf.hosts > 1:
         if part.hosts != shelf.hosts:
             return []
-        wholes = [Amounts.sum(room.full for room in rooms) for rooms in shelf.slices.values()]
+        slices = shelf.slices.values()
+        if shelf.leaving:
+            slices = [rooms for rooms in slices if not any(room.is_leaving for room in rooms)]
+        wholes = [Amounts.sum(room.full for room in rooms) for rooms in slices]
     elif part.hosts > 1:
         return []
     else:
-        rooms = shelf.rooms
+        rooms = _staying(shelf)
         if where.hostnames or wanted_labels(where) or where.pool:
             rooms = [room for room in rooms if passes(where, room.machine, shelf.pool)]
         wholes = [room.full for room in rooms]
     found = list(Counter(wholes).items())
-    if shelf.pool is not None and can_make(where, shelf) and shelf.could_make >= shelf.hosts:
-        found.append((shelf.hosts * shelf.pool.resources, shelf.could_make // shelf.hosts))
+    if shelf.pool is not None and can_make(where, shelf) and shelf.ever >= shelf.hosts:
+        found.append((shelf.hosts * shelf.pool.resources, shelf.ever // shelf.hosts))
     return found

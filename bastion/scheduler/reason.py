@@ -284,9 +284,19 @@ class NoMachineMatches:
     """That were there before it."""
     hosts: int = 1
     """Of one replica; where there are machines and no filter, they are of another shape."""
+    empty: tuple[str, ...] = ()
+    """Pools it might use that have no machines, and may make none."""
 
     def words(self, _: float) -> str:
         """The sentence."""
+        if not self.empty:
+            return self._unmatched()
+        return (
+            f"{self._unmatched()}; {listed(self.empty)} may have none, until an admin raises"
+            " max_machines in config/bastion.toml"
+        )
+
+    def _unmatched(self) -> str:
         machines = counted(self.machines, "machine")
         if not self.machines:
             return "there are no machines, and no pool that could make one"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 
-from bastion.machine import Machine, Pool
+from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.shape import COUNTED, Part
 from quota.amounts import NOTHING, Amounts
 
@@ -105,6 +105,11 @@ class Room:
         return all(self.free(t) == n - self.lost(t) for t, n in self.full.items())
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether its machine is being deleted, and never comes back."""
+        return self.machine.phase is MachinePhase.DELETING
+
+    @property
     def is_whole(self) -> bool:
         """Whether no device is out of order."""
         return not any(self.bad.values())
@@ -154,6 +159,8 @@ class Shelf:
         """Machines that the pool may have beside those that stand."""
         self.left = 0
         """Of these, how many could be made now."""
+        self.leaving = 0
+        """Machines of those that stand that are being deleted, and never come back."""
         self.made = 0
         self.stocked_out_until = 0.0
         self._indices: dict[str, list[tuple[int, int]]] = {}
@@ -161,6 +168,7 @@ class Shelf:
     def add(self, room: Room) -> None:
         """Put `room` on the shelf."""
         self.rooms.append(room)
+        self.leaving += room.is_leaving
         if room.machine.slice:
             self.slices.setdefault(room.machine.slice, []).append(room)
         if room.opened:
@@ -177,6 +185,13 @@ class Shelf:
                 del self.slices[room.machine.slice]
         for resource, index in self._indices.items():
             del index[bisect_left(index, (room.keys[resource], room.ordinal))]
+
+    @property
+    def ever(self) -> int:
+        """Machines that the pool may have one day beside those that stay."""
+        if self.pool is None:
+            return 0
+        return max(0, self.pool.max_machines - len(self.rooms) + self.leaving)
 
     def settle(self, room: Room) -> None:
         """Bring the indices up to date after `room` changed."""

@@ -8,9 +8,8 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter
 
-from bastion.job import Dependency, Phase
+from bastion.job import Dependency
 from bastion.scheduler import reason as reasons
-from bastion.scheduler.plan import Refuse
 from bastion.scheduler.reason import Reason, code, text
 from bastion.spec.where import Where
 from quota import Amounts
@@ -51,9 +50,10 @@ EXAMPLES: list[tuple[Reason, str]] = [
     ),
     (reasons.Yielded(by="x", order="srtf"), "preempted: x comes first in the order srtf"),
     (
-        reasons.NeverFits(asked=GPU, most=TWO, of="replica"),
-        "can never run: one replica asks for 8 gpu, the largest machine it may use has 2 gpu;"
-        " ask for less or spread it over more replicas",
+        reasons.NeverFits(asked=GPU, most=TWO, of="replica", pools=(("p", 2),)),
+        "can never run: one replica asks for 8 gpu, the largest machine it may use (2 machines of"
+        " p) has 2 gpu; ask for less, spread it over more replicas, or an admin gives p larger"
+        " machines in config/bastion.toml",
     ),
     (
         reasons.NeverFits(asked=GPU, most=NOTHING, of="replica"),
@@ -61,9 +61,17 @@ EXAMPLES: list[tuple[Reason, str]] = [
         " bastion pool shows what there is",
     ),
     (
-        reasons.NeverFits(asked=GPU, most=TWO, of="gang"),
-        "can never run: it asks for 8 gpu, and all machines it may use have 2 gpu together;"
-        " ask for less",
+        reasons.NeverFits(
+            asked=GPU,
+            most=TWO,
+            of="gang",
+            replicas=4,
+            fitting=1,
+            pools=(("p", 2), ("q", 1), ("r", 1), ("s", 1)),
+        ),
+        "can never run: it asks for 8 gpu in 4 replicas, and all machines it may use (2 machines of"
+        " p, 1 machine of q, 1 machine of r and 1 pool more) hold 1 of them; ask for less, or an"
+        " admin lets a pool have more machines in config/bastion.toml",
     ),
     (
         reasons.NeverFits(asked=GPU, most=TWO, of="total"),
@@ -71,10 +79,10 @@ EXAMPLES: list[tuple[Reason, str]] = [
         " less, or an admin raises the total",
     ),
     (
-        reasons.NeverFits(asked=GPU, most=Amounts({}), of="layout"),
+        reasons.NeverFits(asked=GPU, most=Amounts({}), of="layout", pools=(("p", 1),)),
         "can never run: it asks for 8 gpu, and even alone there is no way to lay that out on the"
-        " machines it may use and within the totals of every tier; ask for less or for smaller"
-        " replicas",
+        " machines it may use (1 machine of p) and within the totals of every tier; ask for"
+        " less or for smaller replicas",
     ),
     (
         reasons.AtOnce(limit=2),
@@ -159,6 +167,11 @@ EXAMPLES: list[tuple[Reason, str]] = [
     (
         reasons.NoMachineMatches(filter="", machines=0),
         "there are no machines, and no pool that could make one",
+    ),
+    (
+        reasons.NoMachineMatches(filter="pool=p", machines=2, empty=("p",)),
+        "none of 2 machines has pool=p; change `where`; p may have none, until an admin raises"
+        " max_machines in config/bastion.toml",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130),
@@ -266,41 +279,6 @@ def test_one_who_was_removed_keeps_what_runs_and_gets_nothing_new() -> None:
     w.cycle()
     assert w.runs("runs")
     assert w.reason("waits") == "NotMember"
-
-
-def test_a_job_larger_than_everything_is_refused_when_it_is_new() -> None:
-    """It can never run: refused at submission; one that waited longer is kept, and told."""
-    w = world()
-    w.ask("A", "replica", gpu=9)
-    w.ask("A", "gang", replicas=3, gpu=8)
-    old = w.ask("A", "old", gpu=9)
-    w.jobs[old] = replace(w.jobs[old], queued_at=w.now - 1000)
-    w.cycle()
-    assert isinstance(w.plan.verdicts["replica"], Refuse)
-    assert isinstance(w.plan.verdicts["gang"], Refuse)
-    assert w.reason("old") == "NeverFits"
-    assert w.jobs["old"].phase is Phase.QUEUED
-
-
-def test_who_is_held_or_waits_for_others_is_told_that_it_can_never_run() -> None:
-    """Refused when it is new, as if it were in the queue; later told beside what holds it."""
-    w = world()
-    waits = (Dependency(on="first"),)
-    w.ask("A", "first", gpu=1)
-    for name, after in (("held", ()), ("late", waits), ("new", waits)):
-        w.ask("A", name, gpu=9, after=after)
-    w.jobs["held"] = replace(w.jobs["held"], held="u", queued_at=w.now - 1000)
-    w.jobs["late"] = replace(w.jobs["late"], queued_at=w.now - 1000)
-    w.cycle()
-    never = (
-        "it can never run: one replica asks for 9 gpu, the largest machine it may use has 8 gpu;"
-        " ask for less or spread it over more replicas"
-    )
-    assert w.why("held") == f"held by u, and {never}"
-    assert w.why("late") == f"waits for first to succeed (queued), and {never}"
-    refused = w.plan.verdicts["new"]
-    assert isinstance(refused, Refuse)
-    assert refused.reason.kind == "NeverFits"
 
 
 def test_fail_when_busy_is_started_in_this_cycle_or_refused() -> None:

@@ -1,0 +1,159 @@
+"""What can never run is refused when new; what shrank later is named, and undone it starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bastion.job import Dependency, Phase
+from bastion.machine import MachinePhase
+from bastion.scheduler.plan import Refuse
+from bastion.spec.where import Where
+from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
+
+HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+
+
+def world_of() -> World:
+    """Two machines of eight devices that their pool may make again, halved between A and B."""
+    pools = {"p": pool_of(2, gpu=8)}
+    return World(quota_of({"gpu": 16}, HALVES), machines_of(2, gpu=8), pools)
+
+
+def test_a_job_larger_than_everything_is_refused_when_it_is_new() -> None:
+    """It can never run: refused at submission; one that waited longer is kept, and told."""
+    w = world_of()
+    w.ask("A", "replica", gpu=9)
+    w.ask("A", "gang", replicas=3, gpu=8)
+    old = w.ask("A", "old", gpu=9)
+    w.jobs[old] = replace(w.jobs[old], queued_at=w.now - 1000)
+    w.cycle()
+    assert isinstance(w.plan.verdicts["replica"], Refuse)
+    assert isinstance(w.plan.verdicts["gang"], Refuse)
+    assert w.reason("old") == "NeverFits"
+    assert w.jobs["old"].phase is Phase.QUEUED
+
+
+def waits_late(w: World, name: str, **asked: Any) -> None:
+    """It waits for longer than a job that can never run is refused, behind all that there is."""
+    w.ask("B", "ahead", replicas=2, gpu=8)
+    w.cycle()
+    w.ask("A", name, **asked)
+    w.cycle()
+    w.pass_time(1000)
+    w.cycle()
+    assert name in w.jobs
+    assert w.reason(name) != "NeverFits"
+
+
+def test_totals_that_were_cut_are_named() -> None:
+    """It waited while the totals were lowered; once they are raised and it is its turn it runs."""
+    w = world_of()
+    waits_late(w, "a", replicas=2, gpu=8)
+    before = w.quota
+    w.quota = quota_of({"gpu": 8}, HALVES)
+    w.cycle()
+    assert w.why("a") == (
+        "can never run: it asks for 16 gpu, and the totals of the quota file are 8 gpu; ask for"
+        " less, or an admin raises the total"
+    )
+    w.quota = before
+    w.end("ahead")
+    w.cycle()
+    assert w.runs("a")
+
+
+def test_a_pool_that_was_made_smaller_is_named() -> None:
+    """Fewer machines, smaller ones, none: each is told by the pool's name, and undone helps."""
+    w = World(
+        quota_of({"gpu": 16}, HALVES), {}, {"p": pool_of(2, gpu=8), "q": pool_of(1, "q", gpu=1)}
+    )
+    waits_late(w, "a", replicas=4, where=Where(pool="p"), gpu=4)
+    w.end("ahead")
+    w.machines.clear()
+    before = dict(w.pools)
+    never = "can never run: "
+    admin = "an admin lets p have more machines in config/bastion.toml"
+    larger = "an admin gives p larger machines in config/bastion.toml"
+    told = (
+        (
+            pool_of(1, gpu=8),
+            f"{never}it asks for 16 gpu in 4 replicas, and all machines it may use (1 machine of"
+            f" p) hold 2 of them; ask for less, or {admin}",
+        ),
+        (
+            pool_of(8, gpu=2),
+            f"{never}one replica asks for 4 gpu, the largest machine it may use (8 machines of p)"
+            f" has 2 gpu; ask for less, spread it over more replicas, or {larger}",
+        ),
+        (
+            pool_of(0, gpu=8),
+            "none of 1 machine has pool=p; change `where`; p may have none, until an admin raises"
+            " max_machines in config/bastion.toml",
+        ),
+    )
+    for pool, words in told:
+        w.pools["p"] = pool
+        w.cycle()
+        assert w.why("a") == words
+    w.pools = before
+    w.cycle()
+    assert w.runs("a")
+
+
+@pytest.mark.parametrize("lost", [{"cordoned": "broken"}, {"phase": MachinePhase.SILENT}])
+def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any]) -> None:
+    """It can run once that machine is back: no word of never, and as good as said."""
+    w = world_of()
+    waits_late(w, "a", replicas=2, gpu=8)
+    w.end("ahead")
+    whole = w.machines["p-001"]
+    w.machines["p-001"] = replace(whole, **lost)
+    w.cycle()
+    assert w.why("a") == (
+        "asks for 16 gpu; 8 gpu of 16 gpu are out of use on p-001; it can start when they are back"
+    )
+    w.machines["p-001"] = whole
+    w.cycle()
+    assert w.runs("a")
+
+
+def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
+    """What the pool may make in its place counts; where it may make none, it can never run."""
+    w = world_of()
+    waits_late(w, "a", replicas=2, gpu=8)
+    w.end("ahead")
+    w.machines["p-001"] = replace(w.machines["p-001"], phase=MachinePhase.DELETING)
+    w.cycle()
+    assert w.reason("a") == "CapacityLost"
+    w.pools["p"] = pool_of(1, gpu=8)
+    w.cycle()
+    assert "(1 machine of p) hold 1 of them" in w.why("a")
+    w.pools["p"] = pool_of(2, gpu=8)
+    del w.machines["p-001"]
+    w.cycle()
+    assert w.runs("a")
+
+
+def test_who_is_held_or_waits_for_others_is_told_that_it_can_never_run() -> None:
+    """Refused when it is new, as if it were in the queue; later told beside what holds it."""
+    w = world_of()
+    waits = (Dependency(on="first"),)
+    w.ask("A", "first", gpu=1)
+    for name, after in (("held", ()), ("late", waits), ("new", waits)):
+        w.ask("A", name, gpu=9, after=after)
+    w.jobs["held"] = replace(w.jobs["held"], held="u", queued_at=w.now - 1000)
+    w.jobs["late"] = replace(w.jobs["late"], queued_at=w.now - 1000)
+    w.cycle()
+    never = (
+        "it can never run: one replica asks for 9 gpu, the largest machine it may use (2 machines"
+        " of p) has 8 gpu; ask for less, spread it over more replicas, or an admin gives p larger"
+        " machines in config/bastion.toml"
+    )
+    assert w.why("held") == f"held by u, and {never}"
+    assert w.why("late") == f"waits for first to succeed (queued), and {never}"
+    refused = w.plan.verdicts["new"]
+    assert isinstance(refused, Refuse)
+    assert refused.reason.kind == "NeverFits"
