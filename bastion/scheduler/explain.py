@@ -23,6 +23,7 @@ from bastion.scheduler.reason import (
     Held,
     HoldingReason,
     NeverFits,
+    OverLoad,
     Promised,
     WaitingReason,
     WaitsFor,
@@ -169,10 +170,12 @@ def _is_new(draft: Draft, job: JobRecord) -> bool:
 
 
 def _with_never(diagnosis: Diagnosis, job: JobRecord, reason: WaitingReason) -> WaitingReason:
-    """`reason`, and that it can never run even when it is free to go."""
-    if not isinstance(reason, Held | WaitsFor):
+    """`reason`, and that it can never run even when it is free to go; that alone for a load."""
+    if not isinstance(reason, Held | WaitsFor | OverLoad):
         return reason
     jobs = diagnosis.draft.snapshot.jobs
     gang = [jobs[name] for name in job.gang if name in jobs] or [job]
     found = diagnosis.beyond(diagnosis.draft.shapes.of(gang))
+    if isinstance(reason, OverLoad):
+        return found or reason
     return replace(reason, then=found) if isinstance(found, NeverFits) else reason

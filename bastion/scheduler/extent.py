@@ -182,7 +182,7 @@ def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
     if shelf.hosts > 1:
         if part.hosts != shelf.hosts:
             return []
-        slices = shelf.slices.values()
+        slices = list(shelf.slices.values())
         if shelf.leaving:
             slices = [rooms for rooms in slices if not any(room.is_leaving for room in rooms)]
         wholes = [Amounts.sum(room.full for room in rooms) for rooms in slices]

@@ -331,11 +331,23 @@ class OverLoad:
 
     kind: Literal["OverLoad"] = "OverLoad"
     load: float
+    """Share of the totals that would be asked for with it: by what runs and who asked before."""
     limit: float
+    alone: float = 0.0
+    """Share of the totals that it asks for itself."""
 
     def words(self, _: float) -> str:
         """The sentence."""
-        return f"admitted work is {self.load:.2f} of capacity and the load limit is {self.limit:g}"
+        if self.alone > self.limit:
+            return (
+                f"asks for {self.alone:.2f} of the totals by itself, and the load limit is"
+                f" {self.limit:g}; ask for less, or an admin raises load_limit in the quota file"
+            )
+        return (
+            f"with it, what runs and what was asked for before would be {self.load:.2f} of the"
+            f" totals, and the load limit is {self.limit:g}; it joins the queue once enough of that"
+            " has ended, or an admin raises load_limit in the quota file"
+        )
 
 
 HoldingReason = WithinShare | Borrowing | Ending | Doomed

@@ -36,7 +36,8 @@ def load_limit(gangs: Iterable[Gang], quota: Quota, used: Amounts) -> Mapping[st
         asked = Amounts.sum(job.request.units for job in gang).only(quota.types)
         load = _load(demand + asked, quota.totals)
         if load > limit and not any(job.attempts for job in gang):
-            held_back.update({job.id: OverLoad(load=load, limit=limit) for job in gang})
+            reason = OverLoad(load=load, limit=limit, alone=_load(asked, quota.totals))
+            held_back.update({job.id: reason for job in gang})
         else:
             demand = demand + asked
     return held_back

@@ -17,12 +17,16 @@ from bastion.scheduler.reason import (
     CapacityLost,
     Dependency,
     Fragmented,
+    NotMember,
     OverCeiling,
+    OverLoad,
     Planned,
     PlannedForOther,
     Promised,
     ProviderStockout,
+    QuotaFileInvalid,
     Reason,
+    UnknownProject,
     WaitingForCapacity,
     WaitsFor,
 )
@@ -35,11 +39,15 @@ FOLLOWED = (
     | CapacityLost
     | Dependency
     | Fragmented
+    | NotMember
     | OverCeiling
+    | OverLoad
     | Planned
     | PlannedForOther
     | Promised
     | ProviderStockout
+    | QuotaFileInvalid
+    | UnknownProject
     | WaitingForCapacity
     | WaitsFor
 )
@@ -103,6 +111,8 @@ def take_away(world: World, reason: Reason) -> None:
             _wait_until(world, reason.deadline)
         case PlannedForOther():
             _end(world, world.jobs[reason.other].gang or (reason.other,))
+        case OverLoad() if reason.alone <= reason.limit:
+            _end(world, tuple(n for n, job in world.jobs.items() if job.is_admitted))
         case Fragmented():
             everybody = tuple(n for n, job in world.jobs.items() if job.is_admitted)
             _end(world, reason.to_end or everybody)
@@ -113,8 +123,6 @@ def take_away(world: World, reason: Reason) -> None:
 def _change(world: World, reason: Reason) -> None:
     """What nobody's end would bring about."""
     match reason:
-        case OverCeiling():
-            _raise_ceiling(world, reason.project)
         case CapacityLost():
             for name in reason.machines:
                 healed = replace(world.machines[name], cordoned="", bad_devices={})
@@ -129,6 +137,24 @@ def _change(world: World, reason: Reason) -> None:
             _end(world, tuple(on for on, _, _ in reason.on))
         case ProviderStockout():
             world.extra.pop("stockouts", None)
+        case _:
+            _edit_quota(world, reason)
+
+
+def _edit_quota(world: World, reason: Reason) -> None:
+    """What an admin has to change."""
+    match reason:
+        case OverCeiling():
+            _raise_ceiling(world, reason.project)
+        case OverLoad():
+            options = replace(world.quota.scheduler, load_limit=reason.load)
+            world.quota = replace(world.quota, scheduler=options)
+        case QuotaFileInvalid():
+            world.extra.pop("quota_problem")
+        case UnknownProject():
+            _add_project(world, reason.project)
+        case NotMember():
+            _add_member(world, reason.project, reason.user)
         case _:
             raise AssertionError(reason)
 
@@ -168,3 +194,17 @@ def _lend_everything(world: World) -> None:
 def _raise_ceiling(world: World, name: str) -> None:
     project = replace(world.quota.projects[name], ceiling=world.quota.totals)
     world.quota = replace(world.quota, projects={**world.quota.projects, name: project})
+
+
+def _add_project(world: World, name: str) -> None:
+    """One that has no share, and everybody as members."""
+    some = next(iter(world.quota.projects.values()))
+    new = replace(some, name=name, nominal=NOTHING, kept=NOTHING)
+    world.quota = replace(world.quota, projects={**world.quota.projects, name: new})
+
+
+def _add_member(world: World, name: str, user: str) -> None:
+    project = world.quota.projects[name]
+    members = replace(project.members, written=(*project.members.written, user))
+    projects = {**world.quota.projects, name: replace(project, members=members)}
+    world.quota = replace(world.quota, projects=projects)

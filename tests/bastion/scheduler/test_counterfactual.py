@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +33,27 @@ def test_who_waits_starts_when_its_reasons_are_taken_away(seed: int, make: histo
 def test_reasons_that_were_once_untrue(seed: int) -> None:
     """Histories in which a reason did not hold, kept."""
     histories.run(seed, (), steps=25, after=reasons_are_true)
+
+
+def test_a_load_limit_is_taken_at_its_word_too() -> None:
+    """Held back in random histories: it names an end of others, or the limit, and that helps."""
+    held_back = 0
+
+    def make(random: Random, decide: Decide) -> World:
+        world = histories.world_of(random, decide)
+        limit = random.choice((0.5, 1.0, 1.5))
+        options = replace(world.quota.scheduler, admission="load-limit", load_limit=limit)
+        world.quota = replace(world.quota, scheduler=options)
+        return world
+
+    def after(world: World) -> None:
+        nonlocal held_back
+        held_back += sum(v.reason.kind == "OverLoad" for v in world.plan.verdicts.values())
+        reasons_are_true(world)
+
+    for seed in range(20):
+        histories.run(seed, (), steps=12, after=after, make=make)
+    assert held_back > 100
 
 
 @pytest.mark.prove

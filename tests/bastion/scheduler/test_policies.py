@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.bastion.scheduler.counterfactual import reasons_are_true
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 ONE = {"A": {"gpu": 1.0}}
@@ -105,12 +106,29 @@ def test_preemption_none_stops_nobody() -> None:
 
 
 def test_load_limit_holds_back_what_exceeds_it() -> None:
-    """With a load limit of 1 the third half is held back, and says so."""
+    """With a load limit of 1 the third half is held back, says so, and starts once one ends."""
     w = world(admission="load-limit", load_limit=1.0)
     for i in range(3):
         w.ask("A", f"a{i}", gpu=2)
     w.cycle()
-    assert w.why("a2") == "admitted work is 1.50 of capacity and the load limit is 1"
+    assert w.why("a2") == (
+        "with it, what runs and what was asked for before would be 1.50 of the totals, and the"
+        " load limit is 1; it joins the queue once enough of that has ended, or an admin raises"
+        " load_limit in the quota file"
+    )
+    reasons_are_true(w)
+
+
+def test_one_that_is_above_the_load_limit_by_itself_is_told_so() -> None:
+    """No end of others lets it in: it is not told to wait for that."""
+    w = world(admission="load-limit", load_limit=0.5)
+    w.ask("A", "a", gpu=4)
+    w.cycle()
+    assert w.why("a") == (
+        "asks for 1.00 of the totals by itself, and the load limit is 0.5; ask for less, or an"
+        " admin raises load_limit in the quota file"
+    )
+    reasons_are_true(w)
 
 
 @pytest.mark.parametrize(

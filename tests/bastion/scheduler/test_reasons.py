@@ -193,8 +193,10 @@ EXAMPLES: list[tuple[Reason, str]] = [
     (reasons.Held(by="u"), "held by u; it joins the queue when released"),
     (reasons.Cancelled(by="u"), "cancelled by u"),
     (
-        reasons.OverLoad(load=1.5, limit=1.2),
-        "admitted work is 1.50 of capacity and the load limit is 1.2",
+        reasons.OverLoad(load=1.5, limit=1.2, alone=0.5),
+        "with it, what runs and what was asked for before would be 1.50 of the totals, and the load"
+        " limit is 1.2; it joins the queue once enough of that has ended, or an admin raises"
+        " load_limit in the quota file",
     ),
 ]
 
@@ -234,8 +236,9 @@ def test_what_keeps_a_job_out_of_the_queue_is_said() -> None:
     assert [w.reason(n) for n in ("held", "late", "ended", "strange", "foreign")] == kinds
     w.extra["quota_problem"] = "line 1: oops"
     w.cycle()
-    assert w.reason("strange") == "QuotaFileInvalid"
+    assert w.reason("strange") == w.reason("foreign") == "QuotaFileInvalid"
     assert w.plan.wake_at == w.now + 5
+    reasons_are_true(w)
 
 
 def test_who_is_let_into_the_queue_starts() -> None:

@@ -150,6 +150,8 @@ def test_the_view_says_why_the_next_task_waits() -> None:
         "2 tasks of its array hold devices, and no more may at once; the next starts when one has"
         " ended"
     )
+    finish(rig, limited, 0)
+    rig.until(lambda: running(rig, limited) == [1, 2])
     free = submit(rig, "0-99")
     rig.until(lambda: len(running(rig, free)) == 14)
     rig.turn(2)
