@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -195,16 +196,45 @@ def _required(kind: type[Any]) -> set[str]:
     }
 
 
+_LEVELS = {
+    Launch: "the launch, above the first [[jobs]]",
+    Job: "a job, under [[jobs]]",
+    Process: "a process, under [[jobs.processes]]",
+}
+
+
 def _with_nearest(problem: str) -> str:
+    """`problem`, with where the field belongs, or the nearest there is, where it is unknown."""
     path, colon, text = problem.partition(": ")
     if text != "unknown field":
         return problem
-    names = {
-        field.name
-        for kind in (Launch, Job, Process, Where, After, Notify, Secret, PythonEnv, Sweep, Sample)
-        for field in dataclasses.fields(kind)
-    }
-    return f"{path}{colon}{text}{_nearest(path.rpartition('.')[2], names)}"
+    above, _, name = path.rpartition(".")
+    if any(name in _fields(kind) for kind in _LEVELS):
+        return f"{path}{colon}unknown here; {_home(name)}"
+    levels = (*_LEVELS, Where, After, Notify, Secret, PythonEnv, Sweep, Sample)
+    near = difflib.get_close_matches(name, sorted(set().union(*map(_fields, levels))), n=1)
+    if not near:
+        return problem
+    is_far = any(near[0] in _fields(kind) for kind in _LEVELS) and near[0] not in _fields(
+        _kind_at(above)
+    )
+    return f"{problem}, nearest is {near[0]}" + (f"; {_home(near[0])}" if is_far else "")
+
+
+def _kind_at(path: str) -> Any:
+    """What stands at `path` of a launch file, as far as it is one of the three levels."""
+    if re.fullmatch(r"jobs\.\d+", path):
+        return Job
+    return Process if re.fullmatch(r"jobs\.\d+\.processes\.\d+", path) else Launch
+
+
+def _home(name: str) -> str:
+    places = [where for kind, where in _LEVELS.items() if name in _fields(kind)]
+    return f"{name} is a field of {' or '.join(places)}"
+
+
+def _fields(kind: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
 
 
 def _nearest(name: str, names: set[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from bastion import (
     After,
     Array,
+    BastionError,
     BusyError,
     Choice,
     Job,
@@ -355,6 +357,47 @@ def test_who_may_not_wait_is_told_of_every_machine(programs: Programs) -> None:
     assert {each.machine for each in busy.value.machines} == {each.name for each in machines}
     programs.client.cancel(whole)
     assert programs.wait(whole).state == "cancelled"
+
+
+def test_mistakes_of_a_launch_are_told_alike(programs: Programs, tmp_path: Path) -> None:
+    """By the command, which reads a file, and from Python; nothing is left in the inbox."""
+
+    def job(name: str = "a", more: str = "", process: str = 'command = ["true"]') -> str:
+        return f'[[jobs]]\nname = "{name}"\n{more}\nprocesses = [{{ {process} }}]\n'
+
+    def a(name: str = "a", **fields: object) -> Job:
+        return Job(name=name, processes=[Process(["true"])], **fields)  # type: ignore[arg-type]
+
+    greedy = Job(name="a", processes=[Process(["true"], resources=Resources(h10=1))])
+    mistakes: list[tuple[str, str, Callable[[], object]]] = [
+        ("replicas: -1 is not", job(more="replicas = -1"), lambda: a(replicas=-1)),
+        ("two are called 'a'", 2 * job(), lambda: launch(programs, a(), a())),
+        ("'true' is one string", job(process='command = "true"'), lambda: Process("true")),
+        (
+            "no resource type 'h10' here",
+            job(process='command = ["true"], resources = { h10 = 1 }'),
+            lambda: launch(programs, greedy),
+        ),
+        (
+            "nowhere",
+            'where = { hostnames = ["nowhere"] }\n' + job(),
+            lambda: launch(programs, a(), where=Where(hostnames=("nowhere",))),
+        ),
+        (
+            "circle",
+            "together = false\n" + job("a", 'after = ["b"]') + job("b", 'after = ["a"]'),
+            lambda: launch(programs, a(after=["b"]), a("b", after=["a"]), together=False),
+        ),
+    ]
+    file = tmp_path / "wrong.toml"
+    for problem, text, made in mistakes:
+        file.write_text(f'name = "wrong"\n{text}')
+        ran = programs.run("launch", str(file), check=False)
+        assert ran.returncode in (2, 104)
+        assert problem in ran.stderr
+        with pytest.raises(BastionError, match=re.escape(problem)):
+            made()
+    assert not programs.place.keys("inbox/")
 
 
 @pytest.mark.prove

@@ -151,3 +151,33 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     for path in (tmp_path / "bad.toml", tmp_path):
         with pytest.raises(SpecError, match="cannot be read as text"):
             read_launch(path)
+
+
+@pytest.mark.parametrize(
+    ("top", "job", "problem"),
+    [
+        (
+            "replicas = 2",
+            "",
+            "replicas: unknown here; replicas is a field of a job, under [[jobs]]",
+        ),
+        (
+            "replica = 2",
+            "",
+            "replica: unknown field, nearest is replicas; replicas is a field of a job, under"
+            " [[jobs]]",
+        ),
+        (
+            "",
+            'where = { cluster = "north" }',
+            "jobs.0.where: unknown here; where is a field of the launch, above the first [[jobs]]",
+        ),
+        ("", "replica = 2", "jobs.0.replica: unknown field, nearest is replicas"),
+    ],
+)
+def test_a_field_that_stands_elsewhere_is_told_where(top: str, job: str, problem: str) -> None:
+    """What is known on another level of the file is no riddle."""
+    text = f'name = "a"\n{top}\n[[jobs]]\n{job}\nprocesses = [{{ command = ["true"] }}]\n'
+    with pytest.raises(SpecError) as caught:
+        parse_launch(text, source="spec.toml")
+    assert caught.value.problems == (f"spec.toml: {problem}",)
