@@ -277,6 +277,7 @@ class Reader:
             text=text,
             reason=job.reason,
             estimated_at=job.estimated_at,
+            sure=job.sure,
             as_of=job.as_of,
             quota_problem="" if job.has_ended else self._quota_problem(),
         )

@@ -68,6 +68,9 @@ class JobView:
     """The same as numbers and names; `kind` says which."""
     estimated_at: float | None = None
     """When it will probably start."""
+    sure: str = ""
+    """How sure that is: `promised` at the latest, `planned` unless one within its share comes
+    first, `limits` if who runs uses all of its `max_runtime` and nobody comes before it."""
     outcome: str = ""
     """How it ended; known already while it is held because it failed for good."""
     report: Mapping[str, float] = field(default_factory=dict)
@@ -187,6 +190,8 @@ class Why:
     reason: Mapping[str, object]
     estimated_at: float | None
     as_of: float
+    sure: str = ""
+    """How sure the estimate is, as in `JobView`."""
     quota_problem: str = ""
     """Why the newest quota file is not in force; empty too once the job has ended."""
 
@@ -243,6 +248,7 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         text=row.get("text", ""),
         reason=row.get("reason") or {},
         estimated_at=row.get("estimated_at"),
+        sure=row.get("sure", ""),
         outcome=row.get("outcome", ""),
         report=dict(row.get("report") or {}),
         task=row.get("task"),

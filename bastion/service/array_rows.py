@@ -13,7 +13,7 @@ from typing import Any
 from bastion.array import ArrayRecord
 from bastion.records.codec import plain
 from bastion.records.root import Root
-from bastion.scheduler.plan import Plan, Verdict, Wait
+from bastion.scheduler.plan import Plan, Verdict, Wait, sure_of
 from bastion.scheduler.reason import AtOnce, Backoff, Held, Reason, text
 from bastion.spec import task_id
 
@@ -74,6 +74,7 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
         "reason": plain(reason) if reason is not None else None,
         "text": text(reason, now) if reason is not None else _done_text(array),
         "estimated_at": estimated_at,
+        "sure": sure_of(reason, estimated_at),
     }
 
 

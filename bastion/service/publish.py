@@ -21,7 +21,7 @@ from bastion.records import layout
 from bastion.records.codec import plain
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
-from bastion.scheduler.plan import Plan, Wait
+from bastion.scheduler.plan import Plan, Wait, sure_of
 from bastion.scheduler.reason import text
 from bastion.service.array_rows import array_rows
 from bastion.service.files import AdminFiles
@@ -160,6 +160,7 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
         "reason": None,
         "text": "",
         "estimated_at": None,
+        "sure": "",
     }
     if job.report:
         row["report"] = dict(job.report)
@@ -170,6 +171,7 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
         row["text"] = text(verdict.reason, now)
     if isinstance(verdict, Wait):
         row["estimated_at"] = verdict.estimated_at
+        row["sure"] = sure_of(verdict.reason, verdict.estimated_at)
     row["text"] = remark(job) or row["text"]
     kept = kept_outcome(job)
     if kept is not None:

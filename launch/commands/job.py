@@ -17,7 +17,7 @@ from launch.session import Session
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bastion.client import EventView, JobView
+    from bastion.client import EventView, JobView, Why
 
 
 def register(verbs: Verbs) -> None:
@@ -167,7 +167,7 @@ def show_one(args: argparse.Namespace) -> int:
             ("after", ", ".join(job.after)),
             ("submitted", out.time(job.submitted_at)),
             ("started", out.time(job.started_at) if job.started_at else ""),
-            ("starts about", iso(job.estimated_at) if job.estimated_at else ""),
+            ("starts about", _start(job)),
             ("ended", out.time(job.ended_at) if job.ended_at else ""),
             ("reported", " ".join(f"{name}={number:g}" for name, number in job.report.items())),
             ("exit code", "" if job.code is None else str(job.code)),
@@ -203,6 +203,18 @@ def show_tasks(session: Session) -> int:
     return exits.OK
 
 
+_SURE = {
+    "promised": ": promised, at the latest then",
+    "planned": ": planned, unless one within its share needs the room first",
+    "limits": ": by the limits of what runs, if nobody comes before it",
+}
+
+
+def _start(of: JobView | Why) -> str:
+    """When it will probably start, and how sure that is; empty where nobody knows."""
+    return f"{iso(of.estimated_at)}{_SURE.get(of.sure, '')}" if of.estimated_at else ""
+
+
 def _parameter(name: str) -> Column[JobView]:
     return Column(title=name, text=lambda task: str(task.parameters[name]))
 
@@ -221,7 +233,7 @@ def show_why(args: argparse.Namespace) -> int:
     if why.quota_problem:
         print(f"the newest quota file is not in force, the last good one is: {why.quota_problem}")
     if why.estimated_at:
-        print(f"starts about {iso(why.estimated_at)}")
+        print(f"starts about {_start(why)}")
     note(f"as of {out.time(why.as_of)}")
     return exits.OK
 

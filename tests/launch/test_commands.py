@@ -88,6 +88,18 @@ def test_why_is_the_bastions_own_sentence(run: Run) -> None:
     assert json.loads(run("why", "train", "--json").out)["why"][0]["reason"] == {"kind": "behind"}
 
 
+def test_why_says_how_sure_an_estimated_start_is(run: Run, bucket: Bucket) -> None:
+    """In words, and as one word in JSON."""
+    estimated = row(JOB, estimated_at=NOW + 60, sure="limits")
+    publish(bucket.store, "queue", {"jobs": [estimated]})
+    assert run("why", "train").out.splitlines()[1] == (
+        "starts about 2023-11-14T22:14:20.000Z: by the limits of what runs, if nobody comes before"
+        " it"
+    )
+    (told,) = json.loads(run("why", "train", "--json").out)["why"]
+    assert (told["estimated_at"], told["sure"]) == ("2023-11-14T22:14:20.000Z", "limits")
+
+
 def test_no_such_job(run: Run) -> None:
     """Exit 103, whichever verb is told of it."""
     for verb in ("show", "why", "cancel", "wait", "logs", "rerun", "fetch"):

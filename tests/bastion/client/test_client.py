@@ -353,13 +353,14 @@ def test_reading_says_as_of_when() -> None:
 def test_why_is_the_reason_with_its_numbers() -> None:
     """The same text and fields that the bastion published; a new job says that more will come."""
     client, store, _, _ = client_of()
-    publish(store, "queue", {"jobs": [row(JOB, estimated_at=NOW + 99), row("new-012", text="")]})
-    why = client.why("train")
-    assert (why.text, why.reason, why.estimated_at) == (
-        "behind two jobs",
-        {"kind": "behind"},
-        NOW + 99,
+    publish(
+        store,
+        "queue",
+        {"jobs": [row(JOB, estimated_at=NOW + 99, sure="limits"), row("new-012", text="")]},
     )
+    why = client.why("train")
+    assert (why.text, why.reason) == ("behind two jobs", {"kind": "behind"})
+    assert (why.estimated_at, why.sure) == (NOW + 99, "limits")
     assert client.why("new-012").text == "queued; the next cycle of the scheduler will say more"
     assert client.why("train").quota_problem == ""
     publish(store, "status", {"leader": "b", "quota": {"problem": "line 3: bad"}})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bastion.job import JobClass, Phase, Stop, StopReason
-from bastion.scheduler.plan import Admit, Keep, Preempt, Wait
+from bastion.scheduler.plan import Admit, Keep, Preempt, Wait, sure_of
 from bastion.spec.where import Where
 from tests.bastion.scheduler.histories import watched
 from tests.bastion.scheduler.laws import LAWS
@@ -344,6 +344,34 @@ def test_a_short_borrower_may_use_what_is_promised_for_later() -> None:
     assert not w.runs("long")
     w.run(640)
     assert w.running("A") == ["a"]
+
+
+def test_an_estimated_start_says_how_sure_it_is() -> None:
+    """By the limits of what runs, then by a plan; by a promise; none where nobody knows an end."""
+    quota = quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 1}}, plan_after_s=10, borrow_slice_s=90000)
+    w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
+    w.ask("A", "endless", gpu=8)
+    w.ask("A", "limited", gpu=8, max_runtime_s=1000)
+    w.cycle()
+    over = w.now + 1000 + 30
+    w.ask("A", "a", gpu=8)
+    w.ask("A", "large", replicas=2, gpu=8)
+    w.cycle()
+    assert _estimate(w, "a") == (over, "limits")
+    assert _estimate(w, "large") == (None, "")
+    w.pass_time(11)
+    w.cycle()
+    assert _estimate(w, "a") == (over, "planned")
+    w.ask("B", "b", gpu=8)
+    w.cycle()
+    (promise,) = w.plan.promises
+    assert _estimate(w, "b") == (promise.deadline, "promised")
+
+
+def _estimate(w: World, name: str) -> tuple[float | None, str]:
+    wait = w.plan.verdicts[name]
+    assert isinstance(wait, Wait)
+    return wait.estimated_at, sure_of(wait.reason, wait.estimated_at)
 
 
 @pytest.mark.parametrize("limit", [None, 100.0])
