@@ -201,11 +201,16 @@ class _Search:
         return done
 
     def _vacant(self, shelves: list[Shelf]) -> Iterator[Room]:
-        """Empty machines, the smallest first; then new ones, for as long as they are asked for."""
+        """Empty machines, first what costs least a replica; then new ones, while asked for."""
         rooms = [r for s in shelves if s.hosts == 1 for r in s.rooms if self.scope.has(r)]
         fitting = [room for room in rooms if room.slots(self.part)]
-        key = self.part.leading[0]
-        yield from sorted(fitting, key=lambda room: (room.full[key], room.ordinal))
+        key, most = self.part.leading[0], self.part.replicas
+
+        def cost(room: Room) -> tuple[float, int, int]:
+            size = room.full[key]
+            return size / min(room.slots(self.part), most), size, room.ordinal
+
+        yield from sorted(fitting, key=cost)
         for shelf in shelves:
             while shelf.hosts == 1 and (room := self._new_on(shelf)) is not None:
                 yield room

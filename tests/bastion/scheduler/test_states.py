@@ -408,6 +408,15 @@ def test_a_whole_machine_is_taken_back_whatever_its_holder_asked_for() -> None:
     assert len(w.preemptions) == 1
 
 
+def test_exclusive_replicas_take_the_machines_that_cost_least_together() -> None:
+    """Both on the one machine that holds two, not one on a hurt one and over the total with it."""
+    w = World(quota_of({"gpu": 6}, HALVES), machines_of(2, gpu=4), decide=watched(LAWS))
+    w.machines["p-000"] = replace(w.machines["p-000"], bad_devices={"gpu": (1,)})
+    w.ask("A", "a", replicas=2, gpu=2, where=Where(exclusive=True))
+    w.cycle()
+    assert w.runs("a")
+
+
 def test_an_exclusive_job_is_within_its_share_by_the_machine_it_takes() -> None:
     """One that asks for processors alone is guaranteed where its share holds the whole machine."""
     w = World(quota_of({"gpu": 8}, HALVES), machines_of(2, gpu=4, cpu=16), decide=watched(LAWS))
