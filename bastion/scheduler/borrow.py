@@ -11,6 +11,7 @@ It must not know why anything is closed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.guarantee import keep_promise, look_again, queue_of, spent
@@ -19,6 +20,7 @@ from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import find, least_lost, yields_to
+from quota.amounts import Amounts
 
 
 def borrow(draft: Draft) -> None:
@@ -146,20 +148,22 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
         return False
     lower.sort(key=lambda running: (-running.priority, least_lost(draft, running)))
 
-    def allows(gone: Sequence[Running]) -> bool:
+    def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         with draft.shares.without(gone):
-            return draft.shares.may_borrow(line.project, shape.asked)
+            # What others keep of their shares is kept from borrowers, not from a share.
+            return draft.shares.may_borrow(line.project, units) or draft.shares.is_within(
+                line.project, units
+            )
 
     with draft.shares.without(draft.departing()):
-        found = find(draft, shape, lower, allows, guaranteed=False)
+        found = find(draft, shape, lower, partial(may_have, shape.asked), guaranteed=False)
         if found is None:
             return False
         if not found.victims:
             draft.patient.add(line.key)
             return False
-        with draft.shares.without(found.victims):
-            if not draft.shares.may_borrow(line.project, found.placed.total):
-                return False
+        if not may_have(found.placed.total, found.victims):
+            return False
     with draft.shares.without(found.victims):
         within_share = draft.shares.is_within(line.project, found.placed.total)
     keep_promise(draft, gang, shape, found, within_share=within_share)
