@@ -157,13 +157,8 @@ def test_a_scheduler_that_depends_on_order_is_noticed() -> None:
                 assert_deterministic(world, mutants.depends_on_order)
 
 
-@WORLDS
-@given(seed=SEEDS)
-@QUICK
-def test_when_nothing_more_arrives_preemption_comes_to_an_end(
-    seed: int, make: histories.Make
-) -> None:
-    """Left alone, a world settles: who was preempted and waits again causes nothing further."""
+def preemptions_late(seed: int, make: histories.Make) -> int:
+    """How many are stopped in a world that was left alone for an hour."""
     world = histories.run(seed, (), steps=10, make=make)
     world.quota = replace(world.quota, scheduler=replace(world.quota.scheduler, plan_after_s=1e9))
     world.ends.clear()
@@ -174,7 +169,26 @@ def test_when_nothing_more_arrives_preemption_comes_to_an_end(
     for _ in range(20):
         world.pass_time(60)
         world.cycle()
-    assert len(world.preemptions) == settled
+    return len(world.preemptions) - settled
+
+
+@WORLDS
+@given(seed=SEEDS)
+@settings(QUICK, max_examples=40)
+def test_when_nothing_more_arrives_preemption_comes_to_an_end(
+    seed: int, make: histories.Make
+) -> None:
+    """Left alone, a world settles: who was preempted and waits again causes nothing further."""
+    assert not preemptions_late(seed, make)
+
+
+@pytest.mark.prove
+@WORLDS
+@given(seed=SEEDS)
+@settings(LONG, max_examples=2_000)
+def test_preemption_comes_to_an_end_at_length(seed: int, make: histories.Make) -> None:
+    """The same for two thousand histories of each kind."""
+    assert not preemptions_late(seed, make)
 
 
 def left_over(seed: int, make: histories.Make, inner: Decide = decide) -> list[str]:

@@ -116,7 +116,7 @@ def test_every_kind_of_key_is_looked_at() -> None:
     assert {key for keys in found for key in keys} == set(EVERY_KEY.values())
 
 
-@pytest.mark.parametrize(("path", "writer"), drawn())
+@pytest.mark.parametrize(("path", "writer"), list(drawn()))
 def test_whoever_writes_may_and_nobody_else(path: str, writer: str) -> None:
     """Of each kind of object its writer may create it; the bastion may do anything."""
     for key in keys_of(path):
