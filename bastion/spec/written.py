@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Written:
+class Written(ABC):
     """A frozen value, stored as text; `str()` writes it, and `_stored` reads what was written."""
 
     __slots__ = ()
@@ -35,8 +36,9 @@ class Written:
         return core_schema.no_info_plain_validator_function(cls._stored)
 
     @classmethod
+    @abstractmethod
     def _stored(cls, stored: object) -> Any:
-        raise NotImplementedError
+        """The value that `stored` is the text of, or is already."""
 
 
 def once_each(
