@@ -33,6 +33,7 @@ from bastion.client.views import (
 )
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, state_of
+from bastion.lifecycle import remark
 from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.codec import decode
@@ -318,6 +319,9 @@ def _plain(data: bytes) -> bytes:
     return gzip.decompress(data) if data.startswith(_GZIP) else data
 
 
+_UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
+
+
 def _job_of_record(job: JobRecord) -> JobView:
     attempt = job.attempt
     hosts = (place.machine for _, _, place, _ in attempt.each_host()) if attempt else ()
@@ -340,7 +344,7 @@ def _job_of_record(job: JobRecord) -> JobView:
         attempt=job.attempts,
         preemptions=job.preemptions,
         machines=tuple(dict.fromkeys(hosts)),
-        text=job.outcome.text if job.outcome else "",
+        text=job.outcome.text if job.outcome else remark(job) or _UNPUBLISHED,
         code=job.outcome.code if job.outcome else None,
         as_of=job.submitted_at,
     )

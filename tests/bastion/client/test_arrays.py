@@ -233,3 +233,5 @@ def test_views_of_tasks_are_read_from_root_before_they_are_published(side: Side)
     found: JobView = side.client.job(array)
     assert found.counts["queued"] == 4
     assert side.client.job(f"{array}.5").state == "queued"
+    taken = side.client.job(f"{array}.0")
+    assert (taken.phase, taken.text.partition(";")[0]) == ("starting", "it changed a moment ago")
