@@ -48,6 +48,8 @@ class Pool:
     idle_timeout_s: float = 600.0
     boot_s: float = 120.0
     """How long a new machine usually takes to be ready; only estimates use it."""
+    keep_work_s: float = 7 * 86400.0
+    """How long its machines keep what an attempt left in its working directory."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What only its provider understands."""
 

@@ -30,7 +30,7 @@ from bastion.agent.keeper.port import (
     OutputGrew,
     WentIdle,
 )
-from bastion.agent.settings import AgentSettings
+from bastion.agent.settings import KEEP_ENVIRONMENT_S, AgentSettings
 from bastion.agent.stage import Stage
 from bastion.agent.surroundings import KeeperAndSpool, Surroundings
 from bastion.clock import Clock
@@ -47,7 +47,13 @@ _LIVES_S = 30.0
 """Between two looks for a newer life: one read of what is hardly ever there."""
 
 _CLEAN_S = 600.0
-"""Between two cleanings of old work directories."""
+"""Longest time between two cleanings of old work directories."""
+
+_CLEANINGS = 10
+"""How many there are at least in the time that those are kept."""
+
+_LEAST_CLEAN_S = 1.0
+"""Shortest time between two, where they are hardly kept at all: it looks at every folder."""
 
 _QUIET_S = 20.0
 """How long nothing must have come before looks are as rare as they get."""
@@ -135,7 +141,8 @@ class Agent:
         self._began_at = clock.monotonic()
         self._permit_sent_at = 0.0
         self._lives_at = 0.0
-        self._clean_at = clock.monotonic() + _CLEAN_S
+        self._clean_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, settings.keep_work_s / _CLEANINGS))
+        self._clean_at = clock.monotonic() + self._clean_s
         self._greet()
         self._adopt()
 
@@ -351,11 +358,20 @@ class Agent:
     def _clean(self, now: float) -> None:
         if now < self._clean_at:
             return
-        self._clean_at = now + _CLEAN_S
-        before = self._clock.wall() - self._settings.keep_work_s
-        spared = frozenset(self._hosts)
-        work = partial(self._home.clean, before=before, spared=spared)
-        self._errands.send("clean", work, lambda _: None, now=now)
+        self._clean_at = now + self._clean_s
+        today = self._clock.wall()
+        work = partial(
+            self._home.clean,
+            ended=today - self._settings.keep_work_s,
+            taken=today - KEEP_ENVIRONMENT_S,
+            spared=frozenset(self._hosts),
+        )
+        self._errands.send(
+            "clean", work, lambda _: None, otherwise=self._not_cleaned, is_long=True, now=now
+        )
+
+    def _not_cleaned(self, error: Exception) -> None:
+        self._say(f"old working directories cannot be cleaned: {error}")
 
 
 def _is_there(store: ObjectStore, key: str) -> bool:

@@ -25,7 +25,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import field
 from functools import lru_cache
-from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import Protocol
@@ -109,13 +108,14 @@ class Home(Protocol):
         """The host has ended: its folders age from now, and go at once if nothing is in them."""
         ...
 
-    def clean(self, *, before: float, spared: frozenset[str]) -> None:
+    def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """
-        Delete some of the folders of hosts that ended before that time, and that are not `spared`.
+        Delete what is too old, which may take minutes; both in seconds since 1970 on this machine's own clock.
 
         Args:
-            before: Seconds since 1970 on this machine's own clock.
-            spared: Keys of hosts that have not ended.
+            ended: Folders of hosts that ended before that time are.
+            taken: Python environments that no host took since that time are.
+            spared: Keys of hosts that have not ended: their folders and environments never are.
         """
         ...
 
@@ -145,9 +145,6 @@ _name = lru_cache(maxsize=1024)(file_name)
 
 _CACHE_BYTES = 50 << 30
 """Code that is kept for later jobs: some hundred trees with their environments."""
-
-_CLEANED = 50
-"""Most folders deleted in one call."""
 
 
 class FolderHome:
@@ -239,19 +236,20 @@ class FolderHome:
             for name in ("/output", "/code", ""):
                 os.rmdir(base + name)  # noqa: PTH106 - raises at the first that holds something
 
-    def clean(self, *, before: float, spared: frozenset[str]) -> None:
-        """See `Home`; at most 50 in one call, and code that was used longest ago."""
+    def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
+        """See `Home`; also code that was used longest ago, where there is too much of it."""
         if self.cache.exists():
             from bastion.agent.python_env import clean as clean_environments
             from bundler.kept import evict
 
             evict(self.cache, limit_bytes=_CACHE_BYTES)
             links = (Path(f"{self._base(key)}/python") for key in spared)
-            clean_environments(self.cache, before=before, links=links)
+            clean_environments(self.cache, before=taken, links=links)
         kept = {file_name(key) for key in spared}
-        with contextlib.suppress(FileNotFoundError), os.scandir(f"{self._path}/work") as entries:
-            old = (e.path for e in entries if e.name not in kept and e.stat().st_mtime < before)
-            for path in islice(old, _CLEANED):
+        work = Path(self._path, "work")
+        for path in work.iterdir() if work.exists() else ():
+            at = _touched_at(f"{path}")  # None: its host has just left it, empty
+            if path.name not in kept and at is not None and at < ended:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _base(self, key: str) -> str:

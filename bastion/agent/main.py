@@ -215,7 +215,12 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds jobs may run on without reaching the store; 0: for ever",
     )
     parser.add_argument("--heartbeat_s", type=float, default=0.0, help="0: none")
-    parser.add_argument("--keep_work_s", type=float, default=7 * 86400.0)
+    parser.add_argument(
+        "--keep_work_s",
+        type=float,
+        default=AgentSettings(machine="").keep_work_s,
+        help="seconds that working directories stay after their attempt",
+    )
     parser.add_argument(
         "--secrets_dir",
         default=os.environ.get("BASTION_SECRETS_DIR", AgentSettings(machine="").secrets_dir),

@@ -15,6 +15,9 @@ OLDEST_BATCH_S = 7 * 86400.0
 """Instructions older than this are refused: registers are kept at least 30 days after a result,
 so an instruction that is obeyed always meets the register that fences it."""
 
+KEEP_ENVIRONMENT_S = 7 * 86400.0
+"""How long a Python environment stays after a host last took it."""
+
 
 @value
 class Tempo:

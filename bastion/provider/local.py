@@ -3,7 +3,7 @@ Machines on this very machine: each is a folder with an agent of its own.
 
     <directory>/<name>/machine      "<pool> <zone>": it exists
     <directory>/<name>/agent        "<pid> <start>" of the agent that was started last
-    <directory>/<name>/build        which build of Bastion that agent is
+    <directory>/<name>/build        which build of Bastion that agent is, and how long it keeps work
     <directory>/<name>/home/        the agent's home
     <directory>/<name>/deleting     it is being deleted: this never goes back
     <directory>/<name>/gone         nothing of it runs; the folder stays, so the name is used up
@@ -11,11 +11,11 @@ Machines on this very machine: each is a folder with an agent of its own.
 
 The agent is a program of its own, in a session of its own: it outlives whoever made it. One of
 another build than its bastion's is ended and started anew, which touches no job: it would not know
-what newer instructions say. Deleting is
+what newer instructions say. So is one that was told to keep work for another time. Deleting is
 done by that program too (`bastion agent end`), which knows what an agent leaves behind; `delete`
 begins it and `list` sees that it goes on, even if it was killed.
 
-The folder of a machine that is gone keeps what its jobs left until it is a week old.
+The folder of a machine that is gone keeps what its jobs left for as long as its agent would have.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ COMMAND = (sys.executable, "-m", "bastion", "agent")
 """What starts an agent; the arguments are those of `bastion.agent.main`."""
 
 _HEARTBEAT_S = 30
-_KEEP_S = 7 * 86400
-"""How long the work of a machine that is gone is kept; as agents keep that of jobs."""
 
 _DETACH = '"$@" >>"$BASTION_AGENT_LOG" 2>&1 </dev/null & echo $!'
 """The shell ends at once, so the program belongs to nobody who could forget to reap it."""
@@ -56,6 +54,7 @@ class LocalProvider:
         clock: Its wall clock says how old the folders are.
         command: What starts an agent.
         build: What tells this build of Bastion from others.
+        keep_work_s: How long what jobs leave behind is kept, also of a machine that is gone.
     """
 
     def __init__(
@@ -66,12 +65,14 @@ class LocalProvider:
         *,
         command: Sequence[str] = COMMAND,
         build: str = "",
+        keep_work_s: float = 7 * 86400.0,
     ) -> None:
         self._root_url = root_url
         self._directory = directory
         self._clock = clock
         self._command = tuple(command)
-        self._build = build
+        self._build = f"{build} {keep_work_s}"
+        self._keep_work_s = keep_work_s
 
     def list(self) -> tuple[Listed, ...]:
         """See the port."""
@@ -137,7 +138,7 @@ class LocalProvider:
 
     def _forget_work(self, folder: Path) -> None:
         home = folder / "home"
-        if home.exists() and self._clock.wall() - home.stat().st_mtime > _KEEP_S:
+        if home.exists() and self._clock.wall() - home.stat().st_mtime > self._keep_work_s:
             shutil.rmtree(home, ignore_errors=True)
 
     def _arguments(self, machine: Machine, pool: Pool, folder: Path) -> tuple[str, ...]:
@@ -150,6 +151,7 @@ class LocalProvider:
             f"--home={folder / 'home'}",
             f"--resources={resources}",
             f"--heartbeat_s={_HEARTBEAT_S}",
+            f"--keep_work_s={self._keep_work_s}",
             *labels,
         )
 

@@ -35,7 +35,11 @@ def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
             from bastion.provider.local import LocalProvider
 
             return LocalProvider(
-                root_url, machines_dir / pool.name, SystemClock(), build=build_digest()
+                root_url,
+                machines_dir / pool.name,
+                SystemClock(),
+                build=build_digest(),
+                keep_work_s=pool.keep_work_s,
             )
         case "fake":
             from bastion.provider.fake import FakeProvider

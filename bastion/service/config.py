@@ -50,9 +50,10 @@ class _PoolTable(BaseModel):
     containers: bool = False
     idle_timeout: float | str = 600.0
     boot: float | str = 120.0
+    keep_work: float | str = 7 * 86400.0
     options: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("idle_timeout", "boot")
+    @field_validator("idle_timeout", "boot", "keep_work")
     @classmethod
     def _seconds(cls, written: float | str) -> float:
         return seconds_of("duration", written)
@@ -150,5 +151,6 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         labels={**table.labels, **{key: text for key, text in named.items() if text}},
         idle_timeout_s=float(table.idle_timeout),
         boot_s=float(table.boot),
+        keep_work_s=float(table.keep_work),
         options=table.options,
     )

@@ -30,6 +30,7 @@ provider = "local"
 count = 2
 resources = { h100 = 8, cpu = 32 }
 labels = { cluster = "primary", shard = "rl" }
+keep_work = "30s"
 [secrets.HF_TOKEN]
 source = "env:HF_TOKEN"
 projects = ["red"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -398,6 +399,23 @@ def test_mistakes_of_a_launch_are_told_alike(programs: Programs, tmp_path: Path)
         with pytest.raises(BastionError, match=re.escape(problem)):
             made()
     assert not programs.place.keys("inbox/")
+
+
+def test_old_working_directories_go_and_living_ones_stay(programs: Programs) -> None:
+    """What a job left goes by age; not what is young, what runs, or what is held to be looked at."""
+    leave = "pwd; touch kept"
+    (old,) = ended(launch(programs, Job(processes=[shell(leave)])))
+    held = Job(processes=[shell(f"{leave}; exit 1")], hold_on_failure="10m")
+    (failed,) = ended(launch(programs, held))
+    runs = programs.run("launch", "-q", "--shell", "--", f"{leave}; sleep 600").stdout.strip()
+    until(lambda: programs.printed(runs), "it runs")
+    young, _ = programs.follow("--shell", "--", leave)
+    gone, *kept = (Path(programs.printed(job).strip()) for job in (old.id, failed.id, runs, young))
+    for code in (gone, *kept[:2]):
+        os.utime(code.parent, (0, 0))
+    until(lambda: not gone.exists(), "the old one is gone")
+    assert all((code / "kept").exists() for code in kept)
+    programs.client.cancel(failed.id, runs)
 
 
 @pytest.mark.prove

@@ -89,7 +89,7 @@ class SimHome:
     def leave(self, key: str) -> None:
         """See `Home`."""
 
-    def clean(self, *, before: float, spared: frozenset[str]) -> None:
+    def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """See `Home`."""
 
 

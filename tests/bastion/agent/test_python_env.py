@@ -184,7 +184,7 @@ def test_only_what_nobody_uses_is_cleaned(tmp_path: Path) -> None:
         os.utime(places[name] / "whole", (0, 0))
     Path(home.folders("a").python).symlink_to(places["used"] / "try-a")
     Path(home.folders("b").python).symlink_to(places["old"] / "try-a")
-    home.clean(before=1000.0, spared=frozenset({"a"}))
+    home.clean(ended=0.0, taken=1000.0, spared=frozenset({"a"}))
     assert sorted(each.name for each in (home.cache / "python").iterdir()) == ["new", "used"]
 
 

@@ -115,7 +115,10 @@ def test_deleting_while_it_begins_leaves_no_process(site: Site, delay_s: float) 
 
 
 def test_an_agent_of_another_build_is_started_anew(site: Site) -> None:
-    """What runs goes on under the keeper; the new agent ships what it prints meanwhile."""
+    """
+    What runs goes on under the keeper; the new agent ships what it prints meanwhile. One that is to
+    keep work for another time is started anew too, and told.
+    """
     site.provider.create(site.machine, POOL)
     line = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 1000"
     site.bucket.spec(Job(name="train", processes=(Process(line, shell=True),)))
@@ -133,6 +136,13 @@ def test_an_agent_of_another_build_is_started_anew(site: Site) -> None:
     (folder / "code" / "go").touch()
     site.until(lambda: site.bucket.log() == b"one\ntwo\n")
     assert site.state() == "running"
+    url = site.provider._root_url
+    site.provider = LocalProvider(
+        url, site.folder, site.clock, build="another", keep_work_s=2 * WEEK_S
+    )
+    site.until(lambda: site.state() == "stopped")
+    site.provider.create(site.machine, POOL)
+    assert any("--keep_work_s=1209600" in said for said in site.living())
 
 
 def test_many_creates_make_one_agent(site: Site) -> None:
