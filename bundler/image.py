@@ -46,7 +46,8 @@ def build(
     of a daemon, the one that docker's own settings name when empty.
 
     Raises:
-        BundleError: No Dockerfile; an image that names no registry; no docker SDK; a push refused.
+        BundleError: No Dockerfile; a file that cannot be read; an image that names no registry; no
+            docker SDK; a push refused.
         BuildError: The build failed.
         UnreachableError: The daemon does not answer.
     """
@@ -92,8 +93,24 @@ def _build_and_push(
         raise BuildError(
             f"docker refused to build {place.file}: {error.explanation}", hint="", output=()
         ) from None
-    except (DockerException, RequestException, OSError) as error:
-        raise UnreachableError(f"the docker daemon stopped answering: {error}") from None
+    except (DockerException, RequestException) as error:
+        raise _silenced(error) from None
+    except OSError as error:
+        raise _unread(error.__cause__ or error) from None  # the SDK names its cause there
+
+
+def _unread(error: BaseException) -> BundleError:
+    """What a failed system call means: it was about a file, or about the daemon."""
+    if not (isinstance(error, OSError) and error.filename):
+        return _silenced(error)
+    return BundleError(
+        f"{error.filename} cannot be read: {error.strerror}",
+        hint="mend it, or leave it out by a line in .dockerignore",
+    )
+
+
+def _silenced(error: BaseException) -> UnreachableError:
+    return UnreachableError(f"the docker daemon stopped answering: {error}")
 
 
 def _place(code: DockerBuild, start: Path) -> _Place:

@@ -110,7 +110,9 @@ class Home(Protocol):
 
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """
-        Delete what is too old, which may take minutes; both in seconds since 1970 on this machine's own clock.
+        Delete what is too old, which may take minutes.
+
+        Times are seconds since 1970 on this machine's own clock.
 
         Args:
             ended: Folders of hosts that ended before that time are.

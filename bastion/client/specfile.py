@@ -64,13 +64,25 @@ def read_launch(path: Path) -> Launch:
         NotFoundError: There is no such file.
         SpecError: It cannot be read, is not TOML, or is wrong: every problem.
     """
+    return parse_launch(text_in(path), source=str(path))
+
+
+def text_in(path: Path) -> str:
+    """
+    What the file at `path` says.
+
+    Raises:
+        NotFoundError: There is no such file.
+        SpecError: It cannot be read, or is no text.
+    """
     try:
-        text = path.read_text()
+        return path.read_text()
     except FileNotFoundError:
         raise NotFoundError(f"no file {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise SpecError(f"{path}: cannot be read as text: {error}") from None
-    return parse_launch(text, source=str(path))
 
 
 def parse_launch(text: str, *, source: str) -> Launch:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bastion.client.specfile import text_in
 from bastion.compat.imported import Imported
-from bastion.errors import NotFoundError, SpecError
+from bastion.errors import SpecError
 from bastion.spec.code import Code
 
 SCRIPTS = (".sbatch", ".slurm", ".sh", ".bash")
@@ -44,12 +45,7 @@ def read(
         SpecError: It cannot be read, is wrong, or says what has no counterpart: every problem.
     """
     file = Path(path)
-    try:
-        text = file.read_text()
-    except FileNotFoundError:
-        raise NotFoundError(f"no file {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: cannot be read as text: {error}") from None
+    text = text_in(file)
     try:
         if file.suffix == ".json":
             return _axlearn(text, arguments, code, user)

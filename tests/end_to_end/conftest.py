@@ -19,9 +19,13 @@ version = "1"
 h100 = 16
 [project_membership]
 red = ["alice"]
+blue = ["bob"]
 [project_resources.red]
-h100 = 1.0
+h100 = 0.5
+[project_resources.blue]
+h100 = 0.5
 [scheduler]
+min_runtime_s = 0
 grace_s = 2
 """
 CONFIG = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from bastion.errors import BastionError, RefusedError
 from tests.bundler import trees
 from tests.bundler.repositories import commit, git, served_by_http
 from tests.end_to_end.conftest import IN_ENVIRONMENT, IN_FILE
-from tests.end_to_end.programs import Programs, until
+from tests.end_to_end.programs import BOUND, Programs, until
 from tests.servers.sshd import Sshd, needs_sshd, sshd
 from tests.servers.wheels import make_wheel
 
@@ -157,6 +158,80 @@ def test_a_working_tree_arrives_as_it_is(programs: Programs, tmp_path: Path) -> 
     assert programs.printed(ended.id) == printed
 
 
+def test_only_what_changed_is_sent(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a few megabytes a changed line costs a kilobyte; what may be a secret is warned about."""
+    monkeypatch.setenv("HOME", programs.env["HOME"])  # what was sent before is remembered there
+    megabytes = {f"data/{n}": os.urandom(100_000) for n in range(30)}
+    code = trees.write(
+        tmp_path / "code", {"a.py": "", ".env": "", ".bastionignore": "b\n", **megabytes}
+    )
+    host = Where(hostnames=[programs.client.pool().machines[0].name])
+
+    def sent(line: str) -> int:
+        """How much more the bucket holds once `line` was added and the tree was launched."""
+        before = set(programs.place.keys("bundles/"))
+        with (code / "a.py").open("a") as file:
+            file.write(f"print({line!r})\n")
+        if line == "api":
+            handle = programs.client.launch(
+                Launch(
+                    name="api",
+                    code=LocalDir(str(code)),
+                    jobs=[Job(processes=[Process(["python3", "a.py"])])],
+                    where=host,
+                )
+            )
+            handle.wait()
+            told, printed = "\n".join(handle.warnings), handle.logs("main")
+        else:
+            ran = programs.run("run", f"--code={code}", "--", "python3", "a.py")
+            told, printed = ran.stderr, ran.stdout
+        assert printed.endswith(f"{line}\n")
+        assert "may hold secrets, and will be readable by all who can read the bucket: .env" in told
+        made = set(programs.place.keys("bundles/")) - before
+        return sum(len(programs.place.read(key) or b"") for key in made)
+
+    assert sent("first") > 3_000_000
+    assert sent("second") < 2000
+    assert sent("api") < 2000
+    (code / "b").write_bytes(bytes(100_000))
+    (code / "a.py").write_text("")
+    ran = programs.run("bundle", str(code))
+    assert re.search(r"^2\.9 MiB of code, \d+ B sent$", ran.stderr, re.MULTILINE)
+
+
+def test_what_cannot_be_read_is_named(programs: Programs, tmp_path: Path) -> None:
+    """Every file and folder of the code, by whatever it is sent; and a file that holds a launch."""
+    code = trees.write(tmp_path / "code", {"a.py": "", "k.pem": "", "data/d": "", "run.toml": ""})
+    for name in ("k.pem", "data", "run.toml"):
+        (code / name).chmod(0)
+    problem = f"code: in {code}: cannot be read: data/, k.pem, run.toml"
+    launch = f"Launch(name='a', jobs=[Job(processes=[Process(['true'])])], code=LocalDir('{code}'))"
+    script = f"from bastion import *\nClient().launch({launch})"
+    bastion, flag = programs.command, f"--code={code}"
+    before = programs.place.keys("inbox/"), programs.place.keys("bundles/")
+    for words, code_of_exit, said in (
+        ([*bastion, "launch", flag, "--", "true"], 1, f"error: {problem}\nhint: mend them, or"),
+        (
+            [*bastion, "launch", "--dry_run", flag, "--", "true"],
+            0,
+            f"it would be refused: {problem}",
+        ),
+        ([*bastion, "bundle", str(code)], 1, problem),
+        (
+            [*bastion, "launch", f"{code}/run.toml"],
+            2,
+            f"{code}/run.toml: cannot be read: Permission",
+        ),
+        ([sys.executable, "-c", script], 1, f"BastionError: {problem}"),
+    ):
+        ran = subprocess.run([*BOUND, *words], env=programs.env, capture_output=True, text=True)
+        assert (ran.returncode, said in ran.stderr) == (code_of_exit, True), ran.stderr
+    assert (programs.place.keys("inbox/"), programs.place.keys("bundles/")) == before
+
+
 def test_what_ran_is_told_and_run_again(programs: Programs, tmp_path: Path) -> None:
     """The commit and how the tree differed from it, what was kept; again with other settings."""
     head = commit(programs.project, {"a.py": "print('committed')\n"})
@@ -184,26 +259,6 @@ def test_what_ran_is_told_and_run_again(programs: Programs, tmp_path: Path) -> N
     programs.client.checkout(job, tmp_path / "same")
     assert trees.read(tmp_path / "tree") == trees.read(tmp_path / "same")
     assert (tmp_path / "same" / "a.py").read_text() == line
-
-
-def test_what_is_not_to_resume_is_lost_with_its_machine(programs: Programs) -> None:
-    """It ends where another job would have started again: an attempt dies with its keeper."""
-    host = programs.client.pool().machines[0].name
-    words = ("-q", f"--hostname={host}", "--shell", "--", "echo up; sleep 1000")
-    once = programs.run("launch", "--no_resume", *words).stdout.strip()
-    line = "echo up; test $BASTION_ATTEMPT = 2 || sleep 1000"
-    job = Job(name="again", processes=[Process(line, shell=True)])
-    wanted = Launch(name="again", jobs=[job], where=Where(hostnames=[host]))
-    handle = programs.client.launch(wanted)
-    for each in (once, *handle.jobs):
-        until(lambda each=each: programs.printed(each) == "up\n", f"{each} runs")
-    for keeper in programs.processes("bastion.agent.keeper", host):
-        keeper.kill()
-    ended = programs.wait(once)
-    assert (ended.state, ended.attempt) == ("lost", 1)
-    assert ended.text.endswith("; it is not to resume")
-    (again,) = handle.wait().jobs
-    assert (again.state, again.attempt) == ("succeeded", 2)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from bastion.records import layout
 from bundler.registry import resolve_image
 from tests.bundler import trees
 from tests.end_to_end.conftest import QUOTA
-from tests.end_to_end.programs import Programs, until
+from tests.end_to_end.programs import BOUND, Programs, until
 from tests.end_to_end.roots import folder_root
 from tests.servers.dockerd import IMAGE, Dockerd, dockerd, has_shell, needs_dockerd
 
@@ -97,6 +97,12 @@ def test_an_image_is_built_pushed_and_run(
     bundled = on.run("bundle", "--name=ada-bastion", "--bundler_type=artifactregistry", *spec)
     tagged = resolve_image(f"{docker.registry}/team/base:ada-bastion")
     assert bundled.stdout == f"{tagged.ref}\n"
+
+    (on.project / "key").touch(0o000)
+    monkeypatch.setattr(on, "command", [*BOUND, *on.command])
+    unread = on.run("bundle", "--bundler_type=docker", *spec, check=False)
+    said = f"error: code: {on.project}/key cannot be read: Permission denied\nhint: mend it"
+    assert (unread.returncode, said in unread.stderr) == (1, True), unread.stderr
 
     docker.docker("image", "rm", "--force", exact[1])
     assert exact[1] not in docker.docker("images", "--digests")

@@ -402,7 +402,7 @@ def test_mistakes_of_a_launch_are_told_alike(programs: Programs, tmp_path: Path)
 
 
 def test_old_working_directories_go_and_living_ones_stay(programs: Programs) -> None:
-    """What a job left goes by age; not what is young, what runs, or what is held to be looked at."""
+    """What a job left goes by age; not what is young, what runs, or what is held."""
     leave = "pwd; touch kept"
     (old,) = ended(launch(programs, Job(processes=[shell(leave)])))
     held = Job(processes=[shell(f"{leave}; exit 1")], hold_on_failure="10m")
@@ -416,17 +416,3 @@ def test_old_working_directories_go_and_living_ones_stay(programs: Programs) -> 
     until(lambda: not gone.exists(), "the old one is gone")
     assert all((code / "kept").exists() for code in kept)
     programs.client.cancel(failed.id, runs)
-
-
-@pytest.mark.prove
-def test_a_job_that_loses_its_machine_three_times_in_a_row_is_lost(programs: Programs) -> None:
-    """No retry is used up by a keeper that dies; after the third it is the job's own doing."""
-    handle = launch(programs, Job(processes=[shell("echo try $BASTION_ATTEMPT; sleep 600")]))
-    for attempt in (1, 2, 3):
-        until(lambda n=attempt: handle.logs("main") == f"try {n}\n", f"attempt {attempt} runs")
-        (machine,) = programs.client.job(handle.id).machines
-        (keeper,) = programs.processes("bastion.agent.keeper", f"/{machine}/")
-        keeper.kill()
-    (job,) = ended(handle)
-    assert (job.state, job.attempt) == ("lost", 3)
-    assert "lost 3 times in a row" in job.text

@@ -148,9 +148,10 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no file"):
         read_launch(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
-    for path in (tmp_path / "bad.toml", tmp_path):
-        with pytest.raises(SpecError, match="cannot be read as text"):
-            read_launch(path)
+    with pytest.raises(SpecError, match="cannot be read as text"):
+        read_launch(tmp_path / "bad.toml")
+    with pytest.raises(SpecError, match="cannot be read: Is a directory"):
+        read_launch(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,96 @@
+"""What becomes of jobs that others, or their machines, bring to an end."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion import Job, Launch, Process, Resources, Where
+from tests.end_to_end.programs import Programs, until
+
+pytestmark = pytest.mark.end_to_end
+
+STEPS = """
+echo try $BASTION_ATTEMPT
+case $BASTION_ATTEMPT in 1) while :; do sleep 0.05; done;; 2) exit 3;; esac
+"""
+"""To be stopped in its first attempt, to fail in its second, and to end well in its third."""
+
+
+def test_a_preemption_uses_up_no_retry_and_ends_what_is_not_to_resume(programs: Programs) -> None:
+    """Four jobs borrow a machine that its project takes back: two of them start again."""
+    whole = Process(["sleep", "600"], resources=Resources(h100=8))
+    own = programs.client.launch(Launch(name="own", jobs=[Job(processes=[whole])]))
+    until(lambda: own.counts == {"running": 1}, "its own share is used")
+    flags = ("--resources=h100=2", "--retries=1", "--retry_backoff=0.1s", "--shell")
+    process = Process(STEPS, shell=True, resources=Resources(h100=2))
+    lent = []
+    for resume in ((), ("--no_resume",)):
+        lent.append(programs.run("launch", "-q", *flags, *resume, "--", STEPS).stdout.strip())
+        job = Job(processes=[process], retries=1, retry_backoff=0.1, resume=not resume)
+        lent += programs.client.launch(Launch(name="api", jobs=[job])).jobs
+    for each in lent:
+        until(lambda each=each: programs.printed(each) == "try 1\n", f"{each} runs")
+    words = ("run", "--user_id=bob", "--resources=h100=8", "--", "echo", "mine")
+    assert programs.run(*words).stdout == "mine\n"
+    again, once = map(programs.wait, lent[:2]), map(programs.wait, lent[2:])
+    for job in again:
+        assert (job.state, job.attempt, job.preemptions) == ("succeeded", 3, 1)
+    for job in once:
+        assert (job.state, job.attempt) == ("cancelled", 1)
+        assert "preempted for" in job.text
+        assert job.text.endswith("; it is not to resume")
+    assert programs.run("wait", lent[0]).returncode == 0
+    assert programs.run("wait", lent[2], check=False).returncode == 101
+    own.cancel()
+
+
+def test_what_is_not_to_resume_is_lost_with_its_machine(programs: Programs) -> None:
+    """It ends where another job would have started again: an attempt dies with its keeper."""
+    host = programs.client.pool().machines[0].name
+    line = "echo up; test $BASTION_ATTEMPT = 2 || sleep 1000"
+    words = ("launch", "-q", f"--hostname={host}", "--shell")
+    again = [programs.run(*words, "--", line).stdout.strip(), python(programs, line, host)]
+    once = [
+        programs.run(*words, "--no_resume", "--", line).stdout.strip(),
+        python(programs, line, host, resume=False),
+    ]
+    for each in (*once, *again):
+        until(lambda each=each: programs.printed(each) == "up\n", f"{each} runs")
+    kill_keeper(programs, host)
+    for job in map(programs.wait, once):
+        assert (job.state, job.attempt) == ("lost", 1)
+        assert job.text.endswith("; it is not to resume")
+    for job in map(programs.wait, again):
+        assert (job.state, job.attempt) == ("succeeded", 2)
+
+
+@pytest.mark.prove
+def test_a_job_that_loses_its_machine_three_times_in_a_row_is_lost(programs: Programs) -> None:
+    """No retry is used up by a keeper that dies; after the third it is the job's own doing."""
+    host = programs.client.pool().machines[0].name
+    line = "echo try $BASTION_ATTEMPT; sleep 600"
+    words = ("launch", "-q", f"--hostname={host}", "--retries=5", "--shell", "--", line)
+    jobs = [programs.run(*words).stdout.strip(), python(programs, line, host, retries=5)]
+    for attempt in (1, 2, 3):
+        for job in jobs:
+            told = f"try {attempt}\n"
+            until(lambda j=job, t=told: programs.printed(j) == t, f"attempt {attempt} runs")
+        kill_keeper(programs, host)
+    for job in map(programs.wait, jobs):
+        assert (job.state, job.attempt) == ("lost", 3)
+        assert "lost 3 times in a row" in job.text
+        assert programs.run("wait", job.id, check=False).returncode == 100
+
+
+def python(on: Programs, line: str, host: str, **fields: object) -> str:
+    """The id of a job of one shell line, launched from Python onto a machine."""
+    job = Job(processes=[Process(line, shell=True)], **fields)  # type: ignore[arg-type]
+    wanted = Launch(name="api", jobs=[job], where=Where(hostnames=[host]))
+    (made,) = on.client.launch(wanted).jobs
+    return made
+
+
+def kill_keeper(on: Programs, host: str) -> None:
+    """Kill (-9) what holds all that runs on a machine: the bastion takes it for lost."""
+    (keeper,) = on.processes("bastion.agent.keeper", f"/{host}/")
+    keeper.kill()
