@@ -71,7 +71,7 @@ class LocalProvider:
         self._directory = directory
         self._clock = clock
         self._command = tuple(command)
-        self._build = f"{build} {keep_work_s}"
+        self._build = f"{build} {keep_work_s}".strip()
         self._keep_work_s = keep_work_s
 
     def list(self) -> tuple[Listed, ...]:
