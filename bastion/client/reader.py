@@ -278,6 +278,9 @@ class Reader:
             reason=job.reason,
             estimated_at=job.estimated_at,
             sure=job.sure,
+            rests_on=job.rests_on,
+            off_by_s=job.off_by_s,
+            sure_text=job.sure_text,
             as_of=job.as_of,
             quota_problem="" if job.has_ended else self._quota_problem(),
         )

@@ -70,7 +70,14 @@ class JobView:
     """When it will probably start."""
     sure: str = ""
     """How sure that is: `promised` at the latest, `planned` unless one within its share comes
-    first, `limits` if who runs uses all of its `max_runtime` and nobody comes before it."""
+    first, `limits` if who runs uses all of its `max_runtime` and nobody comes before it,
+    `history` if what runs takes as long as earlier runs and nobody comes before it."""
+    rests_on: int = 0
+    """How many earlier runs `history` is."""
+    off_by_s: float = 0.0
+    """How far off the start may be, by those."""
+    sure_text: str = ""
+    """How sure the start is, in words."""
     outcome: str = ""
     """How it ended; known already while it is held because it failed for good."""
     report: Mapping[str, float] = field(default_factory=dict)
@@ -191,7 +198,10 @@ class Why:
     estimated_at: float | None
     as_of: float
     sure: str = ""
-    """How sure the estimate is, as in `JobView`."""
+    """How sure the estimate is, as in `JobView`; so are the next three."""
+    rests_on: int = 0
+    off_by_s: float = 0.0
+    sure_text: str = ""
     quota_problem: str = ""
     """Why the newest quota file is not in force; empty too once the job has ended."""
 
@@ -249,6 +259,9 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         reason=row.get("reason") or {},
         estimated_at=row.get("estimated_at"),
         sure=row.get("sure", ""),
+        rests_on=row.get("rests_on", 0),
+        off_by_s=row.get("off_by_s", 0.0),
+        sure_text=row.get("sure_text", ""),
         outcome=row.get("outcome", ""),
         report=dict(row.get("report") or {}),
         task=row.get("task"),

@@ -10,6 +10,7 @@ from bastion.machine import Machine, Pool
 from bastion.records.root import MAX_ACTIVE_JOBS, Root
 from bastion.records.tasks import extent_of, states_of, with_tasks
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.runs import Runs
 from bastion.scheduler.snapshot import Snapshot
 from quota import Quota
 
@@ -25,12 +26,13 @@ def snapshot_of(
     machines: Mapping[str, Machine] | None = None,
     quota_problem: str = "",
     stockouts: Mapping[str, float] | None = None,
+    runs: Mapping[str, Runs] | None = None,
 ) -> Snapshot:
     """
     What the scheduler may know for the commit after `root`.
 
-    `jobs`, `arrays` and `machines` are what a turn has made of those of `root`, where it has. Of
-    arrays the scheduler sees the tasks for which a cycle could do anything.
+    `jobs`, `arrays`, `machines` and `runs` are what a turn has made of those of `root`, where it
+    has. Of arrays the scheduler sees the tasks for which a cycle could do anything.
     """
     by_user = {
         (key.partition("/")[0], key.partition("/")[2]): used
@@ -60,6 +62,7 @@ def snapshot_of(
         decayed=root.decayed,
         decayed_by_user=by_user,
         stockouts=stockouts or {},
+        runs=root.runs if runs is None else runs,
         reports={job.id: job.report for job in known.values() if job.report},
     )
 

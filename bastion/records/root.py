@@ -32,6 +32,7 @@ from bastion.records.codec import decode, encode, plain
 from bastion.records.notification import Notification
 from bastion.records.request import Answer
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.runs import Runs
 from bastion.store import ObjectStore, Version
 from bastion.value import value
 
@@ -114,6 +115,8 @@ class Root:
     decayed_by_user: Mapping[str, float] = field(default_factory=dict)
     """By `<project>/<user>`."""
     decayed_at: float = 0.0
+    runs: Mapping[str, Runs] = field(default_factory=dict)
+    """By kind of job, how long its latest runs took."""
 
 
 @value
@@ -218,16 +221,15 @@ class RootWriter:
         jobs = self._map("j", root.jobs)
         machines = self._map("m", root.machines)
         arrays = f',"arrays":{self._map("a", root.arrays)}' if root.arrays else ""
+        runs = f',"runs":{self._map("r", root.runs)}' if root.runs else ""
+        if len(self._encoded) > 2 * _records_in(root) + 10_000:
+            self._encoded.clear()
         head = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-        text = f'{head[:-1]},"machines":{machines}{arrays},"jobs":{jobs}}}\n'
+        text = f'{head[:-1]},"machines":{machines}{arrays}{runs},"jobs":{jobs}}}\n'
         data = text.encode()
         return gzip.compress(data, 1, mtime=0) if self._compress else data
 
-    def _map(
-        self,
-        kind: str,
-        records: Mapping[str, JobRecord] | Mapping[str, ArrayRecord] | Mapping[str, Machine],
-    ) -> str:
+    def _map(self, kind: str, records: Mapping[str, object]) -> str:
         parts = []
         for name, record in records.items():
             known = self._encoded.get(f"{kind}/{name}")
@@ -235,8 +237,6 @@ class RootWriter:
                 known = (record, f"{json.dumps(name)}:{encode(record).decode()}")
                 self._encoded[f"{kind}/{name}"] = known
             parts.append(known[1])
-        if len(self._encoded) > 2 * len(records) + 10_000:
-            self._encoded.clear()
         return "{" + ",\n".join(parts) + "}"
 
 
@@ -282,4 +282,8 @@ def _pause_s(failure: BastionError) -> float:
 
 
 def _without_maps(root: Root) -> Root:
-    return replace(root, jobs={}, arrays={}, machines={})
+    return replace(root, jobs={}, arrays={}, machines={}, runs={})
+
+
+def _records_in(root: Root) -> int:
+    return len(root.jobs) + len(root.arrays) + len(root.machines) + len(root.runs)

@@ -15,11 +15,12 @@ from operator import itemgetter
 
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
+from bastion.scheduler.estimate import Estimates
 from bastion.scheduler.extent import never_fits, no_way, unmatched
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
 from bastion.scheduler.order import Gang, Line
 from bastion.scheduler.plan import Wait
-from bastion.scheduler.planned import Claims, first_fit
+from bastion.scheduler.planned import Claims
 from bastion.scheduler.reason import (
     NAMED,
     Behind,
@@ -59,6 +60,7 @@ class Diagnosis:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.searches = 0
+        self.estimates = Estimates(draft)
         self._known: dict[tuple[str, int], WaitingReason] = {}
         self._by_shape: dict[int, WaitingReason | None] = {}
         self._closure: dict[int, WaitingReason | None] = {}
@@ -110,18 +112,26 @@ class Diagnosis:
                 behind = Behind(jobs=jobs, units=units, first=first, short=reason.short)
                 yield gang, Wait(reason=behind)
             else:
-                yield gang, Wait(reason=reason, estimated_at=self._estimate(line))
+                yield gang, self._with_start(line, reason)
             if len(first) < NAMED:
                 first = (*first, *(job.id for job in gang))[:NAMED]
             jobs += len(gang)
             units = units + line.shape.units
 
-    def _estimate(self, line: Line) -> float | None:
-        if self.searches == SEARCHES:
-            return None
-        self.searches += 1
-        found = first_fit(self.draft, line)
-        return None if found is None else found[0]
+    def _with_start(self, line: Line, reason: WaitingReason) -> Wait:
+        """What the head of `line` is told: why it waits, and when it will probably start."""
+        found = None
+        if self.searches < SEARCHES:
+            self.searches += 1
+            found = self.estimates.of(line)
+        if found is None:
+            return Wait(reason=reason)
+        return Wait(
+            reason=reason,
+            estimated_at=found.at,
+            rests_on=found.rests_on,
+            off_by_s=found.off_by_s,
+        )
 
     def _reason(self, line: Line) -> WaitingReason:
         key = line.project, line.shape.form

@@ -39,7 +39,8 @@ def explain(draft: Draft) -> Plan:
     verdicts: dict[str, Verdict] = {}
     verdicts.update(_admitted(draft, classes))
     verdicts.update(_running(draft, classes))
-    verdicts.update(_waiting(draft))
+    diagnosis = Diagnosis(draft)
+    verdicts.update(_waiting(draft, diagnosis))
     return Plan(
         verdicts={name: verdicts[name] for name in sorted(draft.snapshot.jobs) if name in verdicts},
         promises=tuple(sorted(draft.promises.values(), key=lambda p: (p.made_at, p.gang))),
@@ -49,7 +50,7 @@ def explain(draft: Draft) -> Plan:
             for room in draft.capacity.created
             if not room.is_vacant  # a trial may have made more than it needed
         ),
-        wake_at=wake_at(draft),
+        wake_at=wake_at(draft, diagnosis.estimates.passes_at),
     )
 
 
@@ -125,8 +126,7 @@ def _holding(draft: Draft, project: str, job_class: JobClass, started_at: float)
     return Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
 
 
-def _waiting(draft: Draft) -> Iterator[tuple[str, Verdict]]:
-    diagnosis = Diagnosis(draft)
+def _waiting(draft: Draft, diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
     for job_id, reason in draft.aside.items():
         job = draft.snapshot.jobs[job_id]
         yield job_id, _verdict(draft, job, Wait(reason=_with_never(diagnosis, job, reason)))

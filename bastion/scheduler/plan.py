@@ -6,7 +6,7 @@ from bastion.job import JobClass, Placement
 from bastion.machine import Machine
 from bastion.scheduler.census import MachineReport
 from bastion.scheduler.promise import PlannedStart, Promise
-from bastion.scheduler.reason import Planned, Promised, Reason
+from bastion.scheduler.reason import Reason
 from bastion.value import value
 
 
@@ -42,7 +42,11 @@ class Wait:
 
     reason: Reason
     estimated_at: float | None = None
-    """When it will probably start, in store's seconds; `sure_of` says how sure that is."""
+    """When it will probably start, in store's seconds; `start_of` says how sure that is."""
+    rests_on: int = 0
+    """How many earlier runs the estimate rests on; 0 where it follows from limits alone."""
+    off_by_s: float = 0.0
+    """How far off it may be, where it rests on earlier runs."""
 
 
 @value
@@ -68,16 +72,3 @@ class Plan:
     """To be made, named, with pool, zone and slice; placements may already name them."""
     wake_at: float | None = None
     """When the same snapshot could next give another plan; None when only a change of it could."""
-
-
-def sure_of(reason: Reason | None, estimated_at: float | None) -> str:
-    """
-    How sure the estimated start is of one who waits for `reason`; empty where there is none.
-
-    `promised`: at the latest then, while machines are healthy. `planned`: then, unless one within
-    its share needs the room first. `limits`: then, if who runs uses all of its `max_runtime` and
-    nobody comes before it.
-    """
-    if estimated_at is None:
-        return ""
-    return {Promised: "promised", Planned: "planned"}.get(type(reason), "limits")

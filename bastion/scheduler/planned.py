@@ -17,7 +17,8 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop
 
 from bastion.scheduler.awaited import awaited
 from bastion.scheduler.draft import Doom, Draft, Reserved
@@ -49,7 +50,7 @@ def take_over_plans(draft: Draft) -> None:
         plan = Reserved(
             gang=entry[3], shape=line.shape, placed=placed, until=planned.at, is_promise=False
         )
-        if any(_ends_at(draft, r, plan.shape) > planned.at for r in draft.holders(plan.footprint)):
+        if any(ends_at(draft, r, plan.shape) > planned.at for r in draft.holders(plan.footprint)):
             continue
         waits = _waits(draft, plan)
         if waits is not None:
@@ -238,17 +239,34 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
 def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
     """The first time at which the head of `line` fits, and where; None when that never is."""
-    ends = [(_ends_at(draft, r, line.shape), name, r) for name, r in draft.running.items()]
-    ends = sorted((end, name, r) for end, name, r in ends if not math.isinf(end))
+    ends = [(ends_at(draft, r, line.shape), name, r) for name, r in draft.running.items()]
+    found = fit_after(draft, line, ends)
+    return None if found is None else (found[0], found[1])
+
+
+def fit_after(
+    draft: Draft, line: Line, ends: Iterable[tuple[float, str, Running]]
+) -> tuple[float, Placed, list[Running]] | None:
+    """
+    When the head of `line` fits if those who run end so, where, and after whom; None when never.
+
+    Args:
+        draft: As it is afterwards, too.
+        line: One that waits.
+        ends: (when it has ended, name, who); whoever ends never is passed over.
+    """
+    due = [each for each in ends if not math.isinf(each[0])]
+    heapify(due)
     draft.capacity.begin()
     need = Need(draft, line.shape, guaranteed=False)
     gone: list[Running] = []
     try:
-        for position, (end, _, running) in enumerate(ends):
+        while due:
+            end, _, running = heappop(due)
             need.count(Release(draft.capacity, running))
             draft.shares.leave(running)
             gone.append(running)
-            if position + 1 < len(ends) and ends[position + 1][0] == end:
+            if due and due[0][0] == end:
                 continue
             if not (need.may_fit() and draft.shares.may_borrow(line.project, line.shape.asked)):
                 continue
@@ -256,7 +274,7 @@ def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
             placed = draft.try_place(line.shape, guaranteed=False)
             draft.capacity.undo()
             if placed is not None and draft.shares.may_borrow(line.project, placed.total):
-                return max(end, draft.now), placed
+                return max(end, draft.now), placed, gone
         return None
     finally:
         draft.capacity.undo()
@@ -277,12 +295,12 @@ def _enders(draft: Draft, plan: Reserved) -> Iterator[Running]:
     ends = [
         (draft.ends_at(running) > plan.until, end, name)
         for name, running in draft.running.items()
-        if (end := _ends_at(draft, running, plan.shape)) <= plan.until
+        if (end := ends_at(draft, running, plan.shape)) <= plan.until
     ]
     yield from (draft.running[name] for _, _, name in sorted(ends))
 
 
-def _ends_at(draft: Draft, running: Running, shape: Shape) -> float:
+def ends_at(draft: Draft, running: Running, shape: Shape) -> float:
     """When `running` is gone at the latest, rotation counted in."""
     own = draft.ends_at(running)
     may_rotate = running.is_borrowed and draft.parts.preemption.reclaims

@@ -8,6 +8,7 @@ from dataclasses import field
 from bastion.job import JobRecord
 from bastion.machine import Machine, Pool
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.runs import Runs
 from bastion.value import value
 from quota import Quota
 
@@ -40,5 +41,7 @@ class Snapshot:
     """(project, user) -> decayed unit-seconds (dominant share x seconds)."""
     stockouts: Mapping[str, float] = field(default_factory=dict)
     """Pool -> until when its provider said it has no machines."""
+    runs: Mapping[str, Runs] = field(default_factory=dict)
+    """Kind of job -> how long its latest runs took; only estimates ask."""
     reports: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Job -> numbers it reported, for policies."""

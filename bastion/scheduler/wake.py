@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from bastion.scheduler.draft import Draft
 
 
-def wake_at(draft: Draft) -> float | None:
-    """The next time that matters, in store's seconds; None when only events do."""
+def wake_at(draft: Draft, passes_at: float) -> float | None:
+    """
+    The next time that matters, in store's seconds; None when only events do.
+
+    At `passes_at` an estimate has not come true, and another is to be told.
+    """
     soonest = min((at for at in _times(draft) if at > draft.now), default=math.inf)
+    soonest = min(soonest, passes_at)
     return None if math.isinf(soonest) else soonest
 
 

@@ -6,6 +6,7 @@ The reason of an array is that of its task which is next.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 from bastion.array import ArrayRecord
 from bastion.records.codec import plain
 from bastion.records.root import Root
-from bastion.scheduler.plan import Plan, Verdict, Wait, sure_of
-from bastion.scheduler.reason import AtOnce, Backoff, Held, Reason, text
+from bastion.scheduler.plan import Plan, Verdict, Wait
+from bastion.scheduler.reason import AtOnce, Backoff, Held, text
+from bastion.scheduler.sure import NO_START, start_of
 from bastion.spec import task_id
 
 _STATES = ("running", "starting", "stopping", "draining", "preempted", "queued", "held")
@@ -45,7 +47,8 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
     counts = Counter(row["state"] for row in tasks)
     counts += Counter(queued=len(array.ready), held=len(array.held))
     counts += Counter({kind: len(over) for kind, over in array.ended.items()})
-    reason, estimated_at = _reason(array, tasks, verdicts, counts)
+    wait = _wait(array, tasks, verdicts, counts)
+    reason = wait.reason if wait is not None else None
     if isinstance(reason, AtOnce):
         for row in tasks:
             if row["phase"] == "queued" and row["reason"] is None:
@@ -73,14 +76,19 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
         "ended": {kind: str(over) for kind, over in array.ended.items()},
         "reason": plain(reason) if reason is not None else None,
         "text": text(reason, now) if reason is not None else _done_text(array),
-        "estimated_at": estimated_at,
-        "sure": sure_of(reason, estimated_at),
+        **plain_start(wait),
     }
 
 
-def _reason(
+def plain_start(verdict: Verdict | None) -> Row:
+    """What a row tells of the start of one who waits: when, and how sure that is."""
+    start = start_of(verdict) if isinstance(verdict, Wait) else NO_START
+    return dataclasses.asdict(start)
+
+
+def _wait(
     array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], counts: Counter[str]
-) -> tuple[Reason | None, float | None]:
+) -> Wait | None:
     """Why its next task waits, and when that will probably start; None when none does."""
     again = sorted(row["task"] for row in tasks if row["phase"] == "queued")
     ready = array.ready
@@ -91,13 +99,13 @@ def _reason(
     ]
     for verdict in waits:
         if not isinstance(verdict.reason, (Backoff, Held)):
-            return verdict.reason, verdict.estimated_at
+            return verdict
     holding = sum(counts[state] for state in _HOLD_DEVICES)
     if (again or ready) and array.at_once is not None and holding >= array.at_once:
-        return AtOnce(limit=array.at_once), None
+        return Wait(reason=AtOnce(limit=array.at_once))
     if waits:
-        return waits[0].reason, waits[0].estimated_at
-    return (Held(by=array.held_by), None) if array.held and not ready else (None, None)
+        return waits[0]
+    return Wait(reason=Held(by=array.held_by)) if array.held and not ready else None
 
 
 def _done_text(array: ArrayRecord) -> str:

@@ -21,6 +21,7 @@ from bastion.records.notification import Notification, notifications_of
 from bastion.records.request import Answer
 from bastion.records.root import Event, Root, Segment
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.runs import with_end
 from bastion.spec import tasks_of_id
 
 MAX_OUTBOX = 1000
@@ -69,6 +70,7 @@ class Draft:
         self.promises = root.promises
         self.planned = root.planned
         self.outbox = root.outbox
+        self.runs = root.runs
         self.is_changed = False
         self.is_scheduling = False
         self._kept_events = root.events
@@ -95,6 +97,8 @@ class Draft:
             self.tell(what="ready", text="all that it waited for has ended", job=after)
         if before.phase is not after.phase or before.alive != after.alive:
             self.is_scheduling = True
+        if after.phase is Phase.DRAINING and before.phase is not Phase.DRAINING:
+            self.runs = with_end(self.runs, after, self.now)
 
     def _notify(self, told: Notification) -> None:
         waiting = sum(each.to == told.to for each in self.outbox)
@@ -344,6 +348,7 @@ class Draft:
             machines=self.machines if self.is_changed else self.root.machines,
             answers=self.answers,
             outbox=self.outbox,
+            runs=self.runs,
             events=(*self._kept_events, *self._events),
             sealed=self.sealed,
             promises=self.promises,

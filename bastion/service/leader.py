@@ -276,6 +276,7 @@ class Leader:
             machines=draft.machines,
             quota_problem=self._files.quota_problem,
             stockouts=self._fleet.stockouts(draft.now),
+            runs=draft.runs,
         )
         try:
             with paused():

@@ -21,9 +21,9 @@ from bastion.records import layout
 from bastion.records.codec import plain
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
-from bastion.scheduler.plan import Plan, Wait, sure_of
+from bastion.scheduler.plan import Plan
 from bastion.scheduler.reason import text
-from bastion.service.array_rows import array_rows
+from bastion.service.array_rows import array_rows, plain_start
 from bastion.service.files import AdminFiles
 from bastion.store import ObjectStore, Version
 from bastion.version import VERSION
@@ -159,9 +159,8 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
         "machines": _machines_of(job),
         "reason": None,
         "text": "",
-        "estimated_at": None,
-        "sure": "",
     }
+    row |= plain_start(verdict)
     if job.report:
         row["report"] = dict(job.report)
     if job.after:
@@ -169,9 +168,6 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
     if verdict is not None:
         row["reason"] = plain(verdict.reason)
         row["text"] = text(verdict.reason, now)
-    if isinstance(verdict, Wait):
-        row["estimated_at"] = verdict.estimated_at
-        row["sure"] = sure_of(verdict.reason, verdict.estimated_at)
     row["text"] = remark(job) or row["text"]
     kept = kept_outcome(job)
     if kept is not None:

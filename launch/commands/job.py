@@ -203,16 +203,11 @@ def show_tasks(session: Session) -> int:
     return exits.OK
 
 
-_SURE = {
-    "promised": ": promised, at the latest then",
-    "planned": ": planned, unless one within its share needs the room first",
-    "limits": ": by the limits of what runs, if nobody comes before it",
-}
-
-
 def _start(of: JobView | Why) -> str:
     """When it will probably start, and how sure that is; empty where nobody knows."""
-    return f"{iso(of.estimated_at)}{_SURE.get(of.sure, '')}" if of.estimated_at else ""
+    if not of.estimated_at:
+        return ""
+    return iso(of.estimated_at) + (f" ({of.sure_text})" if of.sure_text else "")
 
 
 def _parameter(name: str) -> Column[JobView]:

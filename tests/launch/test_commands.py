@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from bastion.records.codec import encode
 from bastion.records.facts import HostFact
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.scheduler.census import MachineReport
+from bastion.scheduler.sure import Start
 from bundler.code import DockerBuild, ImageRef
 from bundler.errors import BuildError
 from launch import exits
@@ -89,15 +91,22 @@ def test_why_is_the_bastions_own_sentence(run: Run) -> None:
 
 
 def test_why_says_how_sure_an_estimated_start_is(run: Run, bucket: Bucket) -> None:
-    """In words, and as one word in JSON."""
-    estimated = row(JOB, estimated_at=NOW + 60, sure="limits")
-    publish(bucket.store, "queue", {"jobs": [estimated]})
-    assert run("why", "train").out.splitlines()[1] == (
-        "starts about 2023-11-14T22:14:20.000Z: by the limits of what runs, if nobody comes before"
-        " it"
-    )
-    (told,) = json.loads(run("why", "train", "--json").out)["why"]
-    assert (told["estimated_at"], told["sure"]) == ("2023-11-14T22:14:20.000Z", "limits")
+    """In the scheduler's own words, and in JSON as a word and numbers too."""
+    start = Start(estimated_at=NOW + 60, sure="history", rests_on=12, off_by_s=70, sure_text="so")
+    publish(bucket.store, "queue", {"jobs": [row(JOB, **asdict(start))]})
+    told = "starts about  2023-11-14T22:14:20.000Z (so)"
+    assert told.replace("  ", " ") in run("why", "train").out.splitlines()
+    assert told in run("show", "train").out.splitlines()
+    (why,) = json.loads(run("why", "train", "--json").out)["why"]
+    (shown,) = json.loads(run("show", "train", "--json").out)["jobs"]
+    for each in (why, shown):
+        assert each["estimated_at"] == "2023-11-14T22:14:20.000Z"
+        assert [each[f] for f in ("sure", "rests_on", "off_by_s", "sure_text")] == [
+            "history",
+            12,
+            70,
+            "so",
+        ]
 
 
 def test_no_such_job(run: Run) -> None:

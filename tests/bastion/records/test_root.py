@@ -32,6 +32,7 @@ from bastion.records.root import (
     decode_root,
 )
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.runs import Runs
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from quota import Amounts
 from tests.bastion.lifecycle import records
@@ -86,6 +87,7 @@ def full() -> Root:
         next_event=4,
         decayed={"blue": 0.25},
         quota_text="[a]\n",
+        runs={"blue/ann/train-#": Runs(at=7, lengths=(0, 60))},
     )
 
 

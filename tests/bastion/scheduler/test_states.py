@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bastion.job import JobClass, Phase, Stop, StopReason
-from bastion.scheduler.plan import Admit, Keep, Preempt, Wait, sure_of
+from bastion.scheduler.plan import Admit, Keep, Preempt, Wait
+from bastion.scheduler.sure import start_of
 from bastion.spec.where import Where
 from tests.bastion.scheduler.histories import watched
 from tests.bastion.scheduler.laws import LAWS
@@ -371,7 +372,7 @@ def test_an_estimated_start_says_how_sure_it_is() -> None:
 def _estimate(w: World, name: str) -> tuple[float | None, str]:
     wait = w.plan.verdicts[name]
     assert isinstance(wait, Wait)
-    return wait.estimated_at, sure_of(wait.reason, wait.estimated_at)
+    return wait.estimated_at, start_of(wait).sure
 
 
 @pytest.mark.parametrize("limit", [None, 100.0])

@@ -136,6 +136,7 @@ class World:
         name = name or f"{project}-{len(self.jobs):04}"
         self.jobs[name] = JobRecord(
             id=name,
+            name=name,
             project=project,
             user=user,
             launch=name,

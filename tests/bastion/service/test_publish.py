@@ -12,7 +12,7 @@ from bastion.client.views import job_of_result, job_of_row
 from bastion.lifecycle import HostReported, step
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Wait
-from bastion.scheduler.reason import Planned, Promised, Reason, WaitingForCapacity
+from bastion.scheduler.reason import Planned, Promised, WaitingForCapacity
 from bastion.service.act import result_of
 from bastion.service.publish import queue_view
 from bastion.spec import task_id
@@ -35,26 +35,46 @@ def test_a_job_that_is_over_is_told_as_its_record_tells_it() -> None:
 
 
 GPU = Amounts({"h100": 1})
+WAITS = WaitingForCapacity(asked=GPU, short=GPU)
+AT = T0 + 60
 
 
 @pytest.mark.parametrize(
-    ("reason", "sure"),
+    ("wait", "sure", "text"),
     [
-        (Promised(deadline=T0 + 60), "promised"),
-        (Planned(at=T0 + 60), "planned"),
-        (WaitingForCapacity(asked=GPU, short=GPU), "limits"),
+        (
+            Wait(reason=Promised(deadline=AT), estimated_at=AT),
+            "promised",
+            "promised, at the latest",
+        ),
+        (Wait(reason=Planned(at=AT), estimated_at=AT), "planned", "planned, unless one within"),
+        (Wait(reason=WAITS, estimated_at=AT), "limits", "by the limits of what runs"),
+        (
+            Wait(reason=WAITS, estimated_at=AT, rests_on=12, off_by_s=1230.0),
+            "history",
+            "rests on 12 earlier runs; may be off by ~20m 30s",
+        ),
+        (
+            Wait(reason=WAITS, estimated_at=AT, rests_on=1),
+            "history",
+            "rests on 1 earlier run",
+        ),
+        (Wait(reason=WAITS), "", ""),
     ],
 )
-def test_an_estimated_start_is_published_with_how_sure_it_is(reason: Reason, sure: str) -> None:
-    """Of a job, and of the next task of an array; neither where there is no estimate."""
+def test_an_estimated_start_is_published_with_how_sure_it_is(
+    wait: Wait, sure: str, text: str
+) -> None:
+    """Of a job, and of the next task of an array; nothing where there is no estimate."""
     job = queued()
     array = new_array(replace(job, id="many"), Indices.of([0, 1]), at_once=None)
     jobs, arrays = {job.id: job}, {"many": array}
     root = Root(epoch=1, seq=1, now=T0 + 5, write_id="w", jobs=jobs, arrays=arrays)
-    for at, word in ((T0 + 60, sure), (None, "")):
-        wait = Wait(reason=reason, estimated_at=at)
-        verdicts = {job.id: wait, task_id("many", 0): wait}
-        view = queue_view(root, Plan(verdicts=verdicts, promises=(), planned=(), new_machines=()))
-        (alone,), (together,) = view["jobs"], view["arrays"]
-        told = [job_of_row(alone, as_of=T0), array_of_row(together, as_of=T0)]
-        assert [(each.estimated_at, each.sure) for each in told] == [(at, word)] * 2
+    verdicts = {job.id: wait, task_id("many", 0): wait}
+    view = queue_view(root, Plan(verdicts=verdicts, promises=(), planned=(), new_machines=()))
+    (alone,), (together,) = view["jobs"], view["arrays"]
+    for told in (job_of_row(alone, as_of=T0), array_of_row(together, as_of=T0)):
+        assert (told.estimated_at, told.sure) == (wait.estimated_at, sure)
+        assert (told.rests_on, told.off_by_s) == (wait.rests_on, wait.off_by_s)
+        assert told.sure_text.startswith(text)
+        assert bool(told.sure_text) is bool(sure)

@@ -1,0 +1,227 @@
+"""An estimated start rests on what is known of those who run, and moves nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.job import JobRecord
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.estimate import AGAIN_S
+from bastion.scheduler.plan import Plan, Verdict, Wait
+from bastion.scheduler.runs import Runs, kind_of
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.sure import Start, start_of
+from tests.bastion.scheduler import histories
+from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+
+HOUR = 3600
+STEADY = tuple(range(HOUR - 80, HOUR + 80, 10))
+"""Sixteen runs of about an hour."""
+
+
+def world(
+    runs: Mapping[str, tuple[int, ...]], *, devices: int = 8, decide: Decide = decide
+) -> World:
+    """One project with `devices`, and what is known of its earlier runs."""
+    w = World(
+        quota_of({"gpu": devices}, {"A": {"gpu": 1}}), machines_of(1, gpu=devices), decide=decide
+    )
+    w.extra["runs"] = {kind: Runs(at=0, lengths=lengths) for kind, lengths in runs.items()}
+    return w
+
+
+def start(w: World, name: str) -> Start:
+    """What is known of the start of a job that waits, decided anew."""
+    verdict = w.cycle().verdicts[name]
+    assert isinstance(verdict, Wait)
+    return start_of(verdict)
+
+
+def test_a_pool_full_of_endless_jobs_has_an_estimate() -> None:
+    """Their kind ran for an hour sixteen times, so the next starts in about an hour."""
+    w = world({"A/u/train-#": STEADY})
+    w.ask("A", "train-17", gpu=8)
+    w.cycle()
+    w.ask("A", "next", gpu=1)
+    found = start(w, "next")
+    assert found.estimated_at == pytest.approx(w.now + HOUR, abs=20)
+    assert (found.sure, found.rests_on) == ("history", 16)
+    assert 50 <= found.off_by_s <= 100
+    assert (
+        found.sure_text == f"rests on 16 earlier runs; may be off by ~1m {found.off_by_s - 60:.0f}s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("runs", "rests_on"),
+    [
+        ({"A/u/train-#": (HOUR,) * 3, "A/u/other": (9,) * 9, "A/v/x": (9,) * 9}, 3),
+        ({"A/u/train-#": (HOUR,), "A/u/other": (HOUR,) * 4, "A/v/x": (9,) * 9}, 5),
+        ({"A/u/train-#": (HOUR,), "A/u/other": (HOUR,), "A/v/x": (HOUR,) * 9}, 11),
+        ({"A/v/x": (HOUR,)}, 1),
+    ],
+)
+def test_fewer_than_enough_are_looked_at_with_more(
+    runs: dict[str, tuple[int, ...]], rests_on: int
+) -> None:
+    """First its kind, then all of its user, then all of its project."""
+    w = world(runs)
+    w.ask("A", "train-17", gpu=8)
+    w.cycle()
+    w.ask("A", "next", gpu=1)
+    found = start(w, "next")
+    assert (found.estimated_at, found.rests_on) == (w.now + HOUR, rests_on)
+
+
+def test_other_projects_tell_nothing() -> None:
+    """Without runs of its own project nobody knows when an endless job ends."""
+    w = world({"B/u/train-#": STEADY})
+    w.ask("A", "train-17", gpu=8)
+    w.cycle()
+    w.ask("A", "next", gpu=1)
+    assert start(w, "next") == Start()
+
+
+def test_who_has_outlived_most_is_judged_by_those_who_took_longer() -> None:
+    """After two hours only the runs of more than two hours count, and an estimate never passes."""
+    w = world({"A/u/train-#": (60,) * 9 + (5 * HOUR,) * 3})
+    w.ask("A", "train-17", gpu=8)
+    w.cycle()
+    began = w.now
+    w.ask("A", "next", gpu=1)
+    assert start(w, "next").estimated_at == began + 60
+    w.pass_time(61)
+    assert start(w, "next").estimated_at == began + 5 * HOUR
+    w.pass_time(5 * HOUR)
+    assert start(w, "next") == Start()
+
+
+def test_an_estimate_that_passes_is_made_anew() -> None:
+    """The scheduler asks to be woken for it, though nothing else would change by then."""
+    w = world({"A/u/train-#": STEADY})
+    w.ask("A", "train-17", gpu=8)
+    w.cycle()
+    w.ask("A", "next", gpu=1)
+    assert start(w, "next").estimated_at == w.plan.wake_at
+    w.pass_time(STEADY[-4] - 1)
+    found = start(w, "next").estimated_at
+    assert found is not None
+    assert w.now < found < w.now + AGAIN_S
+    assert w.plan.wake_at == w.now + AGAIN_S
+
+
+def test_a_limit_that_comes_before_counts() -> None:
+    """Who may run for ten minutes has ended by then, whatever others of its kind took."""
+    w = world({"A/u/train-#": STEADY})
+    w.ask("A", "train-17", gpu=8, max_runtime_s=600)
+    w.cycle()
+    w.ask("A", "next", gpu=1)
+    found = start(w, "next")
+    assert (found.estimated_at, found.sure, found.off_by_s) == (w.now + 630, "limits", 0)
+    assert found.sure_text == "by the limits of what runs, if nobody comes before it"
+
+
+def test_of_many_the_first_to_end_make_room() -> None:
+    """With sixteen that ran anything up to sixteen hours, one of them ends soon."""
+    w = world({"A/u/train-#": tuple(HOUR * n for n in range(1, 17))}, devices=16)
+    for number in range(16):
+        w.ask("A", f"train-{number}", gpu=1)
+    w.cycle()
+    w.ask("A", "one", gpu=1)
+    one = start(w, "one").estimated_at
+    assert one is not None
+    assert one <= w.now + 4 * HOUR
+    del w.jobs["one"]
+    w.ask("A", "all", gpu=16)
+    every = start(w, "all").estimated_at
+    assert every is not None
+    assert every >= w.now + 14 * HOUR
+
+
+def test_a_gang_ends_with_the_last_of_its_jobs() -> None:
+    """Two kinds that run together: the longer one keeps what the other leaves from nobody."""
+    w = world({"A/u/a": (HOUR,) * 3, "A/u/b": (2 * HOUR,) * 4})
+    for name in ("a", "b"):
+        w.ask("A", name, gpu=4, gang=("a", "b"))
+    w.cycle()
+    w.ask("A", "next", gpu=8)
+    found = start(w, "next")
+    assert (found.estimated_at, found.rests_on) == (w.now + 2 * HOUR, 3)
+
+
+# History moves nobody
+
+QUICK = settings(max_examples=20, deadline=None, database=None, derandomize=True)
+
+
+def some_runs(random: Random, jobs: Mapping[str, JobRecord]) -> dict[str, Runs]:
+    """Lengths for most kinds of the jobs there are, short and long ones."""
+    kinds = sorted({kind_of(job) for job in jobs.values()})
+    return {
+        kind: Runs(at=0, lengths=tuple(random.choice((5, 60, 900, 9000)) for _ in range(5)))
+        for kind in kinds
+        if random.random() < 0.8
+    }
+
+
+def without_estimates(plan: Plan) -> Plan:
+    """All of a plan that anybody acts on."""
+
+    def bare(verdict: Verdict) -> Verdict:
+        if not isinstance(verdict, Wait):
+            return verdict
+        return Wait(reason=verdict.reason)
+
+    verdicts = {name: bare(verdict) for name, verdict in plan.verdicts.items()}
+    return replace(plan, verdicts=verdicts, wake_at=None)
+
+
+def estimates_moved(seed: int, make: histories.Make, inner: Decide = decide) -> int:
+    """How many estimates other runs move along a random history; they must move nothing else."""
+    random = Random(seed)
+    world, moved = make(random, decide), 0
+    for _ in range(8):
+        histories.step(random, world)
+        histories.step(random, world)
+        snapshot = world.snapshot()
+        plan = decide(snapshot, world.now)
+        other = inner(replace(snapshot, runs=some_runs(random, world.jobs)), world.now)
+        assert without_estimates(plan) == without_estimates(other)
+        moved += plan != other
+        world.cycle()
+    return moved
+
+
+@pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
+@given(seed=st.integers(0, 2**32))
+@QUICK
+def test_earlier_runs_move_nobody(seed: int, make: histories.Make) -> None:
+    """With and without them the plan is the same: who starts, who stops, what is promised, why."""
+    estimates_moved(seed, make)
+
+
+def by_history(snapshot: Snapshot, now: float) -> Plan:
+    """A scheduler that takes for a limit what earlier runs took."""
+
+    def limited(job: JobRecord) -> JobRecord:
+        runs = snapshot.runs.get(kind_of(job))
+        if runs is None:
+            return job
+        return replace(job, request=replace(job.request, max_runtime_s=max(runs.lengths)))
+
+    jobs = {name: limited(job) for name, job in snapshot.jobs.items()}
+    return decide(replace(snapshot, jobs=jobs), now)
+
+
+def test_a_scheduler_that_plans_by_history_is_noticed() -> None:
+    """It backfills by what it believes, and moves somebody; the true one moves estimates only."""
+    assert sum(estimates_moved(seed, histories.world_of) for seed in range(20)) > 0
+    with pytest.raises(AssertionError):
+        for seed in range(100):
+            estimates_moved(seed, histories.world_of, by_history)
