@@ -15,9 +15,10 @@ from functools import cached_property
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.likely import WORLDS, Likely, LikelyEnd
 from bastion.scheduler.order import Line
-from bastion.scheduler.planned import ends_at, first_fit, fit_after
+from bastion.scheduler.planned import ends_at, fit_after
 from bastion.scheduler.running import Running
 from bastion.value import value
+from quota.amounts import Amounts
 
 AGAIN_S = 60.0
 """An estimate that has passed is made anew, but not within this time of the one before."""
@@ -47,35 +48,45 @@ class Estimates:
     def _likely(self) -> Likely:
         return Likely(self._draft.snapshot.runs, self._draft.now)
 
+    @cached_property
+    def _asked(self) -> dict[str, list[Amounts]]:
+        """What those wait for, by project, who may start within its share."""
+        asked: dict[str, set[Amounts]] = {}
+        for line in self._draft.blocked:
+            if not line.is_over:
+                asked.setdefault(line.project, set()).add(self._draft.asks(line.shape))
+        return {name: list(each) for name, each in asked.items()}
+
+    def _is_taken_again(self, running: Running) -> bool:
+        """Whether its own project has somebody waiting for what `running` leaves of its share."""
+        shares = self._draft.shares
+        asked = self._asked.get(running.project)
+        if not asked:
+            return False
+        nominal = shares.project(running.project).nominal
+        left = shares.held(running.project) - running.held
+        return any(each and nominal.holds(left, each) for each in asked)
+
     def of(self, line: Line) -> Estimate | None:
         """When the head of `line` will probably start; None where nobody knows."""
-        if not self._draft.snapshot.runs:
-            return self._by_limits(line)
-        return self._by_runs(line)
-
-    def _by_limits(self, line: Line) -> Estimate | None:
-        found = first_fit(self._draft, line)
-        return None if found is None else Estimate(at=found[0])
-
-    def _by_runs(self, line: Line) -> Estimate | None:
-        """The middle one of the futures."""
-        draft = self._draft
         known: list[tuple[float, LikelyEnd | None, Running]] = []
-        for running in draft.running.values():
-            likely = None if running.is_leaving else self._likely.end_of(running)
-            known.append((ends_at(draft, running, line.shape), likely, running))
-        if not any(likely for _, likely, _ in known):
-            return self._by_limits(line)
-        starts = [start for world in range(WORLDS) if (start := self._start(line, known, world))]
-        if 2 * len(starts) <= WORLDS:
+        runs = self._draft.snapshot.runs
+        for running in self._draft.running.values():
+            if running.project != line.project and self._is_taken_again(running):
+                continue
+            likely = self._likely.end_of(running) if runs and not running.is_leaving else None
+            known.append((ends_at(self._draft, running, line.shape), likely, running))
+        worlds = WORLDS if any(likely for _, likely, _ in known) else 1
+        starts = [start for world in range(worlds) if (start := self._start(line, known, world))]
+        if 2 * len(starts) <= worlds:
             return None
         starts.sort()
-        at, runs = starts[len(starts) // 2]
-        if not runs:
+        at, rests_on = starts[len(starts) // 2]
+        if not rests_on:
             return Estimate(at=at)
-        self.passes_at = min(self.passes_at, max(at, draft.now + AGAIN_S))
+        self.passes_at = min(self.passes_at, max(at, self._draft.now + AGAIN_S))
         off_by_s = max(at - starts[0][0], starts[-1][0] - at)
-        return Estimate(at=at, rests_on=runs, off_by_s=off_by_s)
+        return Estimate(at=at, rests_on=rests_on, off_by_s=off_by_s)
 
     def _start(
         self, line: Line, known: list[tuple[float, LikelyEnd | None, Running]], world: int
