@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from bastion.job import HostPlace, JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Wait
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Verdicts, Wait
 from bastion.scheduler.reason import Ending, WaitingForCapacity, WithinShare, Yielded
 from bastion.scheduler.snapshot import Snapshot
 from benchmarks.table import show
@@ -53,7 +53,7 @@ def resort(snapshot: Snapshot, now: float) -> Plan:
         else:
             asked = job.request.units
             verdicts[name] = Wait(reason=WaitingForCapacity(asked=asked, short=asked))
-    return Plan(verdicts=verdicts, promises=(), planned=(), new_machines=())
+    return Plan(verdicts=Verdicts(verdicts), promises=(), planned=(), new_machines=())
 
 
 def _chosen(snapshot: Snapshot) -> list[str]:

@@ -15,7 +15,7 @@ from functools import partial
 
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.guarantee import keep_promise, look_again, queue_of, spent
-from bastion.scheduler.order import Gang, Line, Projects
+from bastion.scheduler.order import Gang, Line, Projects, Queue
 from bastion.scheduler.planned import start_borrowing
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
@@ -30,13 +30,15 @@ def borrow(draft: Draft) -> None:
         ahead = draft.shares.borrowed(project) * draft.options.borrow_slice_s
         return draft.snapshot.decayed.get(project, 0.0) + ahead
 
-    queues = {name: queue_of(draft, name, lines) for name, lines in draft.rest.items() if lines}
-    projects = Projects(queues, score)
+    queues: dict[str, Queue] = {}
+    projects = Projects((name for name, lines in draft.rest.items() if lines), score)
     made = len(draft.promises)
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
     blocked = draft.blocked
     while (name := projects.pop()) is not None:
+        if name not in queues:
+            queues[name] = queue_of(draft, name, _hopeful(draft, name))
         queue = queues[name]
         while (line := queue.pop()) is not None:
             if line.key in hopeless and not line.fail_when_busy:
@@ -56,6 +58,24 @@ def borrow(draft: Draft) -> None:
     if len(draft.promises) > made and draft.hopeless:
         _reclaim_again(draft)
     draft.discount_plans()
+
+
+def _hopeful(draft: Draft, project: str) -> list[Line]:
+    """The lines of `project` for which something might be done; the others are blocked."""
+    lines = draft.rest[project]
+    roomy: dict[int, bool] = {}
+    hopeful = set()
+    for shape in {id(line.shape): line.shape for line in lines}.values():
+        if shape.form not in roomy:
+            roomy[shape.form] = not draft.is_too_full(
+                shape, guaranteed=False
+            ) and draft.shares.may_borrow(project, shape.asked)
+        # Whoever is gone again in time may use what is closed for others.
+        is_short = shape.max_runtime_s is not None and (draft.reserved or draft.plans)
+        if roomy[shape.form] or is_short or _has_lower(draft, project, shape):
+            hopeful.add(id(shape))
+    draft.blocked += [line for line in lines if id(line.shape) not in hopeful]
+    return [line for line in lines if id(line.shape) in hopeful]
 
 
 def _outrank_again(draft: Draft, *, is_better: bool) -> None:
@@ -111,7 +131,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if line.key in outranks_none:
         return False
     outranks_none.add(line.key)
-    if line.fail_when_busy or not _has_lower(draft, line):
+    if line.fail_when_busy or not _has_lower(draft, line.project, line.shape):
         return False
     own = draft.plans.get(line.head[0].id)
     spared = draft.spare_for(own) if own else {}
@@ -132,12 +152,12 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     return done
 
 
-def _has_lower(draft: Draft, line: Line) -> bool:
+def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:
     """Whether anybody runs who might yield to it."""
     policy = draft.parts.preemption
     if policy.follows_order:
         return True
-    return policy.outranks and draft.lowest_priority(line.project) > line.shape.priority
+    return policy.outranks and draft.lowest_priority(project) > shape.priority
 
 
 def _promise_lower(draft: Draft, line: Line) -> bool:

@@ -39,16 +39,19 @@ Claimant = Running | Newcomer
 
 def derive(quota: Quota, claimants: Iterable[Claimant]) -> dict[str, JobClass]:
     """The class of every gang, by name."""
+    by_project: dict[str, list[Claimant]] = {}
+    for each in claimants:
+        by_project.setdefault(each.project, []).append(each)
     classes = {}
-    held: dict[str, Amounts] = {}
-    for each in sorted(claimants, key=_precedence):
-        project, asked = each.project, each.held
-        before = held.get(project, NOTHING)
-        if asked and quota.project(project).nominal.holds(before, asked):
-            held[project] = before + asked
-            classes[each.name] = JobClass.GUARANTEED
-        else:
-            classes[each.name] = JobClass.BORROWED
+    for project, asking in by_project.items():
+        nominal, held = quota.project(project).nominal, NOTHING
+        all_fit = Amounts.sum(each.held for each in asking) <= nominal
+        for each in asking if all_fit else sorted(asking, key=_precedence):
+            if each.held and (all_fit or nominal.holds(held, each.held)):
+                held = held if all_fit else held + each.held
+                classes[each.name] = JobClass.GUARANTEED
+            else:
+                classes[each.name] = JobClass.BORROWED
     return classes
 
 

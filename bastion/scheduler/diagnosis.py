@@ -11,22 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from operator import itemgetter
 
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
 from bastion.scheduler.estimate import Estimates
 from bastion.scheduler.extent import never_fits, no_way, unmatched
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
-from bastion.scheduler.order import Gang, Line
+from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.plan import Wait
 from bastion.scheduler.planned import Claims
 from bastion.scheduler.reason import (
     NAMED,
-    Behind,
     BeyondShare,
     CapacityLost,
     Fragmented,
+    NeverFits,
     OverCeiling,
     Planned,
     PlannedForOther,
@@ -35,10 +34,11 @@ from bastion.scheduler.reason import (
     WaitingReason,
 )
 from bastion.scheduler.room import Room, Shelf
+from bastion.scheduler.row import Crowd, Row, Stretch
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import find, least_lost
-from quota.amounts import NOTHING, Amounts, missing
+from quota.amounts import Amounts, missing
 
 SEARCHES = 2
 """Gangs waiting for capacity whose start is estimated in one cycle; each costs time."""
@@ -47,11 +47,22 @@ Told = tuple[Gang, Wait]
 """A waiting gang; why it waits, and when it will probably start."""
 
 
-_order = itemgetter(0, 1, 2, 3, 4)
-
-
 def _always(_: Sequence[Running]) -> bool:
     return True
+
+
+class _Used:
+    """What is used and claimed of the types of `asked`, as a project sees it."""
+
+    __slots__ = ("all", "held", "others", "share", "total")
+
+    def __init__(self, diagnosis: Diagnosis, project: str, asked: Amounts) -> None:
+        shares = diagnosis.draft.shares
+        self.share = shares.project(project).nominal.only(asked)
+        self.held = shares.held(project).only(asked)
+        self.others = diagnosis.claims.of_others(project).only(asked)
+        self.all = self.others + self.held
+        self.total = shares.totals.only(asked)
 
 
 class Diagnosis:
@@ -61,8 +72,11 @@ class Diagnosis:
         self.draft = draft
         self.searches = 0
         self.estimates = Estimates(draft)
+        self.in_line: list[Crowd | Row] = []
+        """Those for whom nothing is done."""
         self._known: dict[tuple[str, int], WaitingReason] = {}
         self._by_shape: dict[int, WaitingReason | None] = {}
+        self._used: dict[tuple[str, tuple[str, ...]], _Used] = {}
         self._closure: dict[int, WaitingReason | None] = {}
         self._capacity: dict[int, WaitingReason] = {}
         self._free_of: dict[int, Amounts] = {}
@@ -73,23 +87,31 @@ class Diagnosis:
         return Claims(self.draft)
 
     def tell(self) -> Iterator[Told]:
-        """Every blocked gang; those that wait for the same behind each other."""
-        queues: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
+        """
+        Every blocked gang, but for those that stand `in_line`, which is complete once this is over.
+
+        Whoever waits for the same types stands behind others.
+        """
+        rows: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
+        crowds: dict[tuple[str, int], list[Entry]] = {}
+        plans = self.draft.plans
         for line in self.draft.blocked:
-            plan = self.draft.plans.get(line.head[0].id) if self.draft.plans else None
-            if plan is not None:
+            if plans and (plan := plans.get(line.head[0].id)) is not None:
                 yield line.head, Wait(reason=self._planned(plan), estimated_at=plan.until)
                 line.at += 1
                 if line.is_over:
                     continue
-            reason = self._reason(line)
+            key = line.project, line.shape.form
+            reason = self._known.get(key) or self._reason(line)
             if isinstance(reason, WaitingForCapacity):
-                queues.setdefault((line.project, line.shape.types), []).append((line, reason))
+                rows.setdefault((line.project, line.shape.types), []).append((line, reason))
+            elif line.fail_when_busy or isinstance(reason, NeverFits):
+                yield from ((entry[3], Wait(reason=reason)) for entry in line.waiting)
             else:
-                told = Wait(reason=reason)
-                for entry in line.waiting:
-                    yield entry[3], told
-        for lines in queues.values():
+                crowds.setdefault(key, []).extend(line.waiting)
+        for key, entries in crowds.items():
+            self.in_line.append(Crowd(entries=entries, reason=self._known[key]))
+        for lines in rows.values():
             yield from self._in_a_row(lines)
 
     def _planned(self, plan: Reserved) -> Planned:
@@ -97,26 +119,24 @@ class Diagnosis:
         return Planned(at=plan.until, waiting_for=tuple(job for r in ending for job in r.ids))
 
     def _in_a_row(self, lines: list[tuple[Line, WaitingForCapacity]]) -> Iterator[Told]:
-        row = []
-        used = self.draft.usage_by_user.get(lines[0][0].project, {})
-        for number, (line, _) in enumerate(lines):
-            usage = used.get(line.user, 0.0)
-            for rank, submitted, name, gang, _ in line.waiting:
-                row.append((rank, usage, submitted, name, number, gang))
-        row.sort(key=_order)
-        units, jobs = NOTHING, 0
-        first: tuple[str, ...] = ()
-        for *_, number, gang in row:
-            line, reason = lines[number]
-            if jobs:
-                behind = Behind(jobs=jobs, units=units, first=first, short=reason.short)
-                yield gang, Wait(reason=behind)
-            else:
-                yield gang, self._with_start(line, reason)
-            if len(first) < NAMED:
-                first = (*first, *(job.id for job in gang))[:NAMED]
-            jobs += len(gang)
-            units = units + line.shape.units
+        """The first of a row; the others too, where one of them may not wait."""
+        used = self.draft.usage_by_user[lines[0][0].project]
+        stretches = [
+            Stretch(
+                entries=line.waiting,
+                usage=used.get(line.user, 0.0),
+                units=line.shape.units,
+                short=reason.short,
+            )
+            for line, reason in lines
+        ]
+        row = Row(stretches=stretches)
+        line, reason = lines[row.first]
+        yield line.head, self._with_start(line, reason)
+        if any(each.fail_when_busy for each, _ in lines):
+            yield from ((gang, Wait(reason=behind)) for gang, behind in row.reasons())
+        else:
+            self.in_line.append(row)
 
     def _with_start(self, line: Line, reason: WaitingReason) -> Wait:
         """What the head of `line` is told: why it waits, and when it will probably start."""
@@ -134,16 +154,13 @@ class Diagnosis:
         )
 
     def _reason(self, line: Line) -> WaitingReason:
-        key = line.project, line.shape.form
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = (
-                self.beyond(line.shape)
-                or self._by_quota(line)
-                or self._once(self._closure, self._by_closure, line.shape)
-                or self._by_capacity(line)
-            )
-        return known
+        found = self._known[line.project, line.shape.form] = (
+            self.beyond(line.shape)
+            or self._by_quota(line)
+            or self._once(self._closure, self._by_closure, line.shape)
+            or self._by_capacity(line)
+        )
+        return found
 
     def _once(
         self,
@@ -169,32 +186,36 @@ class Diagnosis:
         return found
 
     def _by_quota(self, line: Line) -> WaitingReason | None:
-        shares, shape = self.draft.shares, line.shape
-        project = shares.project(line.project)
-        held, asked, totals = shares.held(line.project), self.draft.asks(shape), shares.totals
-        if not shares.is_under_ceiling(line.project, asked) and any(
-            project.ceiling[t] != totals[t] or units > totals[t] for t, units in asked.items()
-        ):
-            ceiling = project.ceiling.only(asked)
-            return OverCeiling(
-                project=line.project, asked=asked, held=held.only(asked), ceiling=ceiling
-            )
+        shares, asked = self.draft.shares, self.draft.asks(line.shape)
+        if not shares.is_under_ceiling(line.project, asked):
+            over = self._over_ceiling(line.project, asked)
+            if over is not None:
+                return over
         if not asked or shares.is_within(line.project, asked):
             return None
-        claimed = self.claims.of_others(line.project)
-        if totals.holds(claimed + held, asked):
-            return None
-        others = claimed.only(asked)
-        if not others:
+        key = line.project, asked.types()
+        used = self._used.get(key)
+        if used is None:
+            used = self._used[key] = _Used(self, line.project, asked)
+        if not used.others or used.total.holds(used.all, asked):
             return None
         return BeyondShare(
             project=line.project,
             asked=asked,
-            share=project.nominal.only(asked),
-            held=held.only(asked),
-            others=others,
-            total=totals.only(asked),
+            share=used.share,
+            held=used.held,
+            others=used.others,
+            total=used.total,
         )
+
+    def _over_ceiling(self, name: str, asked: Amounts) -> OverCeiling | None:
+        """Unless the ceiling is the total, and the total would do."""
+        shares = self.draft.shares
+        ceiling, totals = shares.project(name).ceiling, shares.totals
+        if all(ceiling[t] == totals[t] and units <= totals[t] for t, units in asked.items()):
+            return None
+        held = shares.held(name).only(asked)
+        return OverCeiling(project=name, asked=asked, held=held, ceiling=ceiling.only(asked))
 
     def _by_closure(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for others."""

@@ -17,7 +17,7 @@ from bastion.scheduler.eligible import Waiting, wait_or_queue
 from bastion.scheduler.extent import Extent
 from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.memory import Memory
-from bastion.scheduler.order import Gang, Line, line_up, stand
+from bastion.scheduler.order import Gang, Line, stand
 from bastion.scheduler.parts import Parts
 from bastion.scheduler.placement import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
@@ -101,7 +101,7 @@ class Draft:
         self.running: dict[str, Running] = {}
         self.of_job: dict[str, Running] = {}
         self.shares: Shares
-        self.lines: dict[str, list[Line]] = {}
+        self.lines: Mapping[str, list[Line]] = {}
         self.rest: dict[str, list[Line]] = {}
         """Lines that phase 3 passed on."""
         self.blocked: list[Line] = []
@@ -122,6 +122,7 @@ class Draft:
         self.reserved: dict[str, Reserved] = {}
         """What is closed for promises, by the name of the gang."""
         self.usage_by_user: dict[str, dict[str, float]] = {}
+        """Of projects with waiting gangs, as far as it counts in their order."""
         self.doomed: dict[str, Doom] = {}
         """Running gangs that will be stopped, or are from this cycle on."""
         self.waiting: dict[str, WaitingReason] = {}
@@ -148,7 +149,8 @@ class Draft:
     def survey(self) -> None:
         """Phase 1: who holds what, who waits, what is free."""
         jobs = self.snapshot.jobs
-        found = gather(jobs, self.shapes, self.capacity, self.memory.running)
+        known, others = self.memory.recognise(jobs)
+        found = gather(others, self.shapes, self.capacity, self.memory.running)
         quota = self.snapshot.quota
         promised = promised_by(self.snapshot.promises, jobs, quota)
         self.class_of_promise = self.parts.classify(quota, found, promised)
@@ -161,7 +163,7 @@ class Draft:
             self.capacity.charge(running.charge)
         self.memory.keep_running(found)
         self.shares = Shares(self.snapshot.quota, found)
-        self._line_up(wait_or_queue(self.snapshot, self.now, self.memory.ready))
+        self._line_up(wait_or_queue(self.snapshot, self.now, known, others))
 
     def _line_up(self, waiting: Waiting) -> None:
         standing = [*waiting.known]
@@ -174,7 +176,7 @@ class Draft:
         self.aside = {**waiting.aside, **held_back}
         if held_back:
             standing = [each for each in standing if each[0].id not in held_back]
-        self.lines = line_up(standing)
+        self.lines = self.memory.lines.of(standing)
 
     @cached_property
     def extent(self) -> Extent:

@@ -37,23 +37,26 @@ class Waiting:
     aside: Mapping[str, WaitingReason]
 
 
-def wait_or_queue(snapshot: Snapshot, now: float, ready: Mapping[str, Standing]) -> Waiting:
+def wait_or_queue(
+    snapshot: Snapshot, now: float, known: list[Standing], others: Mapping[str, JobRecord]
+) -> Waiting:
     """
     Divide the queued jobs of `snapshot`; a gang is queued as a whole or not at all.
 
-    `ready` are jobs that were in the queue on their own before now, under the same quota: while
-    such a record is the same, only a failure in its launch can set it aside.
+    Args:
+        snapshot: Of this cycle.
+        now: Seconds of the store's clock.
+        known: Jobs that were in the queue on their own before now, under the same quota: while
+            such a record is the same, only a failure in its launch can set it aside.
+        others: All other jobs of `snapshot`, by name.
     """
-    known: list[Standing] = []
+    judge = _Judge(snapshot, now)
+    if judge.failing:
+        known, others = [], snapshot.jobs
     aside: dict[str, WaitingReason] = {}
     gangs: dict[tuple[str, ...], list[JobRecord]] = {}
     alone: list[Gang] = []
-    judge = _Judge(snapshot, now)
-    for name, job in snapshot.jobs.items():
-        standing = ready.get(name)
-        if standing is not None and standing[0] is job and not judge.failing:
-            known.append(standing)
-            continue
+    for job in others.values():
         if job.phase is not Phase.QUEUED:
             continue
         reason = judge.reason(job)

@@ -12,10 +12,10 @@ from functools import cache, partial
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.census import censuses
-from bastion.scheduler.classes import Claimant, Newcomer, derive, promised_by
+from bastion.scheduler.classes import Newcomer, derive, promised_by
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts, Wait
 from bastion.scheduler.reason import (
     Borrowing,
     Doomed,
@@ -40,9 +40,9 @@ def explain(draft: Draft) -> Plan:
     verdicts.update(_admitted(draft, classes))
     verdicts.update(_running(draft, classes))
     diagnosis = Diagnosis(draft)
-    verdicts.update(_waiting(draft, diagnosis))
+    verdicts.update(_waiting(diagnosis))
     return Plan(
-        verdicts={name: verdicts[name] for name in sorted(draft.snapshot.jobs) if name in verdicts},
+        verdicts=Verdicts(verdicts, diagnosis.in_line),
         promises=tuple(sorted(draft.promises.values(), key=lambda p: (p.made_at, p.gang))),
         planned=tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang))),
         new_machines=tuple(
@@ -55,13 +55,12 @@ def explain(draft: Draft) -> Plan:
 
 
 def _classes(draft: Draft) -> dict[str, JobClass]:
-    """At the end of the cycle: with those who start, without those who are stopped."""
-    claimants: list[Claimant] = [
-        running
-        for running in draft.running.values()
-        if not running.is_leaving and not _stops_now(draft, running)
-    ]
-    claimants += [
+    """
+    At the end of the cycle: with those who start, without those who are stopped.
+
+    Where neither happened, classes are those of the beginning: deriving them again gives the same.
+    """
+    newcomers = [
         Newcomer(
             name=each.gang[0].id,
             project=each.gang[0].project,
@@ -72,13 +71,16 @@ def _classes(draft: Draft) -> dict[str, JobClass]:
         )
         for each in draft.admitted
     ]
-    claimants += promised_by(draft.promises.values(), draft.snapshot.jobs, draft.snapshot.quota)
-    return derive(draft.snapshot.quota, claimants)
-
-
-def _stops_now(draft: Draft, running: Running) -> bool:
-    doom = draft.doomed.get(running.name)
-    return doom is not None and doom.stop_at <= draft.now
+    jobs, quota = draft.snapshot.jobs, draft.snapshot.quota
+    newcomers += promised_by(draft.promises.values(), jobs, quota)
+    stopped = {name for name, doom in draft.doomed.items() if doom.stop_at <= draft.now}
+    changed = {each.project for each in newcomers}
+    changed |= {draft.running[name].project for name in stopped}
+    changed |= {jobs[name].project for name in draft.class_of_promise}
+    staying = [r for r in draft.running.values() if not r.is_leaving and r.name not in stopped]
+    classes = {r.name: r.job_class for r in staying if r.project not in changed}
+    again = [r for r in staying if r.project in changed]
+    return classes | derive(quota, [*again, *newcomers])
 
 
 def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
@@ -92,15 +94,18 @@ def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str,
 
 def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
     holding = cache(partial(_holding, draft))
+
+    @cache
+    def keep(project: str, job_class: JobClass, started_at: float) -> Keep:
+        return Keep(job_class=job_class, reason=holding(project, job_class, started_at))
+
     for running in draft.running.values():
         doom = draft.doomed.get(running.name)
         verdict: Verdict
         if running.is_leaving:
             verdict = Keep(job_class=running.job_class, reason=_ending(running))
         elif doom is None:
-            job_class = classes[running.name]
-            reason = holding(running.project, job_class, running.started_at)
-            verdict = Keep(job_class=job_class, reason=reason)
+            verdict = keep(running.project, classes[running.name], running.started_at)
         elif doom.stop_at <= draft.now:
             deadline = draft.now + running.grace_s
             verdict = Preempt(by=doom.by, deadline=deadline, reason=doom.reason)
@@ -126,7 +131,8 @@ def _holding(draft: Draft, project: str, job_class: JobClass, started_at: float)
     return Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
 
 
-def _waiting(draft: Draft, diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
+def _waiting(diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
+    draft = diagnosis.draft
     for job_id, reason in draft.aside.items():
         job = draft.snapshot.jobs[job_id]
         yield job_id, _verdict(draft, job, Wait(reason=_with_never(diagnosis, job, reason)))
@@ -137,9 +143,6 @@ def _waiting(draft: Draft, diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=reserved.until)
     for gang, wait in diagnosis.tell():
-        if len(gang) == 1 and not gang[0].fail_when_busy and type(wait.reason) is not NeverFits:
-            yield gang[0].id, wait
-            continue
         reports = censuses(draft, gang) if gang[0].fail_when_busy else {}
         for job in gang:
             if job.id in reports:

@@ -65,7 +65,7 @@ def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
         within, beyond = _divide(draft, project, lines)
         draft.rest.setdefault(project, []).extend(beyond)
         queues[project] = queue_of(draft, project, within)
-        shapes[project] = list({id(line.shape): line.shape for line in within}.values())
+        shapes[project] = _foremost(within)
     projects = Projects(queues, draft.shares.dominant)
     made = len(draft.promises)
     while (name := projects.pop()) is not None:
@@ -86,10 +86,26 @@ def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
                 rest.append(line)
 
 
+def _foremost(lines: list[Line]) -> list[Shape]:
+    """Of every form that of the highest priority: if it is beyond the share, so are the others."""
+    found: dict[int, Shape] = {}
+    for line in lines:
+        shape = line.shape
+        if shape.form not in found or shape.priority < found[shape.form].priority:
+            found[shape.form] = shape
+    return list(found.values())
+
+
 def _divide(draft: Draft, project: str, lines: list[Line]) -> tuple[list[Line], list[Line]]:
     """Lines that are within the share, and those that are beyond it for the whole cycle."""
-    shapes = {id(line.shape): line.shape for line in lines}
-    fitting = {key for key, s in shapes.items() if _may_be_within(draft, project, s)}
+    known: dict[tuple[int, int], bool] = {}
+    fitting = set()
+    for shape in {id(line.shape): line.shape for line in lines}.values():
+        key = shape.form, shape.priority if draft.reserved else 0  # some give way to priority
+        if key not in known:
+            known[key] = _may_be_within(draft, project, shape)
+        if known[key]:
+            fitting.add(id(shape))
     within: list[Line] = []
     beyond: list[Line] = []
     for line in lines:
@@ -116,7 +132,8 @@ def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
     """The waiting gangs of `project` in its own order."""
     fair = draft.parts.order.between_users and draft.shares.project(project).order == "fair"
     if project not in draft.usage_by_user:
-        draft.usage_by_user[project] = usage_of(draft.snapshot.decayed_by_user, project)
+        decayed = draft.snapshot.decayed_by_user if fair else {}
+        draft.usage_by_user[project] = usage_of(decayed, project)
     return Queue(lines, draft.usage_by_user[project], between_users=fair)
 
 

@@ -2,8 +2,9 @@
 `Memory`: what follows from single records, kept from one cycle to the next.
 
 Most records are the same values as in the cycle before, so what was worked out of each alone (its
-shape, its place in a line, what it holds) still holds. A caller that decides again and again hands
-the same memory in each time; to forget it costs time and changes nothing else.
+shape, its place in a line, what it holds) still holds, and so does how they are sorted. A caller
+that decides again and again hands the same memory in each time; to forget it costs time and changes
+nothing else.
 
 Rules: what is kept follows from one record and the quota file alone; it is used only for the very
 same record, under the very same quota. Nothing here is true by being here.
@@ -13,8 +14,10 @@ It must not know what else runs or waits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from bastion.job import JobRecord
+from bastion.scheduler.lines import Lines
 from bastion.scheduler.order import Standing
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shapes
@@ -29,6 +32,8 @@ class Memory:
         """Jobs that waited on their own in the last cycle, held back by nothing."""
         self.running: dict[str, Running] = {}
         """Jobs that hold devices and belong to no gang, by id."""
+        self.lines = Lines()
+        """Who waits, in order."""
         self._shapes: Shapes | None = None
         self._quota: Quota | None = None
         self._policy: object = None
@@ -48,10 +53,23 @@ class Memory:
         is_same = quota is self._quota and policy is self._policy and now >= self._now
         if shapes is None or not is_same or len(shapes) > 2 * len(jobs) + 1_000:
             shapes = self._shapes = Shapes(quota)
-            self.ready, self.running = {}, {}
+            self.ready, self.running, self.lines = {}, {}, Lines()
         shapes.forget_records()
         self._quota, self._policy, self._now = quota, policy, now
         return shapes
+
+    def recognise(
+        self, jobs: Mapping[str, JobRecord]
+    ) -> tuple[list[Standing], dict[str, JobRecord]]:
+        """Those of `jobs` that are `ready` and unchanged; all others by name."""
+        known, others = [], {}
+        for name, job in jobs.items():
+            standing = self.ready.get(name)
+            if standing is not None and standing[0] is job:
+                known.append(standing)
+            else:
+                others[name] = job
+        return known, others
 
     def keep_ready(self, standing: Sequence[Standing], *, new: Iterable[Standing]) -> None:
         """Keep those of `new` that wait on their own; of all others those that are `standing`."""

@@ -32,14 +32,14 @@ LineKey = tuple[str, str, int, bool]
 Standing = tuple[JobRecord, LineKey, Shape, Entry]
 """A waiting gang: its first job, its line, and its place there."""
 
-_order = itemgetter(0, 1, 2)
-"""Of an entry: all that says who goes first."""
+place_of = itemgetter(0, 1, 2)
+"""Of an entry: all that says who goes first in a line."""
 
 
 class Line:
     """Gangs of one user that ask for the same, in order."""
 
-    __slots__ = ("at", "fail_when_busy", "gangs", "key", "project", "shape", "user")
+    __slots__ = ("at", "everybody", "fail_when_busy", "gangs", "key", "project", "shape", "user")
 
     def __init__(self, project: str, user: str, shape: Shape, *, fail_when_busy: bool) -> None:
         self.project = project
@@ -48,7 +48,14 @@ class Line:
         self.fail_when_busy = fail_when_busy
         self.key = project, id(shape)
         """Equal for lines for whom the same victims would do."""
-        self.gangs: list[Entry] = []
+        self.everybody: list[Entry] = []
+        """All who wait when a cycle begins."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Be as at the beginning of a cycle."""
+        self.gangs = self.everybody
+        """All but those for whom something was done out of order; replaced, never changed."""
         self.at = 0
 
     @property
@@ -192,22 +199,10 @@ def stand(gang: Gang, shapes: Shapes, rank: Rank) -> Standing:
     return first, key, shape, (rank(gang), first.submitted_at, name, gang, first.queued_at)
 
 
-def line_up(standing: Iterable[Standing]) -> dict[str, list[Line]]:
-    """The lines of every project with waiting gangs; each in order, and so are the lines."""
-    lines: dict[LineKey, Line] = {}
-    for _, key, shape, entry in standing:
-        line = lines.get(key)
-        if line is None:
-            line = lines[key] = Line(key[0], key[1], shape, fail_when_busy=key[3])
-        line.gangs.append(entry)
-    by_project: dict[str, list[Line]] = {}
-    for line in lines.values():
-        if len(line.gangs) > 1:
-            line.gangs.sort(key=_order)
-        by_project.setdefault(line.project, []).append(line)
-    for found in by_project.values():
-        found.sort(key=lambda line: _order(line.gangs[0]))
-    return dict(sorted(by_project.items()))
+def of_head(line: Line) -> tuple[float, float, str]:
+    """By which a line that is not empty stands among the lines of its project."""
+    place: tuple[float, float, str] = place_of(line.everybody[0])
+    return place
 
 
 def usage_of(decayed: Mapping[tuple[str, str], float], project: str) -> dict[str, float]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine
 from bastion.scheduler.census import MachineReport
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reason import Reason
+from bastion.scheduler.row import Crowd, Row
 from bastion.value import value
 
 
@@ -61,11 +64,51 @@ class Refuse:
 Verdict = Admit | Preempt | Keep | Wait | Refuse
 
 
+class Verdicts(Mapping[str, Verdict]):
+    """
+    One verdict a job, in the order of their names; frozen.
+
+    Args:
+        decided: Of everybody but those `in_line`, in any order.
+        in_line: Those for whom nothing is done: they wait, and whoever asks is told what for.
+    """
+
+    __slots__ = ("_all", "_in_line", "decided")
+
+    def __init__(self, decided: Mapping[str, Verdict], in_line: Sequence[Crowd | Row] = ()) -> None:
+        self.decided = decided
+        """Everything that anybody has to act on: whoever is not in it waits."""
+        self._in_line = in_line
+        self._all: Mapping[str, Verdict] | None = None
+
+    def __getitem__(self, name: str) -> Verdict:
+        known = self.decided.get(name)
+        return self._everybody()[name] if known is None else known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._everybody())
+
+    def __len__(self) -> int:
+        return len(self._everybody())
+
+    def __repr__(self) -> str:
+        return f"Verdicts({self._everybody()!r})"
+
+    def _everybody(self) -> Mapping[str, Verdict]:
+        if self._all is None:
+            found = dict(self.decided)
+            for line in self._in_line:
+                for gang, reason in line.reasons():
+                    found.update(dict.fromkeys((job.id for job in gang), Wait(reason=reason)))
+            self._all = {name: found[name] for name in sorted(found)}
+        return self._all
+
+
 @value
 class Plan:
     """What `decide` wants done; every job of the snapshot has exactly one verdict."""
 
-    verdicts: dict[str, Verdict]
+    verdicts: Verdicts
     promises: tuple[Promise, ...]
     planned: tuple[PlannedStart, ...]
     new_machines: tuple[Machine, ...]

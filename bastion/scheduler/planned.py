@@ -157,13 +157,13 @@ def _aged(draft: Draft) -> list[Line]:
     """Lines with heads that have waited long, the longest first; each line once."""
     since = draft.now - draft.options.plan_after_s
     found = []
-    for line in _waiting_lines(draft):
-        queued_at = line.gangs[line.at][4]
-        if queued_at > since or line.fail_when_busy:
-            continue
-        first = line.head[0].id
-        if first not in draft.plans:
-            found.append((queued_at, first, line))
+    for lines in draft.rest.values():
+        for line in lines:
+            if line.is_over or line.gangs[line.at][4] > since or line.fail_when_busy:
+                continue
+            first = line.head[0].id
+            if first not in draft.plans:
+                found.append((line.gangs[line.at][4], first, line))
     return [line for _, _, line in sorted(found, key=lambda each: each[:2])]
 
 

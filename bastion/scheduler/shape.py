@@ -137,7 +137,7 @@ def _key(request: Request) -> tuple[object, ...]:
     )
     return (
         request.replicas,
-        request.per_replica,
+        request.per_replica.items(),
         request.hosts,
         None if is_anywhere else where,
         request.priority,

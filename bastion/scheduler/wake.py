@@ -31,13 +31,13 @@ def _times(draft: Draft) -> Iterator[float]:
         yield plan.until
         yield from (plan.until - r.grace_s for r in plan.waits)
     after_s = draft.options.plan_after_s
-    aged = [
-        entry[4] + after_s
+    young = [
+        entry[4]
         for line in draft.blocked
         for entry in (line.waiting if line.at else line.gangs)
         if entry[4] + after_s > now
     ]
-    if aged:
-        yield min(aged)
+    if young:
+        yield min(young) + after_s
     if draft.blocked:
         yield from draft.snapshot.stockouts.values()

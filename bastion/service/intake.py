@@ -99,7 +99,7 @@ class Intake:
             for job_id in answer.jobs:
                 array = draft.arrays.get(job_id)
                 judged = job_id if array is None else task_id(job_id, array.tasks.first)
-                verdict = plan.verdicts.get(judged)
+                verdict = plan.verdicts.decided.get(judged)
                 machines += verdict.machines if isinstance(verdict, Refuse) else ()
                 match verdict:
                     case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):

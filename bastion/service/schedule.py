@@ -21,8 +21,7 @@ def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
     moved = draft.keep_word(plan.promises, plan.planned) or bool(plan.new_machines)
     for machine in plan.new_machines:
         draft.put_machine(machine)
-    for job_id in sorted(plan.verdicts):
-        verdict = plan.verdicts[job_id]
+    for job_id, verdict in sorted(plan.verdicts.decided.items()):
         job = draft.jobs.get(job_id)
         if job is None:  # a task that waits has no record before it is admitted
             if not isinstance(verdict, Admit):

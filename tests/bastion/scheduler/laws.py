@@ -14,7 +14,7 @@ from dataclasses import replace
 from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.scheduler.promise import Promise
-from bastion.scheduler.reason import text
+from bastion.scheduler.reason import NeverFits, text
 from bastion.scheduler.shape import grace_of
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
@@ -147,14 +147,20 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
 
 
 def everyone_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Every queued or admitted job has one verdict of its kind, and a reason with words."""
+    """
+    Every queued or admitted job has one verdict of its kind, and a reason with words.
+
+    Those that somebody has to act on are there without being asked for.
+    """
     for job in snapshot.jobs.values():
         if job.phase is Phase.QUEUED:
             assert isinstance(plan.verdicts.get(job.id), Admit | Wait | Refuse)
         elif job.is_admitted:
             assert isinstance(plan.verdicts.get(job.id), Keep | Preempt)
-    for verdict in plan.verdicts.values():
+    for name, verdict in plan.verdicts.items():
         assert len(text(verdict.reason, now)) > 10
+        is_acted_on = not isinstance(verdict, Wait) or isinstance(verdict.reason, NeverFits)
+        assert name in plan.verdicts.decided or not is_acted_on
 
 
 def no_device_is_shared(snapshot: Snapshot, now: float, plan: Plan) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Wait
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Verdicts, Wait
 from bastion.scheduler.reason import Held, WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts, Quota
@@ -147,7 +147,7 @@ def says_nothing(snapshot: Snapshot, now: float) -> Plan:
     verdicts: dict[str, Verdict] = {
         n: v for n, v in plan.verdicts.items() if not isinstance(v, Wait)
     }
-    return replace(plan, verdicts=verdicts)
+    return replace(plan, verdicts=Verdicts(verdicts))
 
 
 def postpones(snapshot: Snapshot, now: float) -> Plan:
@@ -168,7 +168,7 @@ def holds_back(snapshot: Snapshot, now: float) -> Plan:
     }
     waiting = [n for n, v in verdicts.items() if v is not plan.verdicts[n]]
     words = {n: Wait(reason=_reason_of(plan)) for n in waiting}
-    return replace(plan, verdicts={**verdicts, **words})
+    return replace(plan, verdicts=Verdicts({**verdicts, **words}))
 
 
 def _reason_of(plan: Plan) -> WaitingReason:
@@ -200,7 +200,7 @@ def _instead_of(plan: Plan, kind: type[object], reason: WaitingReason) -> Plan:
         n: replace(v, reason=reason) if isinstance(v, Wait) and isinstance(v.reason, kind) else v
         for n, v in plan.verdicts.items()
     }
-    return replace(plan, verdicts=verdicts)
+    return replace(plan, verdicts=Verdicts(verdicts))
 
 
 def thrashes(snapshot: Snapshot, now: float) -> Plan:
@@ -212,7 +212,7 @@ def thrashes(snapshot: Snapshot, now: float) -> Plan:
 
             reason = Outranked(by=name, priority=3, theirs=3)
             stop = Preempt(by=name, deadline=now + 10, reason=reason)
-            return replace(plan, verdicts={**plan.verdicts, name: stop})
+            return replace(plan, verdicts=Verdicts({**plan.verdicts, name: stop}))
     return plan
 
 
@@ -223,7 +223,8 @@ def starves(snapshot: Snapshot, now: float) -> Plan:
     last = max(snapshot.jobs, default="")
     if last not in admitted:
         return plan
-    return replace(plan, verdicts={**plan.verdicts, last: Wait(reason=Held(by="nobody"))})
+    verdicts = {**plan.verdicts, last: Wait(reason=Held(by="nobody"))}
+    return replace(plan, verdicts=Verdicts(verdicts))
 
 
 def depends_on_order(snapshot: Snapshot, now: float) -> Plan:

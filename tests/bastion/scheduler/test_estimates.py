@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bastion.job import JobRecord
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.estimate import AGAIN_S
-from bastion.scheduler.plan import Plan, Verdict, Wait
+from bastion.scheduler.plan import Plan, Verdict, Verdicts, Wait
 from bastion.scheduler.runs import Runs, kind_of
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.sure import Start, start_of
@@ -179,7 +179,7 @@ def without_estimates(plan: Plan) -> Plan:
         return Wait(reason=verdict.reason)
 
     verdicts = {name: bare(verdict) for name, verdict in plan.verdicts.items()}
-    return replace(plan, verdicts=verdicts, wake_at=None)
+    return replace(plan, verdicts=Verdicts(verdicts), wake_at=None)
 
 
 def estimates_moved(seed: int, make: histories.Make, inner: Decide = decide) -> int:

@@ -49,6 +49,23 @@ def test_fifo_lets_the_first_to_ask_go_first() -> None:
     assert w.running("A") == ["u0", "u1"]
 
 
+@pytest.mark.parametrize(("order", "ahead"), [("fair", "second"), ("fifo", "first")])
+def test_who_is_ahead_is_told_in_the_order_of_the_project(order: str, ahead: str) -> None:
+    """What a user had before counts where users are compared, and nowhere else."""
+    quota = quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}, options={"A": f'order = "{order}"'})
+    w = World(quota, machines_of(1, gpu=4))
+    w.extra["decayed_by_user"] = {("A", "u"): 1e6}
+    w.ask("A", gpu=4)
+    w.cycle()
+    w.ask("A", "first", user="u", gpu=2)
+    w.pass_time(1)
+    w.ask("A", "second", user="v", gpu=2)
+    w.cycle()
+    behind = {"first", "second"} - {ahead}
+    assert w.why(ahead) == "asks for 2 gpu, short by 2 gpu; A holds 4 gpu"
+    assert w.why(*behind).startswith(f"behind 1 job asking for 2 gpu: {ahead}")
+
+
 @pytest.mark.parametrize("order", ["fair", "fifo", "priority"])
 def test_priority_goes_before_age(order: str) -> None:
     """Priority 1 starts before an older priority 5."""

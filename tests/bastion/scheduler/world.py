@@ -15,7 +15,7 @@ from dataclasses import replace
 from bastion.job import Attempt, Dependency, HostState, JobRecord, Phase, Stop, StopReason
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts
 from bastion.scheduler.reason import text
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.request import Request
@@ -97,7 +97,7 @@ class World:
         self.jobs: dict[str, JobRecord] = {}
         self.now = 1_000_000.0
         self.seq = 0
-        self.plan = Plan(verdicts={}, promises=(), planned=(), new_machines=())
+        self.plan = Plan(verdicts=Verdicts({}), promises=(), planned=(), new_machines=())
         self.preemptions: list[tuple[str, str]] = []
         self.ends: dict[str, float] = {}
         self.decayed: dict[str, float] = {}

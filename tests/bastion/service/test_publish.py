@@ -11,7 +11,7 @@ from bastion.client.arrays import array_of_row
 from bastion.client.views import job_of_result, job_of_row
 from bastion.lifecycle import HostReported, step
 from bastion.records.root import Root
-from bastion.scheduler.plan import Plan, Wait
+from bastion.scheduler.plan import Plan, Verdicts, Wait
 from bastion.scheduler.reason import Planned, Promised, WaitingForCapacity
 from bastion.service.act import result_of
 from bastion.service.publish import queue_view
@@ -71,7 +71,8 @@ def test_an_estimated_start_is_published_with_how_sure_it_is(
     jobs, arrays = {job.id: job}, {"many": array}
     root = Root(epoch=1, seq=1, now=T0 + 5, write_id="w", jobs=jobs, arrays=arrays)
     verdicts = {job.id: wait, task_id("many", 0): wait}
-    view = queue_view(root, Plan(verdicts=verdicts, promises=(), planned=(), new_machines=()))
+    plan = Plan(verdicts=Verdicts(verdicts), promises=(), planned=(), new_machines=())
+    view = queue_view(root, plan)
     (alone,), (together,) = view["jobs"], view["arrays"]
     for told in (job_of_row(alone, as_of=T0), array_of_row(together, as_of=T0)):
         assert (told.estimated_at, told.sure) == (wait.estimated_at, sure)
