@@ -12,7 +12,8 @@ One table: what was asked for, and how the target ended.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from bastion.job import Dependency, Outcome, OutcomeKind, told
@@ -46,6 +47,32 @@ def tidings(ended: Iterable[Ended], *, going_on: Container[str]) -> Iterator[Dep
             yield DependencyEnded(
                 job=each.job, launch=launch, outcome=each.outcome, is_last=is_last
             )
+
+
+def tell_all(
+    ended: Iterable[Ended],
+    *,
+    going_on: Counter[str],
+    waiting: Mapping[str, Iterable[str]],
+    tell: Callable[[str, DependencyEnded], Ended | None],
+) -> None:
+    """
+    Tell everybody who waits of all that `ended`, and of those who end by being told, to the end.
+
+    Args:
+        ended: In any order.
+        going_on: Launches of which some job has not ended, with the number of those.
+        waiting: Who waits, by the job or launch waited for.
+        tell: Tells one of them; how it ended by that, or None. It may be told what it knows.
+    """
+    news = list(ended)
+    while news:
+        over = []
+        for event in tidings(news, going_on=going_on):
+            names = (*waiting.get(event.job, ()), *waiting.get(event.launch, ()))
+            over += [tell(name, event) for name in dict.fromkeys(names)]
+        news = [each for each in over if each is not None]
+        going_on = going_on - Counter(each.launch for each in news)
 
 
 def waits_for(after: Iterable[Dependency], event: DependencyEnded) -> bool:

@@ -6,6 +6,7 @@ For those who want to wait for it: what jobs it has, and how those of them ended
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from bastion.array import ArrayRecord
 from bastion.errors import NotFoundError, RecordError, SpecError
 from bastion.job import JobRecord, Outcome, OutcomeKind, Phase
 from bastion.lifecycle import DependencyEnded, step
-from bastion.lifecycle.awaited import Ended, tidings, waits_for
+from bastion.lifecycle.awaited import Ended, tell_all, tidings, waits_for
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result, SpecRecord
@@ -108,22 +109,29 @@ def settled(
 ) -> tuple[dict[str, JobRecord], dict[str, ArrayRecord]]:
     """Both once all of them know how others ended: `ended`, and those that end by knowing."""
     made, many = dict(jobs), dict(arrays)
-    first = list(ended)
-    while True:
-        over = [*first, *ended_of(made.values()), *ended_of_arrays(many.values())]
-        events = list(tidings(over, going_on=unended(made.values(), many.values())))
-        known = {name: _told(job, events, now) for name, job in made.items()}
-        arrays_known = {name: _array_told(array, events, now) for name, array in many.items()}
-        if (known, arrays_known) == (made, many):
-            return known, arrays_known
-        made, many = known, arrays_known
 
+    def tell(name: str, event: DependencyEnded) -> Ended | None:
+        if name in many:
+            array = many[name]
+            if array.ended_at is None and waits_for(array.each.after, event):
+                many[name] = array_told(array, event, now)
+                return next(ended_of_arrays([many[name]]), None)
+        elif made[name].phase is Phase.QUEUED:
+            made[name] = _told(made[name], [event], now)
+            return next(ended_of([made[name]]), None)
+        return None
 
-def _array_told(array: ArrayRecord, events: Iterable[DependencyEnded], now: float) -> ArrayRecord:
-    for event in events:
-        if waits_for(array.each.after, event):
-            array = array_told(array, event, now)
-    return array
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for job in (*made.values(), *(array.each for array in many.values())):
+        for each in job.after:
+            waiting[each.on].append(job.id)
+    tell_all(
+        [*ended, *ended_of(made.values()), *ended_of_arrays(many.values())],
+        going_on=unended(made.values(), many.values()),
+        waiting=waiting,
+        tell=tell,
+    )
+    return made, many
 
 
 def _told(job: JobRecord, events: Iterable[DependencyEnded], now: float) -> JobRecord:

@@ -8,13 +8,14 @@ finished job leaves root later, so nobody ever has to ask what became of it.
 from __future__ import annotations
 
 import difflib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from bastion.errors import SpecError
 from bastion.job import JobRecord, Phase
 from bastion.lifecycle import DependencyEnded
-from bastion.lifecycle.awaited import tidings
+from bastion.lifecycle.awaited import Ended, tell_all
 from bastion.records.targets import Targets, ended_of, without_ended
 from bastion.records.tasks import array_told, ended_of_arrays, unended
 from bastion.service.draft import Draft
@@ -25,45 +26,33 @@ def settle(draft: Draft) -> None:
     """Tell every waiting job of the jobs that have ended, and go on until nobody ends by it."""
     if not draft.dependents:
         return
-    waiting = _waiting(draft)
-    going_on = unended(draft.jobs.values(), draft.arrays.values())
-    ended = [*ended_of(draft.working_jobs()), *ended_of_arrays(draft.arrays.values())]
-    while ended:
-        told: dict[str, None] = {}
-        for event in tidings(ended, going_on=going_on):
-            for name in dict.fromkeys((*waiting[event.job], *waiting[event.launch])):
-                if name in draft.dependents:
-                    _tell(draft, name, event)
-                    told[name] = None
-        ended = [
-            *ended_of(draft.jobs[name] for name in told if name in draft.jobs),
-            *ended_of_arrays(draft.arrays[name] for name in told if name in draft.arrays),
-        ]
-        going_on -= Counter(each.launch for each in ended)
-
-
-def _waiting(draft: Draft) -> Mapping[str, list[str]]:
-    """By target: the jobs and arrays that wait for it."""
-    found: dict[str, list[str]] = defaultdict(list)
+    waiting: dict[str, list[str]] = defaultdict(list)
     for name in draft.dependents:
         array = draft.arrays.get(name)
         for each in array.each.after if array is not None else draft.jobs[name].after:
-            found[each.on].append(name)
-    return found
+            waiting[each.on].append(name)
+    tell_all(
+        [*ended_of(draft.working_jobs()), *ended_of_arrays(draft.arrays.values())],
+        going_on=unended(draft.jobs.values(), draft.arrays.values()),
+        waiting=waiting,
+        tell=partial(_tell, draft),
+    )
 
 
-def _tell(draft: Draft, name: str, event: DependencyEnded) -> None:
-    array = draft.arrays.get(name)
-    if array is None:
+def _tell(draft: Draft, name: str, event: DependencyEnded) -> Ended | None:
+    if name not in draft.dependents:
+        return None
+    if name not in draft.arrays:
         draft.apply(name, event)
-        return
+        return next(ended_of([draft.jobs[name]]), None)
+    array = draft.arrays[name]
     after = array_told(array, event, draft.now)
-    if after == array:
-        return
-    draft.put_array(after)
-    draft.is_scheduling = True
-    if not after.each.after and after.ended_at is None:
-        draft.tell(what="ready", text="all that it waited for has ended", job=after.each)
+    if after != array:
+        draft.put_array(after)
+        draft.is_scheduling = True
+        if not after.each.after and after.ended_at is None:
+            draft.tell(what="ready", text="all that it waited for has ended", job=after.each)
+    return next(ended_of_arrays([after]), None)
 
 
 def is_on_its_way(draft: Draft, jobs: Iterable[JobRecord]) -> bool:
