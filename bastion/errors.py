@@ -46,6 +46,11 @@ class BastionError(Exception):
         """The message alone: hints are shown apart."""
         return self.message
 
+    @property
+    def in_a_line(self) -> str:
+        """Message and hint, for where a line is all there is."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
 
 class SpecError(BastionError, ValueError):
     """

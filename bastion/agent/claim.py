@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from bastion.agent.settings import AgentSettings
-from bastion.errors import NotFoundError, RecordError
+from bastion.errors import ForeignRecordError, NotFoundError, RecordError
 from bastion.job import Claim, End
 from bastion.records import layout
 from bastion.records.codec import decode
@@ -50,6 +50,8 @@ class NotOurs:
     """Nothing may run here; `why` is for the log."""
 
     why: str
+    is_settled: bool = True
+    """Whether that stays so: a newer agent can tell whose a claim is that a newer one wrote."""
 
 
 Standing = Taken | Over | OlderLife | NotOurs
@@ -77,7 +79,10 @@ def take(
     Raises:
         StoreError: In doubt; try the same again.
     """
-    outcome = win(store, claim_key(of), wanted)
+    try:
+        outcome = win(store, claim_key(of), wanted)
+    except ForeignRecordError as error:
+        return NotOurs(why=error.in_a_line, is_settled=False)
     mine = wanted.claim
     assert mine is not None
     if isinstance(outcome, Lost):
@@ -139,7 +144,7 @@ class Launches:
         except NotFoundError:
             return f"{key} is missing: there is nothing to start"
         except RecordError as error:
-            return str(error)
+            return error.in_a_line
         with self._lock:
             if len(self._read) >= self._KEPT:
                 del self._read[next(iter(self._read))]
@@ -154,5 +159,8 @@ def mine(settings: AgentSettings, *, life: int, port: int) -> Claim:
 
 def asked(store: ObjectStore, of: HostFact, claim: Claim) -> Standing:
     """What stands where a stop names a host that the agent, which would `claim` it, knows not."""
-    found = look(store, claim_key(of), ClaimRegister)
+    try:
+        found = look(store, claim_key(of), ClaimRegister)
+    except ForeignRecordError as error:
+        return NotOurs(why=error.in_a_line, is_settled=False)
     return standing(store, of, found, claim, lambda: "it was stopped")

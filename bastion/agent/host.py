@@ -252,9 +252,9 @@ class Host:
 
     def _stands(self, stands: Standing) -> None:
         match stands:
-            case NotOurs(why=why):
+            case NotOurs(why=why, is_settled=is_settled):
                 self._around.say(f"{self.key} does not run here: {why}")
-                self._be_gone()
+                self._be_gone(is_settled=is_settled)
             case Over(end=end):
                 self._conclude(end)
                 self._stood(end)
@@ -442,7 +442,7 @@ class Host:
         if isinstance(error, BuildError):
             self._fail(str(error), (len(error.printed),))
         elif isinstance(error, BastionError):
-            self._fail(f"{error}; {error.hint}" if error.hint else str(error))
+            self._fail(error.in_a_line)
         else:
             self.surprise(error, 0.0)
 
@@ -494,6 +494,7 @@ class Host:
         self._around.say(f"{self.key} is left as it is: {error}")
         self._be_gone()
 
-    def _be_gone(self) -> None:
-        self._around.instructions.settle(self.key)
+    def _be_gone(self, *, is_settled: bool = True) -> None:
+        if is_settled:
+            self._around.instructions.settle(self.key)
         self.stage = Stage.GONE

@@ -3,7 +3,9 @@ Instructions: batches of them, read by number, each a cheap look at one name.
 
 Every instruction is idempotent, so reading one twice is harmless. The number up to which all that
 was asked is done with is kept in the home, so that an agent that starts anew need not read them
-all. A batch that cannot be read, is another life's or is too old is logged and stepped over.
+all. A batch that cannot be read, is another life's or is too old is logged and stepped over. So is
+one that a newer Bastion wrote, but it is not done with: a newer agent reads it again, and all after
+it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from functools import partial
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.settings import OLDEST_BATCH_S
-from bastion.errors import NotFoundError, RecordError
+from bastion.errors import ForeignRecordError, NotFoundError, RecordError
 from bastion.machine import Batch, Instruction
 from bastion.records import layout
 from bastion.records.codec import decode
@@ -37,6 +39,8 @@ class _Found:
 
     batch: Batch | None = None
     wrong: str = ""
+    is_foreign: bool = False
+    """Whether another version of Bastion would understand it."""
     modified_at: float = 0.0
 
 
@@ -105,6 +109,8 @@ class Instructions:
                 wrong = f"is for life {each.batch.life} of {self._machine}, this is {self._life}"
             elif age_s > OLDEST_BATCH_S:
                 wrong = f"is {age_s / 86400:.1f} days old, at most 7 are obeyed"
+            elif each.is_foreign:
+                self.begin(f"batch {number}", number)
             if wrong or each.batch is None:
                 self._say(f"instructions {number} are stepped over: {wrong}")
                 continue
@@ -132,5 +138,11 @@ def _read(store: ObjectStore, machine: str, life: int, first: int) -> list[_Foun
             batch = decode(Batch, read.data, key=key)
             found.append(_Found(batch=batch, modified_at=read.modified_at))
         except RecordError as error:
-            found.append(_Found(wrong=str(error), modified_at=read.modified_at))
+            found.append(
+                _Found(
+                    wrong=error.in_a_line,
+                    is_foreign=isinstance(error, ForeignRecordError),
+                    modified_at=read.modified_at,
+                )
+            )
     return found

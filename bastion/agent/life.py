@@ -59,5 +59,6 @@ def _newest(store: ObjectStore, machine: str) -> int:
     number, last = 0, ""
     while entries := store.list(layout.lives(machine), start_after=last):
         last = entries[-1].key
-        number = max(number, *(int(entry.key.rpartition("/")[2]) for entry in entries))
+        lives = (layout.parse_life(entry.key) for entry in entries)
+        number = max([number, *(life[1] for life in lives if life is not None)])
     return number

@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
         with _locked(home):
             return _serve(open_store(said.root), settings_of(said), home)
     except BastionError as error:
-        say(f"the agent ends: {error}" + (f"; {error.hint}" if error.hint else ""))
+        say(f"the agent ends: {error.in_a_line}")
         return 1
 
 

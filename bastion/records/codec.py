@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _ALWAYS = object()
 _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
+_UNKNOWN_KIND = "unknown_kind"
+_Path = tuple[int | str, ...]
 
 
 def encode(record: object) -> bytes:
@@ -93,8 +95,8 @@ def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
     The record of type `kind` that `data` holds.
 
     Raises:
-        ForeignRecordError: It is of another schema, or has a field that is not known: another
-            version of Bastion wrote it.
+        ForeignRecordError: It is of another schema, or has a field or a `kind` that is not known:
+            another version of Bastion wrote it.
         RecordError: It holds none; the message names `key` and the path of every problem.
     """
     from pydantic import ValidationError
@@ -114,9 +116,9 @@ def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
 def _is_foreign(error: ValidationError) -> bool:
     """Whether it is whole, and only of a form that this version does not know."""
     return any(
-        detail["type"] in _UNKNOWN_FIELD
-        or (detail["loc"] == ("schema",) and type(detail["input"]) is int)
-        for detail in error.errors(include_url=False)
+        detail["type"] in (*_UNKNOWN_FIELD, _UNKNOWN_KIND)
+        or (path == ("schema",) and type(detail["input"]) is int)
+        for detail, path in _meant(error)
     )
 
 
@@ -131,23 +133,27 @@ def problems(error: ValidationError) -> list[str]:
 
     Of the alternatives of a union only the one that its `kind` names is spoken of.
     """
+    return [line for detail, path in _meant(error) for line in _problems(detail, path)]
+
+
+def _meant(error: ValidationError) -> Iterator[tuple[Any, _Path]]:
+    """What is wrong, and where; of a union only with the alternative that its `kind` names."""
     details = _without_text(list(error.errors(include_url=False)))
     others = {detail["loc"][:-1] for detail in details if _is_other_kind(detail)}
     unions = {branch[:-1] for branch in others}
-    lines, told = [], set()
+    told = set()
     for detail in details:
         path = detail["loc"]
         union = next((each for each in unions if path[: len(each)] == each), None)
         if union is None:
-            lines += _problems(detail, path)
+            yield detail, path
         elif path[: len(union) + 1] not in others:
-            lines += _problems(detail, (*union, *path[len(union) + 1 :]))
+            yield detail, (*union, *path[len(union) + 1 :])
         elif _is_other_kind(detail) and union not in told:
             told.add(union)
             branches = [each for each in details if each["loc"][: len(union)] == union]
             if all(each["loc"][: len(union) + 1] in others for each in branches):
-                lines += _problems({**detail, "msg": "Unknown"}, (*union, "kind"))
-    return lines
+                yield {**detail, "type": _UNKNOWN_KIND, "msg": "Unknown"}, (*union, "kind")
 
 
 def _without_text(details: list[Any]) -> list[Any]:
@@ -171,7 +177,7 @@ def _is_other_kind(detail: Any) -> bool:
     return is_kind and len(detail["loc"]) > 1 and " or " not in detail["ctx"]["expected"]
 
 
-def _problems(detail: Any, loc: tuple[int | str, ...]) -> list[str]:
+def _problems(detail: Any, loc: _Path) -> list[str]:
     """What is wrong at one place: a value that checks itself may find several things."""
     path = ".".join(str(part) for part in loc)
     error = detail.get("ctx", {}).get("error")
@@ -179,7 +185,7 @@ def _problems(detail: Any, loc: tuple[int | str, ...]) -> list[str]:
     return [f"{path}: {text}" if path else text for text in texts]
 
 
-def _problem(detail: Any, loc: tuple[int | str, ...]) -> str:
+def _problem(detail: Any, loc: _Path) -> str:
     text = str(detail["msg"]).removeprefix("Value error, ")
     if detail["type"] in _UNKNOWN_FIELD:
         text = "unknown field"

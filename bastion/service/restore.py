@@ -18,6 +18,7 @@ from bastion.clock import Clock
 from bastion.errors import (
     ConflictError,
     FencedError,
+    ForeignRecordError,
     LeaseHeldError,
     NotFoundError,
     RecordError,
@@ -72,7 +73,7 @@ class Restoring:
 
     Raises:
         NotFoundError: There is no such copy, or none at all.
-        RecordError: The copy cannot be understood.
+        RecordError: The copy cannot be understood, or what a newer Bastion wrote since.
         StoreError: Out of reach.
     """
 
@@ -284,6 +285,8 @@ def _starts(
             continue
         try:
             batch = decode(Batch, _bytes(store, entry.key) or b"", key=entry.key)
+        except ForeignRecordError:
+            raise
         except RecordError:
             continue  # nor can the agent read it
         for start in batch.instructions:
@@ -321,6 +324,8 @@ def _fresh(
         if data is not None:
             try:
                 yield entry.key, decode(kind, data, key=entry.key)
+            except ForeignRecordError:
+                raise
             except RecordError:
                 continue
 

@@ -95,4 +95,5 @@ def test_a_life_that_nobody_can_read_is_nobodys() -> None:
 
     assert begin(Spoiling(lambda: 0.0)).life == 2
     memory.create(layout.life(MACHINE, 1), b"")
+    memory.create(f"{layout.lives(MACHINE)}none", b"")
     assert begin(memory).life == 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.errors import RecordError
+from bastion.errors import ForeignRecordError, RecordError
+from bastion.machine import Batch
 from bastion.records.codec import decode, encode, plain
 from bastion.records.facts import Bell, Claimed, Drained, Health, Hello, HostFact, Started
 from bastion.records.request import Answer, LaunchRequest, Result, SpecRecord
@@ -138,6 +139,21 @@ def test_an_unknown_alternative_is_said() -> None:
     """A kind that is none is one problem, and says what was found."""
     text = problem(b'{"schema":1,"facts":[{"kind":"sung"}]}', Bell)
     assert text == "k: facts.0.kind: unknown (found 'sung')"
+
+
+@pytest.mark.parametrize(
+    ("instruction", "is_foreign"),
+    [
+        (b'{"kind":"stop","project":"p","by":"ann"}', False),
+        (b'{"kind":"follow","project":"p","job":"j","new":1}', True),
+        (b'{"kind":"new"}', True),
+    ],
+)
+def test_spoilt_is_told_from_foreign_in_a_union_too(instruction: bytes, is_foreign: bool) -> None:
+    """What the other alternatives do not know makes no record another version's."""
+    with pytest.raises(RecordError) as caught:
+        decode(Batch, b'{"number":1,"life":1,"instructions":[%s]}' % instruction, key="k")
+    assert isinstance(caught.value, ForeignRecordError) is is_foreign
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[" * 100_000, b"nul", b'"\\ud800"'])

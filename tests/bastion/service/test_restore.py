@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.errors import LeaseHeldError, NotFoundError, RecordError
+from bastion.errors import ForeignRecordError, LeaseHeldError, NotFoundError, RecordError
 from bastion.machine import StopHost
 from bastion.records import layout
 from bastion.records.codec import encode
@@ -131,6 +131,17 @@ def test_what_may_run_unknown_is_stopped_and_held() -> None:
     rig.verb("release", job)
     rig.until(lambda: rig.phase(job) == "running")
     assert sum(len(each.ran) for each in rig.agents.values()) == 2
+
+
+def test_what_a_newer_bastion_wrote_since_is_not_passed_over() -> None:
+    """It may tell of a start: nothing is brought back by who cannot read it."""
+    rig = Rig()
+    rig.start()
+    key = copied(rig)
+    newer = layout.instructions(next(iter(rig.agents)), 1, 99)
+    rig.bucket.create(newer, b'{"number":99,"life":1,"instructions":[{"kind":"new"}]}')
+    with pytest.raises(ForeignRecordError, match=newer):
+        restoring(rig, key)
 
 
 def test_a_second_start_that_the_copy_does_not_know_is_stopped() -> None:
