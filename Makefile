@@ -11,6 +11,10 @@ VENV := .venv
 BIN  := $(VENV)/bin
 ROOMS := quota bundler bastion launch
 
+# Images of Python often forbid it to keep what it has compiled. Each of the hundreds of programs that the tests start
+# would compile all that it imports, and spend two thirds of its time on that.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint quick prove bench clean
 
