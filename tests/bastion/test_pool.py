@@ -153,7 +153,7 @@ def test_a_pool_that_is_no_more_loses_its_machines() -> None:
     assert unused["gpu-1-0"].phase is MachinePhase.DELETING
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(

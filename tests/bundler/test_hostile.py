@@ -180,7 +180,7 @@ def test_a_right_pack_is_read(tmp_path: Path) -> None:
     assert (fetch(digest, store, tmp_path) / "a").read_bytes() == b"x"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 3 * PACK_BYTES), max_size=20))
 def test_packs_are_bounded_and_complete(sizes: list[int]) -> None:
     """Every byte is planned once and in order, small contents whole, no pack above the bound."""
@@ -198,7 +198,7 @@ def test_packs_are_bounded_and_complete(sizes: list[int]) -> None:
 
 
 @given(st.binary(max_size=400_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_pack_opens_to_what_was_sealed(data: bytes) -> None:
     """Sealing is deterministic and opening gives the same pieces and bytes."""
     cut = len(data) // 3

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bundler.code import LocalDir
@@ -73,7 +73,7 @@ def write_some(top: Path, paths: list[str], ignores: dict[str, list[str]]) -> No
             trees.write(top, {f"{folder}/.gitignore": "\n".join(lines)})
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(
     paths=st.lists(_PATHS, min_size=1, max_size=12),
     ignores=st.dictionaries(

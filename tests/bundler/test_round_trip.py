@@ -64,7 +64,7 @@ def came_back(digest: str, store: MemoryBlobs, work: Path) -> dict[str, tuple[st
     return trees.read(work / "job")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tree=_TREES)
 def test_any_tree_comes_back(tree: dict[str, object]) -> None:
     """Names, bytes, modes, links and empty folders of any tree survive the trip."""

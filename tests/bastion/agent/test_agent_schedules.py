@@ -125,7 +125,7 @@ def check(steps: list[Step]) -> None:
     assert rig.bucket.told(OF)[-1] == "drained"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(STEPS), max_size=9).map(lambda steps: ["start", *steps]))
 def test_any_schedule_keeps_every_promise(steps: list[Step]) -> None:
     """At most one start, none without claim and go, one end, every byte, nothing left behind."""
@@ -133,7 +133,7 @@ def test_any_schedule_keeps_every_promise(steps: list[Step]) -> None:
 
 
 @pytest.mark.prove
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=3000)
 @given(st.lists(st.sampled_from(STEPS), max_size=14))
 def test_any_long_schedule_keeps_every_promise(steps: list[Step]) -> None:
     """The same for thousands of longer schedules, also those that start late or never."""

@@ -39,7 +39,7 @@ def content(directory: Path) -> dict[str, tuple[bytes, bool]]:
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.dictionaries(
         st.from_regex(r"([a-z]{1,3}/){0,2}[a-z]{1,3}\.f", fullmatch=True),

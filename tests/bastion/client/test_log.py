@@ -175,7 +175,7 @@ def test_following_from_the_tail_misses_nothing_that_comes() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
     """Whatever reads and lists fail on the way, every byte is shown once."""
     store, clock = world()

@@ -323,7 +323,7 @@ def _holds(job: JobRecord) -> None:
         assert not job.cancelled_by
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(_events(), max_size=60), st.integers(0, 3))
 def test_whatever_happens_the_record_is_sound(events: list[ev.Event], retries: int) -> None:
     """Random events in any order either are refused or leave a sound record."""

@@ -36,7 +36,7 @@ def stored(store: MemoryStore) -> bytes:
     return whole
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.binary(min_size=1, max_size=300),
     st.lists(st.tuples(st.integers(1, 80), st.booleans()), max_size=30),

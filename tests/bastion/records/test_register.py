@@ -48,7 +48,7 @@ def test_nobody_has_written() -> None:
     assert look(store(), KEY, ClaimRegister) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(FAULTS, st.booleans())
 def test_win_is_never_wrong(faults: list[Fault | None], rival_first: bool) -> None:
     """Under any faults `Won` means that our record stands, `Lost` that another's does."""
@@ -72,7 +72,7 @@ def test_win_is_never_wrong(faults: list[Fault | None], rival_first: bool) -> No
         assert standing == mine("rival")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(FAULTS, FAULTS)
 def test_of_two_writers_exactly_one_wins(
     first: list[Fault | None], second: list[Fault | None]
@@ -118,7 +118,7 @@ def test_same_bytes_are_no_conflict() -> None:
         create_same(bucket, "a", b"y")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(FAULTS)
 def test_create_same_ends_with_the_bytes(faults: list[Fault | None]) -> None:
     """Tried until it returns, the object stands with our bytes."""

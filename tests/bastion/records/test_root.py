@@ -146,7 +146,7 @@ MACHINES = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.dictionaries(TEXTS, JOBS, max_size=3),
     st.dictionaries(TEXTS, MACHINES, max_size=3),
@@ -275,7 +275,7 @@ class Contended:
         self.inner.swap(layout.ROOT, data, if_version=found.version)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.sampled_from([None, Fault.BEFORE, Fault.AFTER]), max_size=8),
     st.one_of(st.none(), st.integers(0, 9)),

@@ -39,7 +39,7 @@ def test_everything_fits(tmp_path: Path) -> None:
     assert (spool.size, spool.dropped) == (6, 0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(pieces=st.lists(st.integers(0, 120_000), max_size=12), limit_bytes=st.integers(0, 400_000))
 def test_no_byte_is_unaccounted(pieces: list[int], limit_bytes: int) -> None:
     """Whatever is written under whatever limit: head, true count of what is cut, and tail."""
