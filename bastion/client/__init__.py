@@ -15,7 +15,7 @@ from bastion.client.views import (
     Why,
 )
 from bastion.client.wanted import Wanted
-from bastion.scheduler.census import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 
 __all__ = [
     "BusyError",

@@ -11,33 +11,17 @@ from bastion.machine import MachinePhase
 from bastion.scheduler.capacity import can_make, passes
 from bastion.scheduler.draft import Draft, Reserved
 from bastion.scheduler.extent import filters_of
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.order import Gang
 from bastion.scheduler.room import GUESTS, Room, Shelf
 from bastion.scheduler.shape import Part
 from bastion.spec.quantity import text_of_seconds
 from bastion.spec.request import Request
 from bastion.spec.where import Where
-from bastion.value import value
 from quota.amounts import NOTHING, Amounts, missing
 
 MAX_MACHINES = 200
 """That one launch is told of: the answer lies in root until it is written."""
-
-
-@value
-class MachineReport:
-    """One machine, or what a pool could still make, as a job that could not start met it."""
-
-    job: str
-    machine: str
-    asked: Amounts = NOTHING
-    """By one replica."""
-    free: Amounts = NOTHING
-    """Of the types asked for, and open to it."""
-    fits: int = 0
-    """Replicas that it could take now."""
-    why_not: str = ""
-    """Why it can take none, or empty."""
 
 
 def censuses(draft: Draft, gang: Gang) -> dict[str, tuple[MachineReport, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine
-from bastion.scheduler.census import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reason import Reason
 from bastion.scheduler.row import Crowd, Row

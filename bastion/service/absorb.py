@@ -32,7 +32,7 @@ from bastion.records.request import (
 from bastion.records.root import MAX_ACTIVE_JOBS
 from bastion.records.targets import NO_TARGETS, Targets
 from bastion.records.ulid import is_ulid, seconds_of
-from bastion.scheduler.census import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
 from bastion.service.names import unknown_names

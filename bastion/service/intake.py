@@ -11,7 +11,7 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.register import create_same
 from bastion.records.request import LaunchRequest
-from bastion.scheduler.census import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.plan import Plan, Refuse, Wait
 from bastion.scheduler.reason import NeverFits, text
 from bastion.scheduler.words import listed

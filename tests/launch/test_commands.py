@@ -20,7 +20,7 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.facts import HostFact
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
-from bastion.scheduler.census import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.sure import Start
 from bundler.code import DockerBuild, ImageRef
 from bundler.errors import BuildError

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from bastion.machine import MachinePhase
-from bastion.scheduler.census import MAX_MACHINES, MachineReport
+from bastion.scheduler.census import MAX_MACHINES
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.plan import Refuse
 from bastion.spec.where import Where
 from quota import Amounts
