@@ -178,6 +178,13 @@ def _in_tiers(capacity: Capacity, part: Part) -> int:
 
 def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
     """(what one machine or slice has, how many of it) that there are or could be, sick or not."""
+    key = part.where, part.hosts
+    if key not in shelf.sizes:
+        shelf.sizes[key] = _sizes_of(shelf, part)
+    return shelf.sizes[key]
+
+
+def _sizes_of(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
     where = part.where
     if shelf.hosts > 1:
         if part.hosts != shelf.hosts:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.shape import COUNTED, Part
+from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
 
 GUESTS = 32
@@ -163,10 +164,13 @@ class Shelf:
         """Machines of those that stand that are being deleted, and never come back."""
         self.made = 0
         self.stocked_out_until = 0.0
+        self.sizes: dict[tuple[Where, int], list[tuple[Amounts, int]]] = {}
+        """(filter, hosts of a replica) -> how large its machines are, while it has the same."""
         self._indices: dict[str, list[tuple[int, int]]] = {}
 
     def add(self, room: Room) -> None:
         """Put `room` on the shelf."""
+        self.sizes.clear()
         self.rooms.append(room)
         self.leaving += room.is_leaving
         if room.machine.slice:
@@ -178,6 +182,7 @@ class Shelf:
 
     def remove(self, room: Room) -> None:
         """Take back the room that was added last."""
+        self.sizes.clear()
         self.rooms.remove(room)
         if room.machine.slice:
             self.slices[room.machine.slice].remove(room)

@@ -38,7 +38,9 @@ class Shares:
         self.version = 0
         """Another one after every change."""
         names = self._held.keys() | quota.projects.keys()
-        self._reserved = Amounts.sum(self._reserve(name) for name in sorted(names))
+        reserved = Amounts.sum(self._reserve(name) for name in names)
+        self._reserved = dict(reserved.items())
+        """What projects hold, or keep of their shares, all together."""
 
     def _reserve(self, project: str) -> Amounts:
         return self._stays(project) | self.quota.project(project).kept
@@ -64,11 +66,9 @@ class Shares:
         """`project` holds `amounts` more (a negative difference: less)."""
         self.version += 1
         stays, kept = self._stays(project), self.project(project).kept
-        more = {}
         for resource, units in amounts.items():
             has, keeps = stays[resource], kept[resource]
-            more[resource] = max(has + units, keeps) - max(has, keeps)
-        self._reserved = self._reserved + Amounts(more)
+            self._reserve_more(resource, max(has + units, keeps) - max(has, keeps))
         self._held[project] = self.held(project) + amounts
         self._excess.pop(project, None)
 
@@ -89,7 +89,11 @@ class Shares:
         self.version += 1
         before = self._reserve(project)
         self._departing[project] = self._departing.get(project, NOTHING) + amounts
-        self._reserved = self._reserved + (self._reserve(project) - before)
+        for resource, units in (self._reserve(project) - before).items():
+            self._reserve_more(resource, units)
+
+    def _reserve_more(self, resource: str, units: int) -> None:
+        self._reserved[resource] = self._reserved.get(resource, 0) + units
 
     def left_of(self, running: Running) -> Amounts:
         """What `running` holds and has not yet given to anybody."""
@@ -161,7 +165,7 @@ class Shares:
         for resource, units in asked.items():
             has, keeps = stays[resource], kept[resource]
             more = max(has + units, keeps) - max(has, keeps)
-            if self._reserved[resource] + more > self.totals[resource]:
+            if self._reserved.get(resource, 0) + more > self.totals[resource]:
                 return False
         return True
 
@@ -171,7 +175,7 @@ class Shares:
         stays, held = self._stays(project), self.held(project)
         swapped = self._swapped.get(project, NOTHING)
         kept = (limits.kept - stays).positive()
-        room = (self.totals - self._reserved + kept) & (limits.ceiling - held + swapped)
+        room = (self.totals - Amounts(self._reserved) + kept) & (limits.ceiling - held + swapped)
         return room.only(asked).positive()
 
     def dominant(self, project: str) -> float:
