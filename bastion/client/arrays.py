@@ -43,6 +43,8 @@ def array_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         rests_on=row.get("rests_on", 0),
         off_by_s=row.get("off_by_s", 0.0),
         sure_text=row.get("sure_text", ""),
+        outcome=row.get("outcome", ""),
+        code=row.get("code"),
         counts=counts,
         ranges=_ranges(row["waiting"], row.get("held", ""), row.get("ended") or {}),
         at_once=row.get("at_once"),

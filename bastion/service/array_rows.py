@@ -9,9 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from bastion.array import ArrayRecord
+from bastion.array import ArrayRecord, task_over
+from bastion.job import JobRecord
+from bastion.lifecycle import kept_outcome, remark
 from bastion.records.codec import plain
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdict, Wait
@@ -39,7 +42,30 @@ def array_rows(root: Root, plan: Plan | None, rows: Iterable[Row]) -> list[Row]:
             tasks[row["launch"]].append(row)
     arrays = sorted(root.arrays.values(), key=lambda array: (array.each.submitted_at, array.id))
     verdicts = plan.verdicts if plan is not None else {}
-    return [_row(array, tasks[array.id], verdicts, root.now) for array in arrays]
+    made = []
+    for array in arrays:
+        row = _row(array, tasks[array.id], verdicts, root.now)
+        jobs = (root.jobs[task["id"]] for task in tasks[array.id])
+        made.append(row | _foreseen(array, jobs, root.now))
+    return made
+
+
+def _foreseen(array: ArrayRecord, tasks: Iterable[JobRecord], now: float) -> Row:
+    """
+    How it will have ended, where all its tasks have but those that are held to be looked at.
+
+    Whoever waits for it need not sit through that.
+    """
+    if array.waiting or array.ended_at is not None:
+        return {}
+    for job in tasks:
+        outcome = job.outcome or kept_outcome(job)
+        if outcome is None or job.task is None:
+            return {}
+        said = replace(outcome, text=remark(job) or outcome.text)
+        array = task_over(array, job.task, said, now)
+    outcome = array.outcome
+    return {"outcome": outcome.kind.value, "code": outcome.code, "text": outcome.text}
 
 
 def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], now: float) -> Row:

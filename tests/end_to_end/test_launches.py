@@ -267,6 +267,25 @@ def test_what_hangs_is_reported_and_what_failed_is_held(programs: Programs) -> N
     assert (Path(folder[1]) / "core").exists(), "what was left in the working directory stays"
 
 
+def test_nobody_waits_for_the_held_tasks_of_an_array(programs: Programs) -> None:
+    """What failed of it is held for ten minutes; `run` and `wait` end with its code at once."""
+    line = "exit $BASTION_TASK_INDEX"
+    job = Job(processes=[shell(line)], hold_on_failure="10m")
+    handle = launch(programs, job, array=Array("0-1"))
+    words = ("run", "--array=0-1", "--hold_on_failure=10m", "--shell", "--", line)
+    ran = programs.run(*words, check=False)
+    assert ran.returncode == 1
+    assert "1 of 2 tasks failed; task 1: exited with code 1; held for inspection" in ran.stderr
+    (array,) = ended(handle)
+    assert (array.state, array.outcome, array.code) == ("held", "failed", 1)
+    assert array.counts == {"held": 1, "succeeded": 1}
+    other = ran.stderr.partition("tasks of ")[2].partition(";")[0]
+    programs.client.release(handle.id, other)
+    for each in (handle.id, other):
+        until(lambda each=each: programs.client.job(each).has_ended, "it is let go")
+    assert ended(handle)[0].counts == {"failed": 1, "succeeded": 1}
+
+
 def test_sweeps_from_python_are_those_of_the_command(programs: Programs) -> None:
     """Grid, zip and sample combined; some of it again; one array of both, by one key."""
     sweep = Sweep(
