@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bundler.command import Answer
 from bundler.errors import BundleError, UnreachableError
-from bundler.url import redacted
+from bundler.url import is_reached_by_ssh, redacted
 
 KEY_VARIABLE, HOSTS_VARIABLE = "BASTION_GIT_KEY_FILE", "BASTION_GIT_KNOWN_HOSTS"
 """What says which files to use, for submissions and for the agents of machines."""
@@ -41,14 +41,15 @@ class Access:
             key_file=Path(key) if key else None, known_hosts_file=Path(hosts) if hosts else None
         )
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, url: str) -> dict[str, str]:
         """
-        Variables for git.
+        Variables for git, as it works on the repository at `url`.
 
         Raises:
-            BundleError: A file is not there.
+            BundleError: It is reached by ssh, and a file for that is not there.
         """
-        for name, path in (("key", self.key_file), ("known hosts", self.known_hosts_file)):
+        files = (("key", self.key_file), ("known hosts", self.known_hosts_file))
+        for name, path in files if is_reached_by_ssh(url) else ():
             if path and not path.is_file():
                 raise BundleError(
                     f"no {name} file for git at {path}", hint="put it there, or correct the setting"
@@ -80,6 +81,11 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
         r"UNPROTECTED PRIVATE KEY FILE|bad permissions",
         "ssh refuses the key for {url}: others may read the file",
         "chmod 600 the key file",
+    ),
+    (
+        r"Identity file .* not accessible",
+        "there is no key file for a host that {url} leads to",
+        "put the key where the setting says, or correct it",
     ),
     (
         r"Permission denied \(|Load key",

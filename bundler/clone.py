@@ -117,5 +117,5 @@ class _Clone:
             [*self._settings, *arguments],
             folder=self._folder,
             timeout_s=self._access.timeout_s,
-            environment=self._access.environment(),
+            environment=self._access.environment(self._ref.url),
         )

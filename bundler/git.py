@@ -160,7 +160,7 @@ def _find_tip(repo: GitRepo, access: Access) -> str:
         if repo.branch
         else ["HEAD"]
     )
-    answer = _remote(access, "ls-remote", "--", repo.url, *wanted)
+    answer = _remote(access, repo.url, "ls-remote", "--", repo.url, *wanted)
     if answer.code:
         raise refusal(answer, repo.url)
     rows = (line.split("\t") for line in answer.out.decode().splitlines())
@@ -170,7 +170,9 @@ def _find_tip(repo: GitRepo, access: Access) -> str:
         if name in tips:
             return tips[name]
     if repo.branch:
-        raise _no_branch(repo, _remote(access, "ls-remote", "--heads", "--tags", "--", repo.url))
+        raise _no_branch(
+            repo, _remote(access, repo.url, "ls-remote", "--heads", "--tags", "--", repo.url)
+        )
     raise BundleError(f"{redacted(repo.url)} has no commit yet", hint="push one, or name a branch")
 
 
@@ -197,8 +199,8 @@ def _fetch_one(repo: GitRepo, bare: Path, access: Access) -> str:
     """The commit, if the remote hands it out by name; some only hand out tips."""
     _local(bare.parent, "init", "--quiet", "--bare", str(bare))
     answer = _remote(
-        access, "-C", str(bare), "fetch", "--quiet", "--depth=1", "--no-tags", "--filter=tree:0",
-        "--", repo.url, repo.commit,
+        access, repo.url, "-C", str(bare), "fetch", "--quiet", "--depth=1", "--no-tags",
+        "--filter=tree:0", "--", repo.url, repo.commit,
     )  # fmt: skip
     return "" if answer.code else _text(_local(bare, "rev-parse", "FETCH_HEAD^{commit}"))
 
@@ -206,7 +208,7 @@ def _fetch_one(repo: GitRepo, bare: Path, access: Access) -> str:
 def _find_in_history(repo: GitRepo, bare: Path, access: Access) -> str:
     """Look through all commits, and none of their files."""
     answer = _remote(
-        access, "clone", "--quiet", "--bare", "--filter=tree:0", "--", repo.url, str(bare)
+        access, repo.url, "clone", "--quiet", "--bare", "--filter=tree:0", "--", repo.url, str(bare)
     )
     if answer.code:
         raise refusal(answer, repo.url)
@@ -228,8 +230,8 @@ def _find_in_history(repo: GitRepo, bare: Path, access: Access) -> str:
     return commit
 
 
-def _remote(access: Access, *arguments: str) -> Answer:
-    return run_git(arguments, timeout_s=access.timeout_s, environment=access.environment())
+def _remote(access: Access, url: str, *arguments: str) -> Answer:
+    return run_git(arguments, timeout_s=access.timeout_s, environment=access.environment(url))
 
 
 def _local(folder: Path, *arguments: str) -> Answer:

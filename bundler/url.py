@@ -39,6 +39,11 @@ def url_problems(url: str) -> list[str]:
     )
 
 
+def is_reached_by_ssh(url: str) -> bool:
+    """Whether git asks ssh to speak with the host of `url`, which is well formed."""
+    return url.startswith("ssh://") or _SCP.match(url) is not None
+
+
 def _scheme_problems(url: str, *, scheme: str, host: str, path: str) -> list[str]:
     if scheme == "file":
         return (

@@ -7,12 +7,14 @@ is young; the bastion decides again, on what is true then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bastion.client.quota_file import parsed_quota
 from bastion.errors import NotFoundError
+from bastion.job import JobRecord
 from bastion.machine import Pool
 from bastion.records import layout
+from bastion.records.names import unknown_names
 from bastion.records.outlook import snapshot_of
 from bastion.records.queued import queued_array, queued_jobs
 from bastion.records.root import MAX_ACTIVE_JOBS, Root, decode_root
@@ -20,6 +22,7 @@ from bastion.records.secrets import rules_in
 from bastion.records.targets import look_up, outside, without_ended
 from bastion.records.tasks import extent_of, with_tasks
 from bastion.records.ulid import make
+from bastion.records.webhooks import notifications_in
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.whatif import Outlook, QuotaOutlook, if_launched, if_quota_were
 from bastion.spec import Launch
@@ -42,8 +45,7 @@ def of_launch(
     root = _root(store)
     ulid = make(root.now, b"\0" * 10)  # a name that no request has
     jobs = queued_jobs(launch, project=launch.project, user=user, ulid=ulid, at=root.now)
-    secrets = dict.fromkeys(each for job in jobs for each in job.secrets)
-    if secrets and (wrong := rules_in(root.config_text).problems(launch.project, secrets)):
+    if wrong := _problems(root, pools, launch, jobs):
         return Outlook(problems=tuple(wrong))
     if any(job.after for job in jobs):
         known = {name: job for name, job in root.jobs.items() if job.project == launch.project}
@@ -75,6 +77,17 @@ def of_quota(store: ObjectStore, pools: Mapping[str, Pool], text: str) -> QuotaO
     """
     root = _root(store)
     return if_quota_were(_snapshot(root, pools), parsed_quota(text), root.now)
+
+
+def _problems(
+    root: Root, pools: Mapping[str, Pool], launch: Launch, jobs: Iterable[JobRecord]
+) -> list[str]:
+    """Why the bastion would not take it, by what its admins configured."""
+    config = root.config_text
+    problems = notifications_in(config).problems_of(launch.tells) if launch.tells else []
+    problems += unknown_names(launch.where, pools, root.machines.values())
+    secrets = dict.fromkeys(each for job in jobs for each in job.secrets)
+    return problems + (rules_in(config).problems(launch.project, secrets) if secrets else [])
 
 
 def _root(store: ObjectStore) -> Root:

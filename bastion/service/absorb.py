@@ -19,6 +19,7 @@ from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
 from bastion.machine import Follow, Pool
 from bastion.monitor import Options, grace_s
 from bastion.records.inbox import Waiting
+from bastion.records.names import unknown_names
 from bastion.records.queued import queued_array, queued_jobs
 from bastion.records.request import (
     Answer,
@@ -32,13 +33,12 @@ from bastion.records.request import (
 from bastion.records.root import MAX_ACTIVE_JOBS
 from bastion.records.targets import NO_TARGETS, Targets
 from bastion.records.ulid import is_ulid, seconds_of
+from bastion.records.webhooks import Notifications
 from bastion.scheduler.machine_report import MachineReport
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
-from bastion.service.names import unknown_names
 from bastion.service.rights import membership_problem, ownership_problem
 from bastion.service.targets import change, obstacle, targets_of
-from bastion.service.webhooks import Notifications
 from bastion.spec import CodeRef, Launch, job_id, python_problems
 from bastion.value import value
 from quota import Quota

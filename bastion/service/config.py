@@ -15,8 +15,8 @@ from bastion.machine import Pool
 from bastion.provider.open import PROVIDERS
 from bastion.records.codec import problems
 from bastion.records.secrets import SecretTables
+from bastion.records.webhooks import Notifications, WebhookTables
 from bastion.secret_rules import SecretRules
-from bastion.service.webhooks import Notifications, WebhookTables
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.value import value

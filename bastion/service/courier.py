@@ -18,10 +18,10 @@ from bastion.errors import BastionError
 from bastion.lane import Lane
 from bastion.records.notification import Notification, body_of
 from bastion.records.root import Root
+from bastion.records.webhooks import Notifications, Webhook
 from bastion.service.draft import Draft
 from bastion.service.journal import Journal
-from bastion.service.webhook import DeliveryError, Webhook
-from bastion.service.webhooks import Notifications
+from bastion.service.webhook import DeliveryError
 
 Send: TypeAlias = Callable[[Webhook, bytes, str], None]
 """Sends a body, named by its notification's id; raises where it was not taken."""

@@ -11,43 +11,20 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import ipaddress
 import socket
 import ssl
 import threading
 from pathlib import Path
-from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from bastion.errors import BastionError
-from bastion.spec.notify import WebhookKind, url_problems
-from bastion.value import value
+from bastion.records.webhooks import Webhook, is_near
+from bastion.spec.notify import url_problems
 from bastion.version import VERSION
 
 DEADLINE_S = 10.0
 """From the first packet to the status: Slack answers in well under a second."""
 MAX_RETRY_AFTER_S = 3600.0
-
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-"""Addresses of IPv4 hosts behind a translator. Source: RFC 6052."""
-
-
-@value
-class Webhook:
-    """
-    Where notifications go.
-
-    One from the configuration holds its URL, or the file that holds it; it `may_be_near`, because
-    admins wrote it.
-    """
-
-    url: str = ""
-    url_file: str = ""
-    """On the bastion's machine; read whenever something is sent."""
-    kind: WebhookKind = "json"
-    may_be_near: bool = False
-    """Whether its address may be private, of this machine, or of this network."""
 
 
 class DeliveryError(BastionError):
@@ -138,25 +115,6 @@ def _addresses(parts: SplitResult, webhook: Webhook) -> list[str]:
             hint="an admin may allow it: allow_hosts under [notifications] in config/bastion.toml",
         )
     return addresses
-
-
-def is_near(host: str) -> bool:
-    """Whether `host` is an address that is not one of the public internet; a name is none."""
-    try:
-        address: _Address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return any(not each.is_global or each.is_multicast for each in (address, *_inner(address)))
-
-
-def _inner(address: _Address) -> list[_Address]:
-    """Addresses of the older protocol that one of the newer stands for."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return []
-    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64:
-        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return [each for each in found if each is not None]
 
 
 def _port(parts: SplitResult) -> int:

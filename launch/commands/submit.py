@@ -30,7 +30,7 @@ _SOURCES = (
 )
 _SHAPING = ("the job", "where", "code")
 """Groups of flags that say what a file says."""
-_SPAN = re.compile(r"\d+(\.\d+)?[smhd]\b")
+_SPAN = re.compile(r"\d+(\.\d+)?[smhd]\b( \d+[smhd]\b)?")
 """How long something takes or is ago; that time goes by is no news."""
 _LOOK_S = {True: 0.5, False: 4.0}
 """How long to look for the first reason after a submit, on a folder and on a cloud store."""
@@ -252,8 +252,9 @@ def _wait_for_tasks(session: Session, handle: LaunchHandle) -> int:
     from bastion.client.views import ENDED
     from bastion.errors import StoreError
 
-    note(f"waiting for the tasks of {handle.id}; Ctrl-C detaches and does not stop them")
-    tell = Teller(quiet=session.out.format == "name", states_only=True)
+    if not session.is_quiet:
+        note(f"waiting for the tasks of {handle.id}; Ctrl-C detaches and does not stop them")
+    tell = Teller(quiet=session.is_quiet, states_only=True)
     try:
         with bar(shown=not session.is_quiet) as draw:
 
@@ -279,15 +280,14 @@ def _follow(session: Session, handle: LaunchHandle) -> int:
         return _wait_for_tasks(session, handle)
     client, args = session.client, session.args
     several = len(handle.jobs) > 1
-    if several:
-        jobs = f"the {len(handle.jobs)} jobs of {handle.id}"
-        note(f"following {jobs}; Ctrl-C detaches and does not stop them")
-    else:
-        note(f"following {handle.id}; Ctrl-C detaches and does not stop it")
+    if not session.is_quiet:
+        jobs = f"the {len(handle.jobs)} jobs of {handle.id}" if several else handle.id
+        them = "them" if several else "it"
+        note(f"following {jobs}; Ctrl-C detaches and does not stop {them}")
     try:
         names = {job: f"{name}/" for job, name in zip(handle.jobs, handle.names) if several}
         prefix = several or (args.replicas > 1 and sys.stdout.isatty())
-        tell = Teller(quiet=session.out.format == "name")
+        tell = Teller(quiet=session.is_quiet)
         places = dict.fromkeys(handle.jobs, handle.project)
         write(client.following.of_new(places, tell=tell), prefix=prefix, of=names)
         ended = handle.wait().jobs
@@ -301,9 +301,11 @@ def _follow(session: Session, handle: LaunchHandle) -> int:
 
 
 def tell_ended(session: Session, job: JobView) -> None:
-    """Say how a job ended, and after how long."""
+    """Say how a job ended, and after how long; its exit code says enough to who wants it quiet."""
     from bastion.job import told
 
+    if session.is_quiet:
+        return
     state = job.outcome or job.state
     took = span((job.ended_at or session.client.clock.wall()) - job.submitted_at)
     note(f"{job.id} {session.out.state(state, told(state))} after {took}: {job.text}")

@@ -175,12 +175,14 @@ def test_a_host_that_says_nothing_is_given_up() -> None:
         assert threading.active_count() == before
 
 
-def test_missing_key_files_are_told(tmp_path: Path) -> None:
-    """A key or known_hosts file that is not there is named before anything is tried."""
+def test_missing_key_files_are_told(repository: Path, tmp_path: Path) -> None:
+    """A key or known_hosts file that is not there is named, where it would be needed, at once."""
     for name in ("key_file", "known_hosts_file"):
         access = Access(**{name: tmp_path / "none"})  # type: ignore[arg-type]
-        with pytest.raises(BundleError, match=r"no (key|known hosts) file for git at .*/none"):
-            resolve(GitRepo("git@example.org:x.git"), access=access)
+        for url in ("git@example.org:x.git", "ssh://example.org/x.git"):
+            with pytest.raises(BundleError, match=r"no (key|known hosts) file for git at .*/none"):
+                resolve(GitRepo(url), access=access)
+        assert resolve(GitRepo(repository.as_uri()), access=access).commit
 
 
 def test_the_callers_git_settings_do_not_leak(

@@ -12,7 +12,7 @@ from bundler.clone import clone
 from bundler.code import GitRepo
 from bundler.errors import BundleError
 from bundler.git import resolve
-from tests.bundler.repositories import commit
+from tests.bundler.repositories import commit, git
 from tests.servers.sshd import Sshd, needs_sshd, sshd
 
 pytestmark = [pytest.mark.end_to_end, needs_sshd]
@@ -72,3 +72,17 @@ def test_a_key_that_others_may_read_is_told(url: str, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="others may read") as caught:
         resolve(GitRepo(url), access=access(tmp_path))
     assert "chmod 600" in caught.value.hint
+
+
+def test_a_missing_key_is_told_where_only_a_submodule_needs_it(url: str, tmp_path: Path) -> None:
+    """The repository itself is reached without one."""
+    top = tmp_path / "top"
+    commit(top, {"b.py": ""})
+    there = str(tmp_path / "repo")
+    git(top, "submodule", "-q", "add", there, "lib", settings=("protocol.file.allow=always",))
+    git(top, "config", "--file=.gitmodules", "submodule.lib.url", url)
+    commit(top, {})
+    keyless = access(tmp_path, key="gone")
+    ref = resolve(GitRepo(top.as_uri(), submodules=True), access=keyless)
+    with pytest.raises(BundleError, match="no key file for a host"):
+        clone(ref, tmp_path / "job", access=keyless)

@@ -122,6 +122,8 @@ def test_mistakes_are_told_at_once(on: Programs) -> None:
         ran = on.run(*words, check=False)
         assert ran.returncode == 104
         assert text in ran.stderr
+        foreseen = on.run(words[0], "--dry_run", *words[1:]).stderr
+        assert foreseen.startswith(f"it would be refused: notify: {text}")
     ran = on.run("launch", "--notify_on=ended", "--", "true", check=False)
     assert ran.returncode == 2
     assert "hint: add --notify=WEBHOOK" in ran.stderr

@@ -258,6 +258,8 @@ def test_run_follows_and_ends_as_the_job(run: Run, bucket: Bucket) -> None:
         f"{job} failed after 1m: exited with code 7",
     ]
     assert len(bastion.taken) == 1
+    quiet = run("run", "-q", "--idempotency_key=k", "--", "true")
+    assert (quiet.code, quiet.out, quiet.err) == (7, "one\ntwo", "")
 
 
 def test_jobs_that_start_together_are_followed_together(

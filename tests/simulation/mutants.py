@@ -25,12 +25,12 @@ from bastion.records.codec import encode
 from bastion.records.notification import Notification
 from bastion.records.registers import GoRegister
 from bastion.records.root import BACKOFF_S, Held, Root, RootWriter
+from bastion.records.webhooks import Notifications
 from bastion.service.courier import Courier
 from bastion.service.draft import Draft
 from bastion.service.fleet import Fleet
 from bastion.service.leader import Leader
 from bastion.service.webhook import DeliveryError
-from bastion.service.webhooks import Notifications
 from bastion.store.port import Entry, Object, ObjectStore, Version, Written
 from tests.simulation.processes import Parts
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bastion.service.webhook import DeliveryError, Webhook
+from bastion.records.webhooks import Webhook
+from bastion.service.webhook import DeliveryError
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Fates
 from tests.simulation.port import Port

@@ -42,6 +42,7 @@ from bastion.records.request import (
     Result,
 )
 from bastion.records.root import Event, Root, RootWriter
+from bastion.records.webhooks import Webhook
 from bastion.service.courier import Courier
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet, Post
@@ -50,7 +51,6 @@ from bastion.service.lead import Candidate, Election
 from bastion.service.leader import Leader
 from bastion.service.publish import Publisher
 from bastion.service.settings import Pace
-from bastion.service.webhook import Webhook
 from bastion.spec import After, Array, CodeRef, Job, Launch, Notify, Process, Resources
 from bastion.spec.where import ANYWHERE, Where
 from bastion.store import ObjectStore

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bastion.service.webhook import DeliveryError, Webhook, is_near, post
+from bastion.records.webhooks import Webhook
+from bastion.service.webhook import DeliveryError, post
 from tests.servers.canned import canned
 from tests.servers.webhook import receiver
 
@@ -112,38 +113,6 @@ def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     assert failure(url).message == "Connection refused"
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "127.0.0.1",
-        "10.1.2.3",
-        "172.16.0.1",
-        "192.168.1.1",
-        "169.254.169.254",
-        "100.64.0.1",
-        "0.0.0.0",
-        "224.0.0.1",
-        "255.255.255.255",
-        "::1",
-        "::",
-        "fe80::1%eth0",
-        "fd00:ec2::254",
-        "::ffff:169.254.169.254",
-        "64:ff9b::a9fe:a9fe",
-        "2002:a9fe:a9fe::1",
-    ],
-)
-def test_addresses_of_our_own_networks_are_near(address: str) -> None:
-    """This machine, its link, private networks, and whatever hides one of them."""
-    assert is_near(address)
-
-
-@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "a.b"])
-def test_addresses_of_the_world_are_not(address: str) -> None:
-    """Public addresses may be spoken to; a name is none."""
-    assert not is_near(address)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]"])

@@ -1,5 +1,5 @@
 """
-What admins say of webhooks in `config/bastion.toml`, and what follows for a launch that names one.
+What `config/bastion.toml` says of webhooks: for the bastion, and for who foresees it.
 
     [webhooks.team]
     url = "https://hooks.slack.com/services/..."     # or url_file = "/etc/bastion/team-webhook"
@@ -15,18 +15,40 @@ No text that is made here holds a URL: in practice they are secrets.
 from __future__ import annotations
 
 import difflib
+import ipaddress
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bastion.errors import SpecError
-from bastion.service.webhook import Webhook, is_near
 from bastion.spec import check_name
 from bastion.spec.notify import Notify, WebhookKind, url_problems
 from bastion.value import value
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+"""Addresses of IPv4 hosts behind a translator. Source: RFC 6052."""
+
+
+@value
+class Webhook:
+    """
+    Where notifications go.
+
+    One from the configuration holds its URL, or the file that holds it; it `may_be_near`, because
+    admins wrote it.
+    """
+
+    url: str = ""
+    url_file: str = ""
+    """On the bastion's machine; read whenever something is sent."""
+    kind: WebhookKind = "json"
+    may_be_near: bool = False
+    """Whether its address may be private, of this machine, or of this network."""
 
 
 @value
@@ -69,6 +91,25 @@ class Notifications:
                 " admin may allow it under [notifications] allow_hosts"
             ]
         return []
+
+
+def is_near(host: str) -> bool:
+    """Whether `host` is an address that is not one of the public internet; a name is none."""
+    try:
+        address: _Address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return any(not each.is_global or each.is_multicast for each in (address, *_inner(address)))
+
+
+def _inner(address: _Address) -> list[_Address]:
+    """Addresses of the older protocol that one of the newer stands for."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64:
+        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return [each for each in found if each is not None]
 
 
 class WebhookTable(BaseModel):
@@ -138,3 +179,8 @@ class WebhookTables(BaseModel):
             allow_hosts=tuple(host.lower() for host in self.notifications.allow_hosts),
             direct_urls=self.notifications.direct_urls,
         )
+
+
+def notifications_in(config_text: str) -> Notifications:
+    """What a configuration in force says: the bastion has checked it."""
+    return WebhookTables.model_validate(tomllib.loads(config_text)).notifications_made()

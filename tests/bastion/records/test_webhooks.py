@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bastion.errors import SpecError
+from bastion.records.webhooks import Webhook, is_near
 from bastion.service.config import parse_config
-from bastion.service.webhook import Webhook
 
 SECRET = "https://hooks.slack.com/services/verysecret"
 
@@ -63,3 +63,35 @@ def test_what_is_wrong_is_told_without_the_url(text: str, problem: str) -> None:
     assert problem in told
     assert told.startswith("config/bastion.toml: ")
     assert "verysecret" not in told
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "fe80::1%eth0",
+        "fd00:ec2::254",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::1",
+    ],
+)
+def test_addresses_of_our_own_networks_are_near(address: str) -> None:
+    """This machine, its link, private networks, and whatever hides one of them."""
+    assert is_near(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "a.b"])
+def test_addresses_of_the_world_are_not(address: str) -> None:
+    """Public addresses may be spoken to; a name is none."""
+    assert not is_near(address)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from bastion.machine import Machine, Pool
+from bastion.records.names import unknown_names
 from bastion.records.request import LaunchRequest
-from bastion.service.names import unknown_names
 from bastion.spec import Job, Launch, Process, Where
 from quota import Amounts
 from tests.bastion.service.rig import CONFIG, Rig
@@ -57,9 +58,16 @@ def test_what_is_nowhere_is_told_with_the_nearest() -> None:
         "where.pool: 'gpuu' is unknown; there are gpu, spot; did you mean gpu?",
         "where.cluster: 'primry' is unknown; there are primary, second; did you mean primary?",
         "where.labels.disk: 'fast' is unknown; there is none",
-        "where.hostnames: 'nod9' is unknown; there are node0, node1, node2, node3, node4 and 2"
-        " more; did you mean node6?",
+        "where.hostnames: 'nod9' is unknown; there are node0 (rack=r0), node1 (rack=r1), node2"
+        " (rack=r2), node3 (rack=r3), node4 (rack=r4) and 2 more; did you mean node6?",
     ]
+
+
+def test_machines_of_one_host_are_told_by_their_own_names() -> None:
+    """The host's name would not tell them apart."""
+    two = tuple(replace(each, hostname="node") for each in MACHINES[:2])
+    (problem,) = problems(Where(hostnames=["nod9"]), two)
+    assert problem.endswith("there are gpu-1-0 (rack=r0), gpu-1-1 (rack=r1)")
 
 
 def test_a_machine_that_still_comes_may_bring_it() -> None:

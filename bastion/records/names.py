@@ -7,12 +7,14 @@ A name is unknown only when every machine has presented itself: until then one m
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from bastion.machine import Machine, Pool
 from bastion.spec.where import CONTAINERS, Where
 
 _SHOWN = 5
+_UNLABELLED: Mapping[str, str] = {}
 
 
 def unknown_names(
@@ -33,13 +35,28 @@ def unknown_names(
     known = {name for each in machines for name in (each.hostname, each.name) if name}
     for hostname in where.hostnames:
         if hostname not in known:
-            yield _unknown("hostnames", hostname, {each.hostname or each.name for each in machines})
+            labels = _labels(machines)
+            yield _unknown("hostnames", hostname, labels, labels)
 
 
-def _unknown(path: str, written: str, known: Collection[str]) -> str:
+def _labels(machines: Collection[Machine]) -> dict[str, str]:
+    """What each machine is labelled, by its host; by its own name where a host is several."""
+    times = Counter(each.hostname for each in machines)
+    return {
+        each.hostname if each.hostname and times[each.hostname] == 1 else each.name: " ".join(
+            f"{label}={text}" for label, text in sorted(each.labels.items())
+        )
+        for each in machines
+    }
+
+
+def _unknown(
+    path: str, written: str, known: Collection[str], labels: Mapping[str, str] = _UNLABELLED
+) -> str:
     words = sorted(known)
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    there = f"there are {', '.join(words[:_SHOWN])}{more}" if words else "there is none"
+    shown = (f"{word} ({labels[word]})" if labels.get(word) else word for word in words[:_SHOWN])
+    there = f"there are {', '.join(shown)}{more}" if words else "there is none"
     near = difflib.get_close_matches(written, words, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"where.{path}: {written!r} is unknown; {there}{meant}"
