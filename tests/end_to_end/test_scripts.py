@@ -12,6 +12,7 @@ import pytest
 
 from bastion import JobView, LocalDir
 from bastion.compat import files
+from tests.bundler import trees
 from tests.bundler.repositories import commit
 from tests.end_to_end.programs import DEADLINE_S, Programs
 
@@ -123,6 +124,38 @@ def test_a_busy_bastion_refuses_unless_asked_to_queue(programs: Programs) -> Non
     assert programs.client.job(second).state == "queued"
     programs.client.cancel(first, second)
     assert {job.state for job in programs.client.wait([first, second])} == {"cancelled"}
+
+
+CELLS = """\
+from bastion import Client, Job, Launch, LocalDir, Process
+rate = 0.1
+job = Job(processes=[Process(["python3", "train.py", str(rate)])])
+handle = Client().launch(Launch(name="cell", jobs=[job], code=LocalDir()))
+handle.wait().counts
+print("printed", handle.logs("main"), handle.id)
+"""
+
+
+def test_cells_of_a_notebook_launch_what_lies_beside_it(programs: Programs) -> None:
+    """In IPython each line is a cell; those that ran so far are stored with the launch."""
+    programs.clear_project()
+    beside = {"pyproject.toml": "", "train.py": "import sys\nprint('rate', sys.argv[1])\n"}
+    trees.write(programs.project, beside)
+    ran = subprocess.run(
+        [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--no-confirm-exit"],
+        input=CELLS,
+        cwd=programs.project,
+        env=programs.env,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert "{'succeeded': 1}" in ran.stdout, ran.stdout + ran.stderr
+    _, rate, job = ran.stdout.partition("printed ")[2].split()[:3]
+    assert rate == "0.1"
+    shown = programs.run("show", job, "--code").stdout
+    assert "--- notebook\n# In [1]:\nfrom bastion import Client" in shown
+    assert "# In [2]:\nrate = 0.1\n" in shown
 
 
 def test_a_slurm_script_runs_on_two_nodes(programs: Programs) -> None:
