@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,20 +45,20 @@ def array_rows(root: Root, plan: Plan | None, rows: Iterable[Row]) -> list[Row]:
     made = []
     for array in arrays:
         row = _row(array, tasks[array.id], verdicts, root.now)
-        jobs = (root.jobs[task["id"]] for task in tasks[array.id])
+        jobs = [root.jobs[task["id"]] for task in tasks[array.id]]
         made.append(row | _foreseen(array, jobs, root.now))
     return made
 
 
-def _foreseen(array: ArrayRecord, tasks: Iterable[JobRecord], now: float) -> Row:
+def _foreseen(array: ArrayRecord, jobs: Sequence[JobRecord], now: float) -> Row:
     """
     How it will have ended, where all its tasks have but those that are held to be looked at.
 
     Whoever waits for it need not sit through that.
     """
-    if array.waiting or array.ended_at is not None:
+    if array.waiting or not any(job.is_kept for job in jobs):
         return {}
-    for job in tasks:
+    for job in jobs:
         outcome = job.outcome or kept_outcome(job)
         if outcome is None or job.task is None:
             return {}
