@@ -10,7 +10,7 @@ It must not change anything: what it tries, it undoes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
@@ -38,6 +38,7 @@ from bastion.scheduler.row import Crowd, Row, Stretch
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.victims import find, least_lost
+from bastion.spec.where import Where
 from quota.amounts import Amounts, missing
 
 SEARCHES = 2
@@ -80,6 +81,9 @@ class Diagnosis:
         self._closure: dict[int, WaitingReason | None] = {}
         self._capacity: dict[int, WaitingReason] = {}
         self._free_of: dict[int, Amounts] = {}
+        self._rooms = cache(self._rooms_of)
+        self._lost = cache(self._lost_of)
+        self._holders = cache(self._holders_of)
 
     @cached_property
     def claims(self) -> Claims:
@@ -256,14 +260,15 @@ class Diagnosis:
         for shelf in self._shelves(shape):
             if shelf.stocked_out_until > self.draft.now and shelf.could_make:
                 return ProviderStockout(pool=shelf.name, until=shelf.stocked_out_until)
-        lost, machines = self._lost(shape)
+        lost, machines = self._lost(shape.wheres, shape.types)
         if short and (short <= lost or (machines and not self._is_enough(shape))):
             return self._capacity_lost(shape, lost, machines)
-        return WaitingForCapacity(asked=shape.units, short=short, holders=self._holders(shape))
+        holders = self._holders(shape.types.union(self.draft.asks(shape).types()))
+        return WaitingForCapacity(asked=shape.units, short=short, holders=holders)
 
     def _is_enough(self, shape: Shape) -> bool:
         """Whether machines in order could hold it if nothing else were there."""
-        rooms = [room for room in self._rooms(shape) if room.opened]
+        rooms = [room for room in self._rooms(shape.wheres) if room.opened]
         made = self._makeable(shape)
         return all(
             part.hosts > 1
@@ -276,11 +281,12 @@ class Diagnosis:
     def _capacity_lost(
         self, shape: Shape, lost: Amounts, machines: tuple[str, ...]
     ) -> CapacityLost:
-        of = Amounts.sum(room.full for room in self._rooms(shape)).only(shape.types)
+        of = Amounts.sum(room.full for room in self._rooms(shape.wheres)).only(shape.types)
         return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines)
 
-    def _rooms(self, shape: Shape) -> list[Room]:
-        scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
+    def _rooms_of(self, wheres: tuple[Where, ...]) -> list[Room]:
+        """Machines that any of them leaves."""
+        scopes = [self.draft.capacity.scope(where) for where in wheres]
         rooms = self.draft.capacity.rooms
         return [room for room in rooms if any(scope.has(room) for scope in scopes)]
 
@@ -300,7 +306,7 @@ class Diagnosis:
 
     def _free(self, shape: Shape) -> Amounts:
         """Free on machines it may use, or that can be made, and within the tiers' totals."""
-        rooms = self._rooms(shape)
+        rooms = self._rooms(shape.wheres)
         tiers = self.draft.capacity.tier_free
         free = {}
         for resource in shape.types:
@@ -318,7 +324,7 @@ class Diagnosis:
         fitting = sum(
             min(
                 part.replicas,
-                sum(room.slots(part) for room in self._rooms(shape))
+                sum(room.slots(part) for room in self._rooms(shape.wheres))
                 + sum(left * part.most_on(size) for size, left in self._makeable(shape)),
             )
             for part in shape.parts
@@ -329,7 +335,7 @@ class Diagnosis:
         if self.searches < SEARCHES:
             self.searches += 1
             found = find(draft, shape, staying, _always, guaranteed=False)
-            lost, machines = self._lost(shape)
+            lost, machines = self._lost(shape.wheres, shape.types)
             if found is None and machines:
                 return self._capacity_lost(shape, lost, machines)
         to_end = tuple(job for r in found.victims for job in r.ids) if found else ()
@@ -341,25 +347,27 @@ class Diagnosis:
             to_end=to_end,
         )
 
-    def _lost(self, shape: Shape) -> tuple[Amounts, tuple[str, ...]]:
+    def _lost_of(
+        self, wheres: tuple[Where, ...], types: frozenset[str]
+    ) -> tuple[Amounts, tuple[str, ...]]:
         """What would be free if the machines that are out of use were back."""
         lost: dict[str, int] = {}
         machines = []
-        for room in self._rooms(shape):
+        for room in self._rooms(wheres):
             if room.opened:
-                gone = {t: room.lost(t) for t in shape.types}
+                gone = {t: room.lost(t) for t in types}
             elif self.draft.is_used(room.name):
                 continue
             else:
-                gone = {t: room.full[t] for t in shape.types}
-            if any(gone.values()) or not (shape.types or room.opened):
+                gone = {t: room.full[t] for t in types}
+            if any(gone.values()) or not (types or room.opened):
                 machines.append(room.name)
                 for resource, units in gone.items():
                     lost[resource] = lost.get(resource, 0) + units
         return Amounts(lost), tuple(sorted(machines))
 
-    def _holders(self, shape: Shape) -> tuple[tuple[str, Amounts], ...]:
-        types = shape.types.union(self.draft.asks(shape).types())
+    def _holders_of(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
+        """Projects and what they hold of `types`, most first."""
         held: dict[str, list[Amounts]] = {}
         for running in self.draft.running.values():
             held.setdefault(running.project, []).append(self._has(running.shape, running.places))

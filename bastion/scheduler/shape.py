@@ -71,6 +71,7 @@ class Shape:
 
         self.takes_whole = any(part.takes_whole for part in self.parts)
         """Whether any of it takes, and is charged for, whole machines."""
+        self.wheres = tuple(part.where for part in self.parts)
         self.replicas = sum(part.replicas for part in self.parts)
         """Of all its jobs together."""
         self.is_single = self.replicas == 1 and not self.takes_whole
