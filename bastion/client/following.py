@@ -12,7 +12,7 @@ from bastion.client.wanted import Wanted
 from bastion.client.watch import Watch
 from bastion.clock import Clock
 from bastion.errors import StoreError
-from bastion.records.request import FollowRequest
+from bastion.records.request import MAX_TARGETS, FollowRequest
 from bastion.store.port import ObjectStore
 
 _TELL_S = 45.0
@@ -82,7 +82,9 @@ class Logs:
                 told_at = now
                 for project in sorted(set(jobs.values())):
                     targets = tuple(job for job in jobs if jobs[job] == project)
-                    self._requests.tell(project, "follow", FollowRequest(targets=targets))
+                    for first in range(0, len(targets), MAX_TARGETS):
+                        part = FollowRequest(targets=targets[first : first + MAX_TARGETS])
+                        self._requests.tell(project, "follow", part)
             return self._ended(jobs, tell)
 
         return follow(logs, ended, self._clock, poll_s=self._poll_s)

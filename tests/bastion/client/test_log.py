@@ -14,7 +14,7 @@ from bastion.client.wanted import Grep, last_lines
 from bastion.errors import NotFoundError, SpecError
 from bastion.records import layout
 from bastion.records.layout import LogStream
-from bastion.records.request import FollowRequest
+from bastion.records.request import MAX_TARGETS, FollowRequest
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.bastion.client.scripted import (
     Clock,
@@ -239,6 +239,21 @@ def test_on_a_cloud_the_bastion_is_told_that_someone_follows() -> None:
     list(client.logs("train", follow=True))
     notes = [body for _, body in bastion.taken if isinstance(body, FollowRequest)]
     assert notes == [FollowRequest(targets=(JOB,))] * 3
+
+
+def test_more_jobs_than_a_request_may_name_are_followed() -> None:
+    """The bastion is told of all of them, in as many notes as that takes."""
+    store, clock = world()
+    bastion = ScriptedBastion(store, clock)
+    jobs = {f"job{n:04}-0123456789": "blue" for n in range(MAX_TARGETS + 1)}
+    publish(store, "queue", {"jobs": []})
+    for job in jobs:
+        end(store, job)
+    client = Client("gs://bucket/x", user="ada", store=store, clock=clock)
+    assert list(client.following.of_new(jobs, tell=lambda _: None)) == []
+    bastion.turn()
+    notes = [body for _, body in bastion.taken if isinstance(body, FollowRequest)]
+    assert [len(note.targets) for note in notes] == [MAX_TARGETS, 1]
 
 
 def _runs(store: MemoryStore) -> bool:
