@@ -134,12 +134,6 @@ class Published:
         data = self._bytes(key)
         return None if data is None else job_of_result(decode(Result, data, key=key))
 
-    def result_record(self, project: str, job: str) -> Result | None:
-        """The same as it is stored, with every attempt."""
-        key = layout.result(project, job)
-        data = self._bytes(key)
-        return None if data is None else decode(Result, data, key=key)
-
     def has_launch(self, project: str, launch: str) -> bool:
         """Whether there ever was a launch of this id."""
         return self._bytes(layout.spec(project, launch)) is not None
@@ -154,23 +148,21 @@ class Published:
 
     def record(self, job: str) -> JobRecord | None:
         """An active job as root has it: the truth, and younger than any view."""
-        root = self._json(layout.ROOT)
-        row = None if root is None else root.get("jobs", {}).get(job)
-        return None if row is None else decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
+        return _record(self._json(layout.ROOT) or {}, job)
 
     def active(self, job: str) -> JobView | None:
         """An active job or array from root, for the moment until a view shows it."""
-        found = self.record(job)
+        root = self._json(layout.ROOT) or {}
+        found = _record(root, job)
         if found is not None:
             return _job_of_record(found)
         tasks = tasks_of_id(job)
-        root = self._json(layout.ROOT) or {}
         row = root.get("arrays", {}).get(job if tasks is None else tasks[0])
         if row is None:
             return None
         record = decode(ArrayRecord, json.dumps(row).encode(), key=layout.ROOT)
-        own = (each for each in root.get("jobs", {}) if name_is_of(each, record.id))
-        states = (view.state for each in own if (view := self.active(each)) is not None)
+        own = (_record(root, each) for each in root.get("jobs", {}) if name_is_of(each, record.id))
+        states = (state_of(job) for job in own if job is not None)
         array = array_of_record(record, states)
         return array if tasks is None else task_of(array, tasks[1].first)
 
@@ -308,6 +300,11 @@ class Published:
 
 def _is_about(event: EventView, job: str) -> bool:
     return not job or event.job == job or name_is_of(event.job, job)
+
+
+def _record(root: dict[str, Any], job: str) -> JobRecord | None:
+    row = root.get("jobs", {}).get(job)
+    return None if row is None else decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
 
 
 def name_is_of(job: str, array: str) -> bool:
