@@ -12,8 +12,7 @@ Source: Kueue, quota arithmetic of ClusterQueues in one cohort (KEP-79).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
 from quota.amounts import NOTHING, Amounts, missing
@@ -22,14 +21,6 @@ from quota.tree import Quota
 
 Usage = Mapping[str, Amounts]
 """What admitted jobs hold, by project; a project that is absent holds nothing."""
-
-
-def usage_by_project(held: Iterable[tuple[str, Amounts]]) -> dict[str, Amounts]:
-    """What every project holds, from (project, amounts) of every admitted job."""
-    by_project: dict[str, list[Amounts]] = {}
-    for project, amounts in held:
-        by_project.setdefault(project, []).append(amounts)
-    return {project: Amounts.sum(parts) for project, parts in by_project.items()}
 
 
 def used(quota: Quota, usage: Usage, project: str) -> Amounts:
@@ -75,16 +66,6 @@ def available(quota: Quota, usage: Usage, project: str) -> Amounts:
     return (unclaimed(quota, usage) + missing(asking.kept, held)) & (asking.ceiling - held)
 
 
-def reclaimable(quota: Quota, usage: Usage, project: str) -> Amounts:
-    """
-    How much of its own unused share `project` can have only by preempting borrowers.
-
-    Others always hold at least that much beyond their own shares, unless the totals were cut.
-    """
-    own = unused(quota, usage, project)
-    return missing(own, available(quota, usage, project)) & own
-
-
 def lent(quota: Quota, usage: Usage, project: str) -> Amounts:
     """
     How much of its own unused share others are using.
@@ -105,33 +86,3 @@ def lent(quota: Quota, usage: Usage, project: str) -> Amounts:
 
 def _lendable(quota: Quota, usage: Usage, project: str) -> Amounts:
     return unused(quota, usage, project) & quota.project(project).lending_limit
-
-
-def is_within_share(quota: Quota, usage: Usage, project: str, request: Amounts) -> bool:
-    """
-    Whether `request` fits in the project's own share beside everything the project holds.
-
-    Only types under quota that `request` asks for count: who borrows one type keeps the guarantee
-    on the others.
-    """
-    asked = request.only(quota.types)
-    held = usage.get(project, NOTHING).only(asked)
-    return held + asked <= quota.project(project).nominal
-
-
-def dominant_share(quota: Quota, usage: Usage, project: str) -> float:
-    """
-    The largest part of its own share, over all types under quota, that `project` holds.
-
-    Above 1 when it borrows, infinite when it holds a type of which it has no share, 0 when it
-    holds nothing.
-
-    Source: dominant resource fairness (Ghodsi et al., NSDI 2011), with the project's own share in
-    the place of the cluster.
-    """
-    nominal = quota.project(project).nominal
-    shares = (
-        number / nominal[resource] if nominal[resource] else math.inf
-        for resource, number in used(quota, usage, project).items()
-    )
-    return max(shares, default=0.0)

@@ -32,7 +32,6 @@ class FakeProvider:
         clock: Says what is due.
         boot_s: From `create` to `running`.
         delete_s: From `delete` to `gone`.
-        vouches: What `vouches` says.
         on_state: Told whenever a machine is seen to become `running` or `gone`.
     """
 
@@ -42,13 +41,11 @@ class FakeProvider:
         *,
         boot_s: float = 0.0,
         delete_s: float = 0.0,
-        vouches: bool = True,
         on_state: Callable[[Listed], None] = lambda _: None,
     ) -> None:
         self._clock = clock
         self._boot_s = boot_s
         self._delete_s = delete_s
-        self._vouches = vouches
         self._on_state = on_state
         self._made: dict[str, _Made] = {}
         self.stock: int | None = None
@@ -94,10 +91,6 @@ class FakeProvider:
                 due_at=self._clock.monotonic() + self._delete_s,
             )
         self._answer(f"delete {name}")
-
-    def vouches(self) -> bool:
-        """See the port."""
-        return self._vouches
 
     def stop(self, name: str) -> None:
         """The agent of a machine dies."""

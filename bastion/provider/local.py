@@ -102,10 +102,6 @@ class LocalProvider:
                 (folder / "deleting").touch()
             self._look(folder)
 
-    def vouches(self) -> bool:
-        """Yes: what is gone was seen to be dead, process by process."""
-        return True
-
     def _look(self, folder: Path) -> Listed:
         said = _words(folder / "machine")
         pool, zone = said[0], said[1] if len(said) > 1 else ""

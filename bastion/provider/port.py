@@ -57,7 +57,3 @@ class Provider(Protocol):
             ProviderUnavailableError: It cannot be asked now; the outcome is unknown.
         """
         ...
-
-    def vouches(self) -> bool:
-        """Whether a machine it no longer lists, or lists as gone, surely runs nothing."""
-        ...

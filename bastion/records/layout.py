@@ -261,11 +261,6 @@ def parse_register(key: str) -> RegisterName | None:
     )
 
 
-def job_registers(project: str, job: str) -> str:
-    """The prefix of all registers of a job."""
-    return f"{RUNS}{project}/{job}/"
-
-
 def lives(machine: str) -> str:
     """The prefix of a machine's keeper lives."""
     return f"machines/{machine}/life/"

@@ -22,8 +22,6 @@ MAX_TARGETS = 1000
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-VERBS = ("launch", "cancel", "hold", "release", "update", "follow")
-
 
 @value
 class LaunchRequest:

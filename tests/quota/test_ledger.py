@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,19 +91,6 @@ def test_one_unit_beyond_what_is_available_breaks_a_limit(
     assert held > quota.project(name).ceiling[resource] or held + others > quota.totals[resource]
 
 
-@given(quotas(), usages, st.sampled_from((*NAMES, "gone")))
-def test_a_share_can_always_be_reclaimed(
-    quota: Quota, usage: dict[str, Amounts], name: str
-) -> None:
-    """What borrowers hold covers all that a project lacks to reach its own share."""
-    others = {*NAMES, *usage} - {name}
-    theirs = Amounts.sum(ledger.borrowed(quota, usage, other) for other in others)
-    back = ledger.reclaimable(quota, usage, name)
-    assert back <= theirs
-    assert back >= NOTHING
-    assert back <= ledger.unused(quota, usage, name)
-
-
 @given(quotas(), usages)
 def test_what_is_lent_is_what_was_borrowed(quota: Quota, usage: dict[str, Amounts]) -> None:
     """All lent units are the borrowed ones that are some project's, as far as lenders allow."""
@@ -117,22 +102,6 @@ def test_what_is_lent_is_what_was_borrowed(quota: Quota, usage: dict[str, Amount
     expected = (taken - quota.unassigned).positive() & Amounts.sum(lendable)
     assert Amounts.sum(parts) == expected
     assert all(part <= limit for part, limit in zip(parts, lendable, strict=True))
-
-
-@given(quotas(), usages, st.sampled_from((*NAMES, "gone")), amounts)
-def test_within_share_is_fitting_beside_all_that_is_held(
-    quota: Quota, usage: dict[str, Amounts], name: str, request: Amounts
-) -> None:
-    """A request is within the share when usage plus request is, for every type it asks for."""
-    held, nominal = usage.get(name, NOTHING), quota.project(name).nominal
-    expected = all(held[r] + request[r] <= nominal[r] for r in request.types())
-    assert ledger.is_within_share(quota, usage, name, request) == expected
-
-
-def test_usage_is_added_up_by_project() -> None:
-    """Every admitted job counts for its project, whatever types it holds."""
-    jobs = [("a", v4(8)), ("b", v4(2)), ("a", Amounts({"v4": 1, "cpu": 4}))]
-    assert ledger.usage_by_project(jobs) == {"a": Amounts({"v4": 9, "cpu": 4}), "b": v4(2)}
 
 
 def test_idle_shares_of_others_may_be_borrowed() -> None:
@@ -153,13 +122,11 @@ def test_over_admission_shows_as_a_negative_number() -> None:
     assert ledger.available(halves(), {"a": v4(60), "b": v4(50)}, "a") == v4(-10)
 
 
-def test_a_lent_share_is_reclaimed_not_available() -> None:
-    """With all 100 borrowed by the other, nothing is free and the whole share is to reclaim."""
+def test_a_lent_share_is_not_available() -> None:
+    """With all 100 borrowed by the other, nothing is free and the whole share is lent."""
     usage = {"b": v4(100)}
     assert ledger.available(halves(), usage, "a") == NOTHING
-    assert ledger.reclaimable(halves(), usage, "a") == v4(50)
     assert ledger.lent(halves(), usage, "a") == v4(50)
-    assert ledger.is_within_share(halves(), usage, "a", v4(50))
 
 
 def test_a_project_that_left_the_file_borrows_all_it_holds() -> None:
@@ -168,8 +135,6 @@ def test_a_project_that_left_the_file_borrows_all_it_holds() -> None:
     assert ledger.borrowed(halves(), usage, "gone") == v4(60)
     assert ledger.available(halves(), usage, "gone") == v4(-60)
     assert ledger.available(halves(), usage, "a") == v4(40)
-    assert ledger.reclaimable(halves(), usage, "a") == v4(10)
-    assert not ledger.is_within_share(halves(), usage, "gone", v4(1))
 
 
 def test_types_without_a_total_restrict_nobody() -> None:
@@ -177,24 +142,3 @@ def test_types_without_a_total_restrict_nobody() -> None:
     usage = {"a": Amounts({"cpu": 900}), "b": Amounts({"cpu": 900, "v4": 10})}
     assert ledger.available(halves(), usage, "a") == v4(90)
     assert ledger.borrowed(halves(), usage, "b") == NOTHING
-    assert ledger.is_within_share(halves(), usage, "a", Amounts({"cpu": 5000, "v4": 50}))
-    assert ledger.dominant_share(halves(), usage, "a") == 0.0
-
-
-def test_borrowing_one_type_leaves_the_guarantee_on_another() -> None:
-    """A project above its share of v4 is within its share when it asks for h100 alone."""
-    units = Amounts({"h100": 8, "v4": 8})
-    project = Project(name="a", nominal=Amounts({"h100": 4, "v4": 4}), ceiling=units)
-    tier = Tier(name="0", units=units)
-    quota = Quota(tiers=(tier,), types=frozenset(units), projects={"a": project})
-    usage = {"a": v4(6)}
-    assert ledger.is_within_share(quota, usage, "a", Amounts({"h100": 4}))
-    assert not ledger.is_within_share(quota, usage, "a", Amounts({"h100": 4, "v4": 1}))
-
-
-def test_the_dominant_share_is_the_largest_part_of_an_own_share() -> None:
-    """It counts against the project's own share and has no end where there is none."""
-    assert ledger.dominant_share(halves(), {"a": v4(25)}, "a") == 0.5
-    assert ledger.dominant_share(halves(), {"a": v4(75)}, "a") == 1.5
-    assert ledger.dominant_share(halves(), {}, "a") == 0.0
-    assert ledger.dominant_share(halves(), {"gone": v4(1)}, "gone") == math.inf

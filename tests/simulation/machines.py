@@ -296,10 +296,6 @@ class SimProvider:
         """See `Provider`."""
         self._port.call("delete machine", name, lambda: self._delete(name), writes=True)
 
-    def vouches(self) -> bool:
-        """It does."""
-        return True
-
     @property
     def standing(self) -> Mapping[str, SimMachine]:
         """Machines that are not gone."""

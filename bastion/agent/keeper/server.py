@@ -95,11 +95,6 @@ class Connection:
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
-    @property
-    def has_backlog(self) -> bool:
-        """Whether something waits to be sent."""
-        return bool(self._out)
-
 
 class Server:
     """The listening socket and who is connected."""

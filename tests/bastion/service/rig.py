@@ -129,10 +129,6 @@ class ScriptedProvider:
         self.deletes.append(name)
         self.states.pop(name, None)
 
-    def vouches(self) -> bool:
-        """See the port."""
-        return True
-
     def _fail(self) -> None:
         if self.error is not None:
             raise self.error
