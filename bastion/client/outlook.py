@@ -19,7 +19,7 @@ from bastion.records.outlook import snapshot_of
 from bastion.records.queued import queued_array, queued_jobs
 from bastion.records.root import MAX_ACTIVE_JOBS, Root, decode_root
 from bastion.records.secrets import rules_in
-from bastion.records.targets import look_up, outside, without_ended
+from bastion.records.targets import look_up, without_ended
 from bastion.records.tasks import extent_of, with_tasks
 from bastion.records.ulid import make
 from bastion.records.webhooks import notifications_in
@@ -49,7 +49,7 @@ def of_launch(
         return Outlook(problems=tuple(wrong))
     if any(job.after for job in jobs):
         known = {name: job for name, job in root.jobs.items() if job.project == launch.project}
-        targets = look_up(store, launch.project, outside(launch))
+        targets = look_up(store, launch.project, launch.waits_for_others)
         arrays = [a for a in root.arrays.values() if a.project == launch.project]
         jobs = without_ended(jobs, known, targets, root.now, arrays=arrays)
     snapshot = _snapshot(root, pools)

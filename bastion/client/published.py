@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from heapq import merge, nlargest
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bastion.array import ArrayRecord
 from bastion.client.arrays import array_of_record, array_of_row, task_of
@@ -33,13 +33,14 @@ from bastion.client.views import (
 )
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, state_of
-from bastion.lifecycle import remark
-from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result, SpecRecord
 from bastion.spec.task import task_id, tasks_of_id
 from bastion.store.port import Entry, ObjectStore, Version
+
+if TYPE_CHECKING:
+    from bastion.machine import Pool
 
 _PAGE = 1000
 _ADMITTED = ("stopping", "running", "starting", "draining")
@@ -115,6 +116,8 @@ class Published:
             StoreError: Out of reach.
         """
         rows = self._view("pool").get("pools") or ()
+        from bastion.machine import Pool
+
         pools = (decode(Pool, json.dumps(row).encode(), key=layout.view("pool")) for row in rows)
         return {pool.name: pool for pool in pools}
 
@@ -320,6 +323,8 @@ _UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
 
 
 def _job_of_record(job: JobRecord) -> JobView:
+    from bastion.lifecycle import remark
+
     attempt = job.attempt
     hosts = (place.machine for _, _, place, _ in attempt.each_host()) if attempt else ()
     return JobView(

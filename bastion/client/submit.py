@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from bastion import catalog
 from bastion.errors import NotFoundError, SpecError
-from bastion.records.targets import outside
 from bastion.spec import After, Job, Launch, Resources, python_problems
 from quota.amounts import Amounts
 from quota.tree import Quota
@@ -61,7 +60,7 @@ def with_targets(launch: Launch, target: Callable[[str, str], str]) -> Launch:
     """
     ids: dict[str, str] = {}
     problems: list[str] = []
-    for name in outside(launch):
+    for name in launch.waits_for_others:
         try:
             ids[name] = target(name, launch.project)
         except (NotFoundError, SpecError) as error:

@@ -19,7 +19,7 @@ from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result, SpecRecord
 from bastion.records.tasks import array_told, ended_of_arrays, unended
-from bastion.spec import Launch, job_ids
+from bastion.spec import job_ids
 from bastion.store import ObjectStore
 
 _T = TypeVar("_T")
@@ -27,13 +27,6 @@ _T = TypeVar("_T")
 Targets = Mapping[str, tuple[Ended, ...]]
 """By id: how the jobs of a target that have a final record ended; what is unknown is missing."""
 NO_TARGETS: Targets = {}
-
-
-def outside(launch: Launch) -> tuple[str, ...]:
-    """Everything that the jobs of `launch` wait for and that is none of them."""
-    own = {job.name for job in launch.jobs}
-    asked = [*launch.waits_for, *(each for job in launch.jobs for each in job.waits_for)]
-    return tuple(dict.fromkeys(each.job for each in asked if each.job not in own))
 
 
 def look_up(store: ObjectStore, project: str, targets: Iterable[str]) -> Targets:

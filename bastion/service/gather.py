@@ -25,7 +25,7 @@ from bastion.records.request import (
     SpecRecord,
     UpdateRequest,
 )
-from bastion.records.targets import Targets, look_up, outside
+from bastion.records.targets import Targets, look_up
 from bastion.spec import job_ids, tasks_of_id
 from bastion.store import ObjectStore
 from bastion.value import value
@@ -169,7 +169,7 @@ class Gatherer:
         targets: Targets = {}
         if isinstance(body, LaunchRequest):
             try:
-                targets = look_up(self._store, name.project, outside(body.launch))
+                targets = look_up(self._store, name.project, body.launch.waits_for_others)
             except RecordError as error:
                 return Arrived(waiting=waiting, problems=(f"after: {error.message}",))
         return Arrived(
@@ -237,4 +237,6 @@ class Gatherer:
 
 def _may_wait(body: Body | None) -> bool:
     """Whether `body` says the same later: what a launch waits for may have ended by then."""
-    return body is not None and not (isinstance(body, LaunchRequest) and outside(body.launch))
+    return body is not None and not (
+        isinstance(body, LaunchRequest) and body.launch.waits_for_others
+    )

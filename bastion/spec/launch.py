@@ -315,6 +315,13 @@ class Launch:
         return afters(self.after)
 
     @property
+    def waits_for_others(self) -> tuple[str, ...]:
+        """The ids of all that it or a job of it waits for, its own jobs left out."""
+        own = {job.name for job in self.jobs}
+        asked = [*self.waits_for, *(each for job in self.jobs for each in job.waits_for)]
+        return tuple(dict.fromkeys(each.job for each in asked if each.job not in own))
+
+    @property
     def tasks(self) -> Indices | None:
         """The indices of its tasks; None where it is no array."""
         if self.array is not None:

@@ -41,7 +41,7 @@ def test_another_name_is_no_attribute() -> None:
 
 
 def test_importing_loads_nothing_else(tmp_path: Path) -> None:
-    """No module of ours, no SDK and no validator until a name is used; the client no SDK."""
+    """No module of ours, no SDK and no validator until a name is used; the client reads alone."""
     ran = python(
         "import sys, bastion\n"
         "heavy = ('pydantic', 'rich', 'google', 'boto3', 'docker', 'fsspec', 'numpy', 'absl')\n"
@@ -49,7 +49,8 @@ def test_importing_loads_nothing_else(tmp_path: Path) -> None:
         "bastion.Client, bastion.Launch\n"
         "ours = [m for m in sys.modules if m.startswith(('bundler.', 'launch'))]\n"
         "values = {'bundler.code', 'bundler.errors', 'bundler.size', 'bundler.url'}\n"
-        "print([m for m in sys.modules if m in heavy] + sorted(set(ours) - values))\n",
+        "decides = {'bastion.lifecycle', 'bastion.machine', 'bastion.scheduler.reason'}\n"
+        "print([m for m in sys.modules if m in {*heavy, *decides}] + sorted(set(ours) - values))\n",
         cwd=tmp_path,
     )
     assert ran.stdout.splitlines() == ["[]", "[]"], ran.stderr

@@ -20,7 +20,7 @@ from bastion.records.root import Root, decode_root
 from bastion.store import ObjectStore
 from bastion.store.gcs import GcsStore
 from bastion.store.local import LocalStore
-from bastion.store.s3 import S3Store
+from bastion.store.open import open_store
 from tests.servers.ceph import ceph_server
 from tests.servers.gcs import GcsServer
 from tests.servers.localstack import localstack_server
@@ -93,33 +93,26 @@ def s3_root(folder: Path) -> Iterator[Place]:
     """Amazon S3, as far as moto is it."""
     with moto_server() as url, credentials():
         make_bucket("bucket")
-        yield Place(
-            url=f"s3://bucket/{folder.name}?endpoint_url={url}",
-            env=KEYS,
-            store=S3Store("bucket", folder.name, endpoint_url=url),
-        )
+        yield _on_s3(folder, url)
 
 
 @contextmanager
 def localstack_root(folder: Path) -> Iterator[Place]:
     """Amazon S3, as far as localstack is it: every conditional write is right there."""
     with localstack_server(folder) as url, credentials():
-        yield Place(
-            url=f"s3://bucket/{folder.name}?endpoint_url={url}",
-            env=KEYS,
-            store=S3Store("bucket", folder.name, endpoint_url=url),
-        )
+        yield _on_s3(folder, url)
 
 
 @contextmanager
 def ceph_root(folder: Path) -> Iterator[Place]:
     """Ceph's object gateway: no S3 of Amazon's, and the most widespread of the others."""
     with ceph_server(folder) as url, credentials():
-        yield Place(
-            url=f"s3://bucket/{folder.name}?endpoint_url={url}&etags=bare",
-            env=KEYS,
-            store=S3Store("bucket", folder.name, endpoint_url=url, has_bare_etags=True),
-        )
+        yield _on_s3(folder, url, "&etags=bare")
+
+
+def _on_s3(folder: Path, server: str, settings: str = "") -> Place:
+    url = f"s3://bucket/{folder.name}?endpoint_url={server}{settings}"
+    return Place(url=url, env=KEYS, store=open_store(url))
 
 
 ROOTS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
