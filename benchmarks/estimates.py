@@ -64,8 +64,9 @@ class First(NamedTuple):
 class Replay:
     """A load on a pool of `machines`, and what was told of its starts."""
 
-    def __init__(self, load: Iterable[Asked], machines: int) -> None:
+    def __init__(self, load: Iterable[Asked], machines: int, *, remembers: bool = True) -> None:
         memory = Memory()
+        self.remembers = remembers
         self.load = sorted(load)
         projects = sorted({each.project for each in self.load})
         share = math.floor(1e4 / len(projects)) / 1e4
@@ -102,7 +103,7 @@ class Replay:
         ended = Outcome(kind=OutcomeKind.SUCCEEDED, text="")
         for name in sorted(before.keys() - world.jobs.keys()):
             self.runs = with_end(self.runs, replace(before[name], last=ended), world.now)
-        world.extra["runs"] = self.runs
+        world.extra["runs"] = self.runs if self.remembers else {}
 
     def _ask(self, number: int, asked: Asked) -> None:
         whole, rest = divmod(asked.devices, DEVICES)
@@ -144,7 +145,7 @@ class Replay:
             self.firsts.append(First(*self.told[name], started_at=now))
 
 
-def made_up(spread: float, *, limits: bool = False, jobs: int = 1500, seed: int = 1) -> list[Asked]:
+def made_up(spread: float, *, limits: bool = False, jobs: int = 600, seed: int = 1) -> list[Asked]:
     """Jobs of 60 kinds, whose lengths are lognormal with `spread`; a little more than fits."""
     random = Random(seed)
     kinds = [
@@ -163,24 +164,26 @@ def made_up(spread: float, *, limits: bool = False, jobs: int = 1500, seed: int 
     return load
 
 
-def traced(path: Path, jobs: int = 3000, skip: int = 20_000) -> list[Asked]:
+def traced(path: Path, jobs: int = 1500, skip: int = 20_000) -> list[Asked]:
     """`jobs` of a trace, in the order in which they came, without the first `skip`."""
     with path.open(newline="") as file:
         rows = sorted(
-            (datetime.fromisoformat(row["timestamp"]).timestamp(), row["cluster"], row)
-            for row in csv.DictReader(file)
+            (datetime.fromisoformat(row["timestamp"]).timestamp(), number, row)
+            for number, row in enumerate(csv.DictReader(file))
             if row["timestamp"]
         )
     return [
-        Asked(at, float(row["duration"]), int(row["num_gpus"]), project, "u", "job")
-        for at, project, row in rows[skip : skip + jobs]
+        Asked(at, float(row["duration"]), int(row["num_gpus"]), row["cluster"], "u", "job")
+        for at, _, row in rows[skip : skip + jobs]
         if int(row["num_gpus"]) < DEVICES or int(row["num_gpus"]) % DEVICES == 0
     ]
 
 
-def row(name: str, load: list[Asked], machines: int) -> dict[str, object]:
+def row(
+    name: str, load: list[Asked], machines: int, *, remembers: bool = True
+) -> dict[str, object]:
     """What came of one load."""
-    replay = Replay(load, machines)
+    replay = Replay(load, machines, remembers=remembers)
     replay.run()
     firsts = replay.firsts
     off = [abs(each.started_at - (each.start.estimated_at or 0.0)) for each in firsts]
@@ -206,12 +209,15 @@ def main() -> None:
         path = Path(sys.argv[sys.argv.index("--trace") + 1])
         show([row(path.stem, traced(path), 24)])
         return
-    loads = {
-        "steady": made_up(0.25),
-        "erratic": made_up(1.1),
-        "steady, limits": made_up(0.25, limits=True),
-    }
-    show([row(name, load, 16) for name, load in loads.items()])
+    limited = made_up(0.25, limits=True)
+    show(
+        [
+            row("steady", made_up(0.25), 16),
+            row("erratic", made_up(1.1), 16),
+            row("steady, limits", limited, 16),
+            row("steady, limits, nothing remembered", limited, 16, remembers=False),
+        ]
+    )
 
 
 if __name__ == "__main__":

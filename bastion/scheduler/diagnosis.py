@@ -14,11 +14,11 @@ from functools import cache, cached_property
 
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft, Reserved
-from bastion.scheduler.estimate import Estimates
+from bastion.scheduler.estimate import Estimates, estimates
 from bastion.scheduler.extent import never_fits, no_way, unmatched
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
 from bastion.scheduler.order import Entry, Gang, Line
-from bastion.scheduler.plan import Wait
+from bastion.scheduler.plan import Wait, wait_for
 from bastion.scheduler.planned import Claims
 from bastion.scheduler.reason import (
     NAMED,
@@ -42,7 +42,7 @@ from bastion.spec.where import Where
 from quota.amounts import Amounts, missing
 
 SEARCHES = 2
-"""Gangs waiting for capacity whose start is estimated in one cycle; each costs time."""
+"""Scattered gangs for whom those in their way are looked for in one cycle; each costs time."""
 
 Told = tuple[Gang, Wait]
 """A waiting gang; why it waits, and when it will probably start."""
@@ -72,7 +72,8 @@ class Diagnosis:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.searches = 0
-        self.estimates = Estimates(draft)
+        self.estimates = Estimates(starts={})
+        """Of those whom time alone lets go on; complete once `tell` is over."""
         self.in_line: list[Crowd | Row] = []
         """Those for whom nothing is done."""
         self._known: dict[tuple[str, int], WaitingReason] = {}
@@ -97,6 +98,7 @@ class Diagnosis:
         Whoever waits for the same types stands behind others.
         """
         rows: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
+        hopeful: list[Line] = []
         crowds: dict[tuple[str, int], list[Entry]] = {}
         plans = self.draft.plans
         for line in self.draft.blocked:
@@ -107,12 +109,16 @@ class Diagnosis:
                     continue
             key = line.project, line.shape.form
             reason = self._known.get(key) or self._reason(line)
+            if isinstance(reason, WaitingForCapacity | Fragmented):
+                hopeful.append(line)
             if isinstance(reason, WaitingForCapacity):
                 rows.setdefault((line.project, line.shape.types), []).append((line, reason))
             elif line.fail_when_busy or isinstance(reason, NeverFits):
                 yield from ((entry[3], Wait(reason=reason)) for entry in line.waiting)
             else:
                 crowds.setdefault(key, []).extend(line.waiting)
+        if hopeful:
+            self.estimates = estimates(self.draft, hopeful)
         for key, entries in crowds.items():
             self.in_line.append(Crowd(entries=entries, reason=self._known[key]))
         for lines in rows.values():
@@ -136,26 +142,11 @@ class Diagnosis:
         ]
         row = Row(stretches=stretches)
         line, reason = lines[row.first]
-        yield line.head, self._with_start(line, reason)
+        yield line.head, wait_for(reason, self.estimates.starts.get(line.head[0].id))
         if any(each.fail_when_busy for each, _ in lines):
             yield from ((gang, Wait(reason=behind)) for gang, behind in row.reasons())
         else:
             self.in_line.append(row)
-
-    def _with_start(self, line: Line, reason: WaitingReason) -> Wait:
-        """What the head of `line` is told: why it waits, and when it will probably start."""
-        found = None
-        if self.searches < SEARCHES:
-            self.searches += 1
-            found = self.estimates.of(line)
-        if found is None:
-            return Wait(reason=reason)
-        return Wait(
-            reason=reason,
-            estimated_at=found.at,
-            rests_on=found.rests_on,
-            off_by_s=found.off_by_s,
-        )
 
     def _reason(self, line: Line) -> WaitingReason:
         found = self._known[line.project, line.shape.form] = (

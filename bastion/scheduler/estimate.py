@@ -1,5 +1,5 @@
 """
-When a waiting gang will probably start: by limits, and by how long earlier runs took.
+When waiting gangs will probably start: by limits, and by how long earlier runs took.
 
 Nothing but `Wait` comes of it: who starts, who is stopped, what is promised and planned rests on
 limits alone, so a wrong guess costs nobody his place.
@@ -10,98 +10,127 @@ It must not change anything: what it tries, it undoes.
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.likely import WORLDS, Likely, LikelyEnd
+from bastion.scheduler.future import Ending, Future
+from bastion.scheduler.likely import WORLDS, Likely
 from bastion.scheduler.order import Line
-from bastion.scheduler.planned import ends_at, fit_after
+from bastion.scheduler.plan import Estimate
+from bastion.scheduler.planned import ends_at
 from bastion.scheduler.running import Running
 from bastion.value import value
 from quota.amounts import Amounts
 
+LOOKS = 1_000
+"""Waiting lines times running gangs that are looked at: where much runs, few are told."""
+MIN_LINES, MAX_LINES = 2, 32
+"""Lines that are looked at, however much runs, and however little."""
+MAX_STARTS = 16
+"""Starts that are found in one future: what comes later is too far away to be told."""
+STRETCH = 1.5
+"""
+Of the distance between futures: they know nothing of those who will come, or be stopped.
+
+With it half to two thirds of first estimates are as near as they say. Source:
+benchmarks/estimates.py.
+"""
 AGAIN_S = 60.0
 """An estimate that has passed is made anew, but not within this time of the one before."""
 
 
 @value
-class Estimate:
-    """A probable start."""
-
-    at: float
-    """In store's seconds."""
-    rests_on: int = 0
-    """Earlier runs of the job that has to end last; 0: it rests on limits alone."""
-    off_by_s: float = 0.0
-    """How far from it the start may be: four of five futures lie nearer."""
-
-
 class Estimates:
     """The estimates of one cycle."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self.passes_at = math.inf
-        """When the first of those that rest on earlier runs is to be made anew."""
+    starts: Mapping[str, Estimate]
+    """By the first job of a gang."""
+    passes_at: float = math.inf
+    """When the first of those that rest on earlier runs is to be made anew."""
 
-    @cached_property
-    def _likely(self) -> Likely:
-        return Likely(self._draft.snapshot.runs, self._draft.now)
 
-    @cached_property
-    def _asked(self) -> dict[str, list[Amounts]]:
-        """What those wait for, by project, who may start within its share."""
-        asked: dict[str, set[Amounts]] = {}
-        for line in self._draft.blocked:
-            if not line.is_over:
-                asked.setdefault(line.project, set()).add(self._draft.asks(line.shape))
-        return {name: list(each) for name, each in asked.items()}
+def estimates(draft: Draft, lines: Sequence[Line]) -> Estimates:
+    """
+    Of those who wait in `lines`, as far as anybody knows and it costs little to find out.
 
-    def _is_taken_again(self, running: Running) -> bool:
-        """Whether its own project has somebody waiting for what `running` leaves of its share."""
-        shares = self._draft.shares
-        asked = self._asked.get(running.project)
-        if not asked:
-            return False
-        nominal = shares.project(running.project).nominal
-        left = shares.held(running.project) - running.held
-        return any(each and nominal.holds(left, each) for each in asked)
+    Args:
+        draft: As it is afterwards, too.
+        lines: That time alone may let go on, in the order in which the cycle looked at them.
+    """
+    lines = _first(draft, lines)
+    if not lines:
+        return Estimates(starts={})
+    known = _Known(draft, lines)
+    at_most = min(MAX_STARTS, 2 * len(lines))
+    found: dict[str, list[tuple[float, int]]] = {}
+    for world in range(known.worlds):
+        future = Future(draft, lines, at_most)
+        future.play(known.ends_in(world))
+        for name, start in future.starts.items():
+            found.setdefault(name, []).append((start.at, start.runs))
+    starts = {
+        name: _middle(sorted(each)) for name, each in found.items() if 2 * len(each) > known.worlds
+    }
+    soonest = min((each.at for each in starts.values() if each.rests_on), default=math.inf)
+    return Estimates(starts=starts, passes_at=max(soonest, draft.now + AGAIN_S))
 
-    def of(self, line: Line) -> Estimate | None:
-        """When the head of `line` will probably start; None where nobody knows."""
-        known: list[tuple[float, LikelyEnd | None, Running]] = []
-        runs = self._draft.snapshot.runs
-        for running in self._draft.running.values():
-            if running.project != line.project and self._is_taken_again(running):
-                continue
-            likely = self._likely.end_of(running) if runs and not running.is_leaving else None
-            known.append((ends_at(self._draft, running, line.shape), likely, running))
-        worlds = WORLDS if any(likely for _, likely, _ in known) else 1
-        starts = [start for world in range(worlds) if (start := self._start(line, known, world))]
-        if 2 * len(starts) <= worlds:
-            return None
-        starts.sort()
-        at, rests_on = starts[len(starts) // 2]
-        if not rests_on:
-            return Estimate(at=at)
-        self.passes_at = min(self.passes_at, max(at, self._draft.now + AGAIN_S))
-        off_by_s = max(at - starts[0][0], starts[-1][0] - at)
-        return Estimate(at=at, rests_on=rests_on, off_by_s=off_by_s)
 
-    def _start(
-        self, line: Line, known: list[tuple[float, LikelyEnd | None, Running]], world: int
-    ) -> tuple[float, int] | None:
-        """When it starts in one future, and how many runs the last end before it rests on."""
-        ends = []
-        runs = {}
-        for limit, likely, running in known:
-            end = limit
-            if likely is not None and likely.at[world] < limit:
-                end = likely.at[world]
-                runs[running.name] = likely.runs
-            ends.append((end, running.name, running))
-        found = fit_after(self._draft, line, ends)
-        if found is None:
-            return None
-        at, _, gone = found
-        return at, next((runs[r.name] for r in reversed(gone) if r.name in runs), 0)
+def _middle(starts: list[tuple[float, int]]) -> Estimate:
+    at, rests_on = starts[len(starts) // 2]
+    if not rests_on:
+        return Estimate(at=at)
+    off_by_s = STRETCH * max(at - starts[0][0], starts[-1][0] - at)
+    return Estimate(at=at, rests_on=rests_on, off_by_s=off_by_s)
+
+
+def _first(draft: Draft, lines: Sequence[Line]) -> Sequence[Line]:
+    at_most = min(MAX_LINES, max(MIN_LINES, LOOKS // max(1, len(draft.running))))
+    return [line for line in lines if not line.fail_when_busy][:at_most]
+
+
+class _Known:
+    """What is known of the ends of those who run, seen by `lines`."""
+
+    def __init__(self, draft: Draft, lines: Sequence[Line]) -> None:
+        first = min((line.shape for line in lines), key=lambda shape: shape.priority)
+        own = {line.project for line in lines}
+        asked = _asked(draft, without=own)
+        likely = Likely(draft.snapshot.runs, draft.now)
+        self._ends = [
+            (ends_at(draft, running, first), likely.end_of(running), running)
+            for running in draft.running.values()
+            if running.project in own or not _is_taken_again(draft, running, asked)
+        ]
+        self.worlds = WORLDS if any(likely for _, likely, _ in self._ends) else 1
+
+    def ends_in(self, world: int) -> Iterator[tuple[Ending, Running]]:
+        """When each of them has ended in that future."""
+        for limit, likely, running in self._ends:
+            is_likely = likely is not None and likely.at[world] < limit
+            if is_likely and likely is not None:
+                yield Ending(at=likely.at[world], runs=likely.runs), running
+            else:
+                yield Ending(at=limit), running
+
+
+def _asked(draft: Draft, *, without: Collection[str]) -> dict[str, list[Amounts]]:
+    """What projects but those wait for."""
+    forms = {
+        (line.project, line.shape.form): line.shape
+        for line in draft.blocked
+        if line.project not in without and not line.is_over
+    }
+    asked: dict[str, list[Amounts]] = {}
+    for (project, _), shape in forms.items():
+        asked.setdefault(project, []).append(draft.asks(shape))
+    return asked
+
+
+def _is_taken_again(draft: Draft, running: Running, asked: Mapping[str, Sequence[Amounts]]) -> bool:
+    """Whether its own project has somebody waiting for what `running` leaves of its share."""
+    wanted = asked.get(running.project)
+    if not wanted:
+        return False
+    nominal = draft.shares.project(running.project).nominal
+    left = draft.shares.held(running.project) - running.held
+    return any(each and nominal.holds(left, each) for each in wanted)

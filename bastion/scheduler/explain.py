@@ -42,7 +42,7 @@ def explain(draft: Draft) -> Plan:
     diagnosis = Diagnosis(draft)
     verdicts.update(_waiting(diagnosis))
     return Plan(
-        verdicts=Verdicts(verdicts, diagnosis.in_line),
+        verdicts=Verdicts(verdicts, diagnosis.in_line, diagnosis.estimates.starts),
         promises=tuple(sorted(draft.promises.values(), key=lambda p: (p.made_at, p.gang))),
         planned=tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang))),
         new_machines=tuple(

@@ -18,8 +18,8 @@ from bastion.scheduler.running import Running
 from bastion.scheduler.runs import Runs, kind_of
 from bastion.value import value
 
-WORLDS = 5
-"""Odd, so that one is in the middle; the first and the last leave out a tenth of what may be."""
+WORLDS = 3
+"""Odd, so that one is in the middle; the first and the last leave out a sixth of what may be."""
 ENOUGH = 3
 """Runs that took longer than a job has so far; where there are fewer, more kinds are looked at."""
 
@@ -39,7 +39,6 @@ class Likely:
 
     def __init__(self, runs: Mapping[str, Runs], now: float) -> None:
         self._now = now
-        self._of_name: dict[str, LikelyEnd | None] = {}
         self._lengths: dict[str, list[int]] = {}
         for kind, each in runs.items():
             for name in _wider(kind):
@@ -53,12 +52,8 @@ class Likely:
 
         A gang ends with the last of its jobs.
         """
-        name = running.name
-        if name not in self._of_name:
-            self._of_name[name] = self._end_of(running)
-        return self._of_name[name]
-
-    def _end_of(self, running: Running) -> LikelyEnd | None:
+        if not self._lengths or running.is_leaving:
+            return None
         ran_s = self._now - running.started_at
         found = {kind: self._longer(kind, ran_s) for kind in map(kind_of, running.jobs)}
         if not all(found.values()):

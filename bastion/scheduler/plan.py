@@ -53,6 +53,30 @@ class Wait:
 
 
 @value
+class Estimate:
+    """A probable start."""
+
+    at: float
+    """In store's seconds."""
+    rests_on: int = 0
+    """Earlier runs of the job that has to end last; 0: it rests on limits alone."""
+    off_by_s: float = 0.0
+    """How far from it the start may be, more likely than not."""
+
+
+def wait_for(reason: Reason, start: Estimate | None) -> Wait:
+    """What one is told who waits for `reason`, and is thought to start then."""
+    if start is None:
+        return Wait(reason=reason)
+    return Wait(
+        reason=reason,
+        estimated_at=start.at,
+        rests_on=start.rests_on,
+        off_by_s=start.off_by_s,
+    )
+
+
+@value
 class Refuse:
     """It asked to start now or not at all (`when_busy="fail"`), or can never run."""
 
@@ -71,14 +95,21 @@ class Verdicts(Mapping[str, Verdict]):
     Args:
         decided: Of everybody but those `in_line`, in any order.
         in_line: Those for whom nothing is done: they wait, and whoever asks is told what for.
+        starts: When gangs among those will probably start, by their first job.
     """
 
-    __slots__ = ("_all", "_in_line", "decided")
+    __slots__ = ("_all", "_in_line", "_starts", "decided")
 
-    def __init__(self, decided: Mapping[str, Verdict], in_line: Sequence[Crowd | Row] = ()) -> None:
+    def __init__(
+        self,
+        decided: Mapping[str, Verdict],
+        in_line: Sequence[Crowd | Row] = (),
+        starts: Mapping[str, Estimate] | None = None,
+    ) -> None:
         self.decided = decided
         """Everything that anybody has to act on: whoever is not in it waits."""
         self._in_line = in_line
+        self._starts = starts or {}
         self._all: Mapping[str, Verdict] | None = None
 
     def __getitem__(self, name: str) -> Verdict:
@@ -99,7 +130,8 @@ class Verdicts(Mapping[str, Verdict]):
             found = dict(self.decided)
             for line in self._in_line:
                 for gang, reason in line.reasons():
-                    found.update(dict.fromkeys((job.id for job in gang), Wait(reason=reason)))
+                    wait = wait_for(reason, self._starts.get(gang[0].id))
+                    found.update(dict.fromkeys((job.id for job in gang), wait))
             self._all = {name: found[name] for name in sorted(found)}
         return self._all
 

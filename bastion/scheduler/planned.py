@@ -17,8 +17,7 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop
+from collections.abc import Iterator
 
 from bastion.scheduler.awaited import awaited
 from bastion.scheduler.draft import Doom, Draft, Reserved
@@ -240,33 +239,16 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
 def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
     """The first time at which the head of `line` fits, and where; None when that never is."""
     ends = [(ends_at(draft, r, line.shape), name, r) for name, r in draft.running.items()]
-    found = fit_after(draft, line, ends)
-    return None if found is None else (found[0], found[1])
-
-
-def fit_after(
-    draft: Draft, line: Line, ends: Iterable[tuple[float, str, Running]]
-) -> tuple[float, Placed, list[Running]] | None:
-    """
-    When the head of `line` fits if those who run end so, where, and after whom; None when never.
-
-    Args:
-        draft: As it is afterwards, too.
-        line: One that waits.
-        ends: (when it has ended, name, who); whoever ends never is passed over.
-    """
-    due = [each for each in ends if not math.isinf(each[0])]
-    heapify(due)
+    ends = sorted((end, name, r) for end, name, r in ends if not math.isinf(end))
     draft.capacity.begin()
     need = Need(draft, line.shape, guaranteed=False)
     gone: list[Running] = []
     try:
-        while due:
-            end, _, running = heappop(due)
+        for position, (end, _, running) in enumerate(ends):
             need.count(Release(draft.capacity, running))
             draft.shares.leave(running)
             gone.append(running)
-            if due and due[0][0] == end:
+            if position + 1 < len(ends) and ends[position + 1][0] == end:
                 continue
             if not (need.may_fit() and draft.shares.may_borrow(line.project, line.shape.asked)):
                 continue
@@ -274,7 +256,7 @@ def fit_after(
             placed = draft.try_place(line.shape, guaranteed=False)
             draft.capacity.undo()
             if placed is not None and draft.shares.may_borrow(line.project, placed.total):
-                return max(end, draft.now), placed, gone
+                return max(end, draft.now), placed
         return None
     finally:
         draft.capacity.undo()
