@@ -164,7 +164,7 @@ def made_up(spread: float, *, limits: bool = False, jobs: int = 600, seed: int =
     return load
 
 
-def traced(path: Path, jobs: int = 1500, skip: int = 20_000) -> list[Asked]:
+def traced(path: Path, jobs: int = 900, skip: int = 20_000) -> list[Asked]:
     """`jobs` of a trace, in the order in which they came, without the first `skip`."""
     with path.open(newline="") as file:
         rows = sorted(
@@ -207,7 +207,7 @@ def main() -> None:
     """Print the table."""
     if "--trace" in sys.argv:
         path = Path(sys.argv[sys.argv.index("--trace") + 1])
-        show([row(path.stem, traced(path), 24)])
+        show([row(path.stem, traced(path), 40)])
         return
     limited = made_up(0.25, limits=True)
     show(

@@ -44,6 +44,12 @@ from quota.amounts import Amounts, missing
 SEARCHES = 2
 """Scattered gangs for whom those in their way are looked for in one cycle; each costs time."""
 
+FEW = 200
+"""Gangs that run: with more, those who ask beyond their share are too many to be estimated."""
+HOPE = (WaitingForCapacity, Fragmented)
+HOPE_OF_FEW = (*HOPE, BeyondShare)
+"""Those who wait for these are let go on by time alone."""
+
 Told = tuple[Gang, Wait]
 """A waiting gang; why it waits, and when it will probably start."""
 
@@ -99,6 +105,7 @@ class Diagnosis:
         """
         rows: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
         hopeful: list[Line] = []
+        hope = HOPE_OF_FEW if len(self.draft.running) <= FEW else HOPE
         crowds: dict[tuple[str, int], list[Entry]] = {}
         plans = self.draft.plans
         for line in self.draft.blocked:
@@ -109,7 +116,7 @@ class Diagnosis:
                     continue
             key = line.project, line.shape.form
             reason = self._known.get(key) or self._reason(line)
-            if isinstance(reason, WaitingForCapacity | Fragmented):
+            if isinstance(reason, hope):
                 hopeful.append(line)
             if isinstance(reason, WaitingForCapacity):
                 rows.setdefault((line.project, line.shape.types), []).append((line, reason))

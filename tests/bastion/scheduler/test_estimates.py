@@ -155,6 +155,42 @@ def test_a_gang_ends_with_the_last_of_its_jobs() -> None:
     assert (found.estimated_at, found.rests_on) == (w.now + 2 * HOUR, 3)
 
 
+def test_those_behind_are_told_too() -> None:
+    """Each in its turn, the next in the row when one more has ended; scattered devices count."""
+    w = world({"A/u/a": (HOUR,) * 3, "A/u/b": (2 * HOUR,) * 3, "A/u/c": (3 * HOUR,) * 3})
+    for name in "abc":
+        w.ask("A", name, gpu=2)
+    w.cycle()
+    for name in ("first", "second", "third"):
+        w.ask("A", name, gpu=4)
+    w.cycle()
+    reasons = {name: type(v.reason).__name__ for name, v in w.plan.verdicts.items()}
+    assert [reasons[n] for n in ("first", "second", "third")] == [
+        "WaitingForCapacity",
+        "Behind",
+        "Behind",
+    ]
+    assert start(w, "first").estimated_at == w.now + HOUR
+    assert start(w, "second").estimated_at == w.now + 3 * HOUR
+    assert start(w, "third") == Start()
+
+
+def test_what_others_leave_of_their_share_they_take_again() -> None:
+    """B's job ends in an hour, but B has another waiting for its share: A is not told of it."""
+    quota = quota_of({"gpu": 8}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
+    w = World(quota, machines_of(1, gpu=8))
+    runs = {"A/u/a": (5 * HOUR,) * 3, "B/u/b": (HOUR,) * 3}
+    w.extra["runs"] = {kind: Runs(at=0, lengths=each) for kind, each in runs.items()}
+    w.ask("A", "a", gpu=4)
+    w.ask("B", "b", gpu=4)
+    w.cycle()
+    w.ask("A", "more", gpu=4)
+    assert start(w, "more").estimated_at == w.now + HOUR
+    w.ask("B", "next", gpu=4)
+    assert start(w, "next").estimated_at == w.now + HOUR
+    assert start(w, "more").estimated_at == w.now + 5 * HOUR
+
+
 # History moves nobody
 
 QUICK = settings(max_examples=20, deadline=None, database=None, derandomize=True)
