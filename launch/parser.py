@@ -16,6 +16,8 @@ from launch.errors import UsageError
 Run = Callable[[argparse.Namespace], int]
 
 CONNECTION, OUTPUT, GENERAL = "which bastion", "output", "general"
+OF_ALL_JOBS = ("list", "status")
+"""Verbs that people give a job, and that look at all of them."""
 SHARED = (CONNECTION, OUTPUT, GENERAL)
 """The groups of flags that verbs share."""
 
@@ -239,8 +241,11 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"{parser.prog} --help"
-    kind = "flag" if name.startswith("-") else "argument"
-    raise UsageError(f"unknown {kind} {name}", hint=hint)
+    if name.startswith("-"):
+        raise UsageError(f"unknown flag {name}", hint=hint)
+    if parser.prog.rpartition(" ")[2] in OF_ALL_JOBS:
+        hint = f"of one job: bastion show {name}"
+    raise UsageError(f"unknown argument {name}", hint=hint)
 
 
 def refuse_unknown_verb(word: str, verbs: Sequence[str]) -> None:
