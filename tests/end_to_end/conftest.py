@@ -11,6 +11,7 @@ import pytest
 from bastion.records import layout
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import folder_root
+from tests.servers.secret_manager import secret_manager
 
 QUOTA = """
 [toml-schema]
@@ -41,12 +42,16 @@ projects = ["red"]
 [secrets.WANDB_KEY]
 source = "file:red/WANDB_KEY"
 projects = ["red"]
+[secrets.OF_GOOGLE]
+source = "gcp:projects/p/secrets/key"
+projects = ["red"]
 [secrets.GONE]
 source = "file:red/GONE"
 projects = ["red"]
 """
 IN_ENVIRONMENT = "hf_3nv1r0nment-token"
 IN_FILE = "wandb_f1le-key"
+IN_CLOUD = "cl0ud-manager-key"
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +64,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
     for name in ("key", "known_hosts"):
         (folder / "ssh" / name).touch()
     (folder / "secrets" / "red" / "WANDB_KEY").write_text(f"{IN_FILE}\n")
-    with folder_root(folder) as place:
+    held = {"projects/p/secrets/key/versions/latest": IN_CLOUD.encode()}
+    with folder_root(folder) as place, secret_manager(held) as (cloud, _):
         place.store.create(layout.QUOTA, QUOTA.encode())
         place.store.create(layout.CONFIG, CONFIG.encode())
         on = Programs(folder, place)
@@ -69,6 +75,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
         only_machines = {
             "BASTION_SECRETS_DIR": str(folder / "secrets"),
             "BASTION_SECRET_HF_TOKEN": IN_ENVIRONMENT,
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": cloud,
             "UV_PYTHON_DOWNLOADS": "never",
         }
         try:

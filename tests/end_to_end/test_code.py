@@ -27,7 +27,7 @@ from bastion import (
 from bastion.errors import BastionError, RefusedError
 from tests.bundler import trees
 from tests.bundler.repositories import commit, git, served_by_http
-from tests.end_to_end.conftest import IN_ENVIRONMENT, IN_FILE
+from tests.end_to_end.conftest import IN_CLOUD, IN_ENVIRONMENT, IN_FILE
 from tests.end_to_end.programs import BOUND, Programs, until
 from tests.servers.sshd import Sshd, needs_sshd, sshd
 from tests.servers.wheels import make_wheel
@@ -53,29 +53,28 @@ def holding(value: str, top: Path) -> list[str]:
 
 
 def test_a_secret_reaches_its_process_and_nothing_else(programs: Programs) -> None:
-    """From the agent's environment or a file: masked in the log, and in nothing that is kept."""
+    """From the agent's environment, a file, a cloud: masked in the log, in nothing that is kept."""
     gate = programs.folder / "gate"
     hashed = 'printf %s "$HF_TOKEN" | sha256sum'
-    line = f'echo "token $HF_TOKEN"; {hashed}; until [ -e {gate} ]; do sleep 0.05; done'
-    words = ("--secret=HF_TOKEN", "--shell", "--", line)
+    line = f'echo "$OF_GOOGLE $HF_TOKEN"; {hashed}; until [ -e {gate} ]; do sleep 0.05; done'
+    words = ("--secret=HF_TOKEN", "--secret=OF_GOOGLE", "--shell", "--", line)
     shown = programs.run("launch", "--dry_run", *words)
     job = programs.run("launch", "-q", *words).stdout.strip()
     digest = hashlib.sha256(IN_ENVIRONMENT.encode()).hexdigest()
-    text = f"token {stars(IN_ENVIRONMENT)}\n{digest}  -\n"
+    text = f"{stars(IN_CLOUD)} {stars(IN_ENVIRONMENT)}\n{digest}  -\n"
     until(lambda: programs.printed(job) == text, "it has printed")
     assert not [line for line in command_lines() if IN_ENVIRONMENT.encode() in line]
     gate.touch()
 
-    of_file = Secret("WANDB_KEY", file=True)
-    keyed = programs.launch(
-        'echo "key $WANDB_KEY"; cat $WANDB_KEY_FILE; echo; exit 3', secrets=[of_file]
-    )
+    secrets = [Secret("WANDB_KEY", file=True), Secret("OF_GOOGLE")]
+    line = 'echo "key $WANDB_KEY $OF_GOOGLE"; cat $WANDB_KEY_FILE; echo; exit 3'
+    keyed = programs.launch(line, secrets=secrets)
     key = stars(IN_FILE)
-    assert programs.printed(keyed.id) == f"key {key}\n{key}\n"
+    assert programs.printed(keyed.id) == f"key {key} {stars(IN_CLOUD)}\n{key}\n"
     assert (keyed.state, keyed.code) == ("failed", 3)
     assert programs.wait(job).state == "succeeded"
     said = shown.stdout + shown.stderr + programs.run("show", job, "--json").stdout
-    for value in (IN_ENVIRONMENT, IN_FILE):
+    for value in (IN_ENVIRONMENT, IN_FILE, IN_CLOUD):
         assert value not in said + programs.served
         assert not holding(value, programs.folder / "root")
         kept = holding(value, programs.machines)
@@ -240,7 +239,7 @@ def test_what_ran_is_told_and_run_again(programs: Programs, tmp_path: Path) -> N
         "open(os.environ['BASTION_OUTPUT_DIR'] + '/model', 'w').write('weights')\n"
     )
     trees.write(programs.project, {"a.py": line, "new.py": ""})
-    job, _ = programs.follow("--code=.", "--", "python3", "a.py")
+    job, _ = programs.follow("--bundler_type=local", "--", "python3", "a.py")
     shown = programs.run("show", job, "--code").stdout
     for said in (head, "1 file changed, 1 not tracked", "-print('committed')", f"+{line[:9]}"):
         assert said in shown
@@ -361,4 +360,12 @@ def test_mistakes_are_told_before_anything_is_sent(programs: Programs, tmp_path:
         with pytest.raises(BastionError, match=problem) as caught:
             programs.launch("true", **fields)
         assert str(caught.value) in ran.stderr
+    ran = programs.run("bundle", "--bundler_spec=colour=red", check=False)
+    assert (ran.returncode, "--bundler_spec: 'colour' is unknown" in ran.stderr) == (2, True)
+    away = "http://127.0.0.1:1/x.git"
+    flags = ("--bundler_type=git", f"--bundler_spec=url={away}")
+    ran = programs.run("launch", *flags, "--", "true", check=False)
+    assert (ran.returncode, f"{away} cannot be reached" in ran.stderr) == (1, True)
+    with pytest.raises(BastionError, match=f"{away} cannot be reached"):
+        programs.launch("true", code=GitRepo(away))
     assert programs.place.keys("inbox/") == before

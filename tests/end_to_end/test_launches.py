@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
+import subprocess
 import sys
 from collections.abc import Callable
 from itertools import count
@@ -165,9 +167,11 @@ def test_a_gang_of_two_jobs_is_told_all_that_the_reference_names(programs: Progr
 
 def test_what_ignores_term_is_killed_with_all_it_started(programs: Programs) -> None:
     """A time limit and a cancel end trees that ignore TERM, sessions and orphans included."""
-    first, second = nap(), nap()
+    first, second, third = nap(), nap(), nap()
     handle = launch(programs, Job(processes=[shell(DEAF.format(second))], grace="1s"))
-    flags = ("--max_runtime=1s", "--grace=1s", "--shell")
+    limited = Job(processes=[shell(DEAF.format(third))], grace="1s", max_runtime="1s")
+    late = launch(programs, limited)
+    flags = ("--max_runtime=1s", "--grace=1s", "--cluster=primary", "--shard=rl", "--shell")
     ran = programs.run("run", *flags, "--", DEAF.format(first), check=False)
     assert (ran.returncode, ran.stdout) == (102, "deaf\n")
     assert not sleeping(first)
@@ -175,6 +179,8 @@ def test_what_ignores_term_is_killed_with_all_it_started(programs: Programs) -> 
     handle.cancel()
     assert programs.run("wait", handle.id, check=False).returncode == 101
     assert not sleeping(second)
+    assert [job.state for job in ended(late)] == ["timed_out"]
+    assert not sleeping(third)
 
 
 def test_a_failure_is_tried_again_with_what_it_kept(programs: Programs, tmp_path: Path) -> None:
@@ -193,6 +199,19 @@ def test_a_failure_is_tried_again_with_what_it_kept(programs: Programs, tmp_path
     assert (found.folder / "r0" / "s").read_text() == "saved\n"
 
 
+SCOPE = """
+name = "scope"
+[[jobs]]
+name = "fails"
+scope = "launch"
+on_failure = "stop_others"
+processes = [{ command = "exit 5", shell = true }]
+[[jobs]]
+name = "other"
+processes = [{ command = ["sleep", "600"] }]
+"""
+
+
 def test_who_is_stopped_when_one_fails(programs: Programs) -> None:
     """The others of the job, of the whole launch, or nobody."""
     fails, good = shell("exit 5"), shell("sleep 0.5")
@@ -209,6 +228,8 @@ def test_who_is_stopped_when_one_fails(programs: Programs) -> None:
         words = ("--replicas=2", *flags, "--shell", "--", line.format(f"sleep {nap_s}"))
         ran = programs.run("run", *words, check=False)
         assert (ran.returncode, ran.stdout) == (5, printed)
+    (programs.project / "scope.toml").write_text(SCOPE)
+    assert programs.run("run", "scope.toml", check=False).returncode == 5
     assert [job.state for job in ended(all_end)] == ["failed", "cancelled"]
     assert [job.state for job in ended(one_ends)] == ["failed", "succeeded"]
 
@@ -284,6 +305,28 @@ def test_nobody_waits_for_the_held_tasks_of_an_array(programs: Programs) -> None
     for each in (handle.id, other):
         until(lambda each=each: programs.client.job(each).has_ended, "it is let go")
     assert ended(handle)[0].counts == {"failed": 1, "succeeded": 1}
+
+
+def test_a_terminal_sees_how_far_it_has_come(programs: Programs, tmp_path: Path) -> None:
+    """A bar is drawn there after a second."""
+    line = f"until [ -e {tmp_path}/gate ]; do sleep 0.05; done"
+    handle = launch(programs, Job(processes=[shell(line)]))
+    ours, theirs = os.openpty()
+    drawn = bytearray()
+
+    def is_drawn() -> bool:
+        if select.select([ours], [], [], 0.1)[0]:
+            drawn.extend(os.read(ours, 4096))
+        return b"waiting" in drawn and b"0/1" in drawn
+
+    command = [*programs.command, "wait", handle.id]
+    env = {**programs.env, "TERM": "xterm", "LANG": "C.UTF-8"}
+    waiting = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=theirs)
+    until(is_drawn, "a bar", timeout_s=20.0)
+    (tmp_path / "gate").touch()
+    assert waiting.wait(DEADLINE_S) == 0
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_sweeps_from_python_are_those_of_the_command(programs: Programs) -> None:
