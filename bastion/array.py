@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from bastion.job import JobRecord, Outcome, OutcomeKind
+from bastion.job import FAILURES, JobRecord, Outcome, OutcomeKind
 from bastion.spec.indices import NONE, Indices
 from bastion.spec.task import task_id
 from bastion.value import value
@@ -40,6 +40,8 @@ class ArrayRecord:
     """All of them."""
     at_once: int | None = None
     """How many may hold devices at once."""
+    max_failures: int | None = None
+    """Once so many have failed for good, the others are cancelled."""
     waiting: Indices = NONE
     """Those that were never admitted and may yet be."""
     held: Indices = NONE
@@ -71,6 +73,11 @@ class ArrayRecord:
         return self.waiting - self.held
 
     @property
+    def failed(self) -> int:
+        """How many of its tasks have failed for good and left a final record."""
+        return sum(len(self.ended.get(kind.value, NONE)) for kind in FAILURES)
+
+    @property
     def all_ended(self) -> Indices:
         """Every task that has ended."""
         return Indices(pair for some in self.ended.values() for pair in some.pairs)
@@ -94,12 +101,15 @@ class ArrayRecord:
         return replace(self.worst, text=text, replica=None)
 
 
-def new_array(each: JobRecord, tasks: Indices, *, at_once: int | None) -> ArrayRecord:
+def new_array(
+    each: JobRecord, tasks: Indices, *, at_once: int | None, max_failures: int | None = None
+) -> ArrayRecord:
     """An array whose tasks all wait; held as a whole where `each` is."""
     return ArrayRecord(
         each=replace(each, held=""),
         tasks=tasks,
         at_once=at_once,
+        max_failures=max_failures,
         waiting=tasks,
         held=tasks if each.held else NONE,
         held_by=each.held,

@@ -81,6 +81,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         python=_python(args),
         array=_array(args),
         sweep=_sweep(args),
+        max_failures=args.max_failures,
     )
     # What users write about code becomes a stored reference when the client sends it.
     return dataclasses.replace(launch, code=code_of(args))
@@ -103,6 +104,7 @@ def beside(launch: Launch, args: argparse.Namespace) -> Launch:
         when_busy=args.when_busy,
         notify=_notify(args),
         python=_python(args),
+        max_failures=args.max_failures,
     )
 
 

@@ -91,7 +91,7 @@ def queued_array(launch: Launch, each: JobRecord) -> ArrayRecord | None:
     """The array that `launch` is, whose one job `queued_jobs` made `each` of; None: it is none."""
     if launch.tasks is None:
         return None
-    return new_array(each, launch.tasks, at_once=launch.at_once)
+    return new_array(each, launch.tasks, at_once=launch.at_once, max_failures=launch.max_failures)
 
 
 def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]:

@@ -1,12 +1,14 @@
 """
-`scope="launch"`: what the failure of one job means for the other jobs of its launch.
+What the failure of one job means for the others of its launch: `scope="launch"`, `max_failures`.
 
-While it may yet be retried they are stopped and wait with it; once it has failed for good they are
-cancelled, those that wait included, in the commit that knows it.
+With `scope="launch"` they are stopped while it may yet be retried, and wait with it. Once it has
+failed for good they are cancelled, those that wait included, in the commit that knows it. The tasks
+of an array are so when `max_failures` of them have.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from bastion.array import cancelled
@@ -25,19 +27,28 @@ def failing_launches(draft: Draft) -> Mapping[str, str]:
 
 def end_failed_launches(draft: Draft, options: Options) -> None:
     """Cancel whatever is left of launches of which a job has failed for good."""
-    failed = {
-        job.launch: job for job in draft.working_jobs() if job.launch_scope and job.has_failed
-    }
-    for job in list(draft.jobs.values()) if failed else ():
-        cause = failed.get(job.launch)
-        if cause is not None and _is_left(job):
-            wanted = CancelWanted(by=f"the failure of {cause.id}", grace_s=grace_s(job, options))
-            draft.apply(job.id, wanted)
-    for array in list(draft.arrays.values()) if failed else ():
-        cause = failed.get(array.id)
-        if cause is not None and array.waiting:
-            by = f"the failure of {cause.id}"
+    ended_by = _ended_by(draft)
+    for job in list(draft.jobs.values()) if ended_by else ():
+        by = ended_by.get(job.launch)
+        if by is not None and _is_left(job):
+            draft.apply(job.id, CancelWanted(by=by, grace_s=grace_s(job, options)))
+    for array in list(draft.arrays.values()) if ended_by else ():
+        by = ended_by.get(array.id)
+        if by is not None and array.waiting:
             draft.put_array(cancelled(array, array.tasks, by, draft.now))
+
+
+def _ended_by(draft: Draft) -> Mapping[str, str]:
+    """Launch -> what ends it, in words."""
+    failed = [job for job in draft.working_jobs() if job.has_failed]
+    ended_by = {job.launch: f"the failure of {job.id}" for job in failed if job.launch_scope}
+    counts = Counter(job.launch for job in failed if job.task is not None)
+    for array in draft.arrays.values():
+        number = array.failed + counts[array.id]
+        if array.max_failures is not None and number >= array.max_failures:
+            tasks = "a task" if number == 1 else f"{number} tasks"
+            ended_by[array.id] = f"the failure of {tasks}"
+    return ended_by
 
 
 def _is_left(job: JobRecord) -> bool:

@@ -255,7 +255,8 @@ class Launch:
 
     With `array` or `sweep` its one job is run once for every task, each on its own: `array` says
     which tasks there are and how many may run at once, `sweep` which parameters each of them gets.
-    With both, `array` picks tasks of the sweep.
+    With both, `array` picks tasks of the sweep. Once `max_failures` of them have failed for good,
+    the others are cancelled.
     """
 
     name: str
@@ -271,6 +272,7 @@ class Launch:
     notify: Sequence[Notify | str] = ()
     array: Array | None = None
     sweep: Sweep | None = None
+    max_failures: int | None = None
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -295,8 +297,12 @@ class Launch:
             object.__setattr__(self, "notify", notifies(self.notify))
         except SpecError as error:
             problems.extend(error.problems)
+        if self.max_failures is not None and self.max_failures < 1:
+            problems.append(f"max_failures: {self.max_failures} is not allowed; 1 or more")
         if self.array is not None or self.sweep is not None:
             problems += _array_problems(self)
+        elif self.max_failures is not None:
+            problems.append("max_failures: without array or sweep there are no tasks to count")
         if problems:
             raise SpecError(*problems)
 

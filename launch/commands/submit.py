@@ -104,6 +104,7 @@ def _flags(parser: Parser) -> None:
     text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
     many(group, "--sweep", "run it once for every combination, as lr=0.1,0.01", metavar="NAME=V,V")
     number(group, "--at_once", "of the tasks of an array or a sweep, so many at a time")
+    number(group, "--max_failures", "cancel the other tasks once so many have failed")
     _end_flags(group)
     _where_flags(parser)
     _code_flags(parser)

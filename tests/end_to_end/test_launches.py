@@ -349,6 +349,12 @@ def test_sweeps_from_python_are_those_of_the_command(programs: Programs) -> None
     shown = programs.json("show", handle.id, "--tasks")["jobs"]
     assert [task["parameters"] for task in shown] == [dict(t.parameters) for t in handle.tasks]
 
+    bad = ("run", "--array=0-9%1", "--max_failures=2", "-q", "--name=bad", "--", "false")
+    assert programs.run(*bad, check=False).returncode == 1
+    fails = launch(programs, Job(processes=[shell("exit 1")]), array=Array("0-9%1"), max_failures=2)
+    for whole in (programs.client.job("bad"), *ended(fails)):
+        assert (whole.state, whole.counts) == ("failed", {"cancelled": 8, "failed": 2})
+
     plain = Launch(name="true", jobs=[Job(processes=[Process(["true"])])], array=Array("0-9%3"))
     from_python = programs.client.launch(plain)
     key = ("--array=0-9%3", "--idempotency_key=tens", "-q", "--", "true")

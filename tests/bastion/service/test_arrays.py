@@ -20,13 +20,19 @@ def ask(
     h100: int = 1,
     after: Sequence[After | str] = (),
     notify: Sequence[Notify] = (),
+    max_failures: int | None = None,
     **job: object,
 ) -> str:
     """Ask for an array of ann's in blue; its ULID."""
     process = Process(["true"], resources=Resources(h100=h100))
     one = Job(processes=(process,), **job)  # type: ignore[arg-type]
     launch = Launch(
-        name="sweep", jobs=(one,), array=Array(tasks), after=tuple(after), notify=tuple(notify)
+        name="sweep",
+        jobs=(one,),
+        array=Array(tasks),
+        after=tuple(after),
+        notify=tuple(notify),
+        max_failures=max_failures,
     )
     return rig.ask("ann", "blue", "launch", LaunchRequest(launch=launch))
 
@@ -317,6 +323,24 @@ def test_a_failure_ends_the_array_where_its_scope_is_the_launch() -> None:
     assert result.outcome == "failed"
     assert str(result.tasks["failed"]) == "1"
     assert str(result.tasks["cancelled"]) == "0,2-99"
+
+
+def test_an_array_is_given_up_after_so_many_failures() -> None:
+    """What will be tried again does not count; what runs then is cancelled with what waits."""
+    rig = Rig()
+    array = submit(rig, "0-99%3", max_failures=2, retries=1, retry_backoff=0)
+    for task, others in ((0, [1, 2]), (1, [2, 3])):
+        for _ in range(2):
+            rig.until(lambda task=task, others=others: running(rig, array) == [task, *others])
+            assert not rig.root.arrays[array].cancelled_by
+            finish(rig, array, task, 3)
+            rig.until(lambda task=task: task not in running(rig, array))
+    rig.until(lambda: array not in rig.root.arrays)
+    result = rig.result(array)
+    assert result is not None
+    assert str(result.tasks["failed"]) == "0-1"
+    assert str(result.tasks["cancelled"]) == "2-99"
+    assert result.text == "2 of 100 tasks failed; task 0: exited with code 3"
 
 
 def test_a_task_that_can_never_run_refuses_the_array() -> None:

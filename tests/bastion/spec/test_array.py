@@ -79,6 +79,14 @@ def test_an_array_is_of_one_job_and_waits() -> None:
     assert second.startswith("when_busy: 'fail' is not possible with array: its tasks start as")
 
 
+def test_failures_are_counted_of_tasks_alone() -> None:
+    """At least one, and of an array or a sweep."""
+    with pytest.raises(SpecError, match="max_failures: 0 is not allowed; 1 or more"):
+        Launch(name="a", jobs=(JOB,), array=Array("0-9"), max_failures=0)
+    with pytest.raises(SpecError, match="max_failures: without array or sweep there are no tasks"):
+        Launch(name="a", jobs=(JOB,), max_failures=1)
+
+
 def test_an_array_picks_tasks_of_a_sweep() -> None:
     """With both, the array's indices are tasks of the sweep; others are refused."""
     sweep = Sweep(grid={"x": [1, 2, 3]})
