@@ -98,6 +98,9 @@ class ArrayRecord:
         alike = self.ended[self.worst.kind.value]
         verb = self.worst.kind.value.replace("_", " ")
         text = f"{len(alike)} of {total} tasks {verb}; task {self.worst_task}: {self.worst.text}"
+        left = len(self.ended.get(OutcomeKind.CANCELLED.value, NONE))
+        if self.cancelled_by and left and self.worst.kind is not OutcomeKind.CANCELLED:
+            text += f"; {left} cancelled by {self.cancelled_by}"
         return replace(self.worst, text=text, replica=None)
 
 

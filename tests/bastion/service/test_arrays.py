@@ -340,7 +340,9 @@ def test_an_array_is_given_up_after_so_many_failures() -> None:
     assert result is not None
     assert str(result.tasks["failed"]) == "0-1"
     assert str(result.tasks["cancelled"]) == "2-99"
-    assert result.text == "2 of 100 tasks failed; task 0: exited with code 3"
+    assert result.text == (
+        "2 of 100 tasks failed; task 0: exited with code 3; 98 cancelled by the failure of 2 tasks"
+    )
 
 
 def test_a_task_that_can_never_run_refuses_the_array() -> None:
