@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.guarantee import keep_promise, look_again, queue_of, spent
+from bastion.scheduler.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
 from bastion.scheduler.order import Gang, Line, Projects, Queue
-from bastion.scheduler.planned import start_borrowing
+from bastion.scheduler.planned import plan_again, start_borrowing
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
+from bastion.scheduler.starting import may_yield, newest
 from bastion.scheduler.victims import find, least_lost, yields_to
 from quota.amounts import Amounts
 
@@ -54,9 +56,15 @@ def borrow(draft: Draft) -> None:
                 blocked.append(line)
                 if not line.fail_when_busy:
                     hopeless.add(line.key)  # equal gangs of its project fare no better
-    _outrank_again(draft, is_better=len(draft.promises) > made)
-    if len(draft.promises) > made and draft.hopeless:
-        _reclaim_again(draft)
+    while True:
+        before = len(draft.promises)
+        _outrank_again(draft, is_better=before > made)
+        if len(draft.promises) > made and draft.hopeless:
+            _reclaim_again(draft)
+        if len(draft.promises) == before:
+            break
+        made = before
+    plan_again(draft)
     draft.discount_plans()
 
 
@@ -87,7 +95,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
     """
     lines = draft.blocked
     if not is_better:
-        lines = [line for line in lines if line.key in draft.patient]
+        lines = [line for line in lines if line.key in draft.patient or _is_unasked(draft, line)]
     while lines:
         before = len(draft.promises)
         outranks_none: set[tuple[str, int]] = set()
@@ -99,6 +107,11 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
     draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
+def _is_unasked(draft: Draft, line: Line) -> bool:
+    """Whether nobody lower was there when it was looked at, and somebody has started since."""
+    return line.key not in draft.asked and bool(draft.admitted_by.get(line.project))
+
+
 def _reclaim_again(draft: Draft) -> None:
     """Whoever gives way to higher priority may leave room for a gang within its own share."""
     draft.is_open = False
@@ -106,6 +119,7 @@ def _reclaim_again(draft: Draft) -> None:
     for line in draft.blocked:
         draft.rest.setdefault(line.project, []).append(line)
     look_again(draft)
+    draft.is_open = True
     draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
@@ -118,11 +132,16 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
     end = draft.now + shape.max_runtime_s + shape.grace_s
     reserved = [*draft.reserved.values(), *draft.plans.values()]
     closed = [each for each in reserved if each.until >= end and each.gang is not gang]
-    for each in closed:
-        draft.lend(each)
-    done = bool(closed) and start_borrowing(draft, gang, shape)
-    for each in closed:
-        draft.call_in(each)
+    if not closed:
+        return False
+    others = [each for each in reserved if each not in closed]
+    draft.set_apart(closed, others)
+    done = start_borrowing(draft, gang, shape)
+    if done:
+        new = newest(draft)
+        for each in closed:  # who is gone by then is one of those for whom it waits
+            each.waits += (new,) if each.footprint.meets(new.footprint) else ()
+    draft.put_back(closed, others)
     return done
 
 
@@ -162,10 +181,13 @@ def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:
 
 def _promise_lower(draft: Draft, line: Line) -> bool:
     gang, shape = line.head, line.shape
-    near = draft.staying(None if draft.parts.preemption.follows_order else line.project)
-    lower = [running for running in near if yields_to(draft, running, gang, shape)]
+    follows = draft.parts.preemption.follows_order
+    near = draft.staying(None if follows else line.project)
+    new = may_yield(draft, gang, shape.priority, follows_order=follows)
+    lower = [running for running in chain(near, new) if yields_to(draft, running, gang, shape)]
     if not lower:
         return False
+    draft.asked.add(line.key)
     lower.sort(key=lambda running: (-running.priority, least_lost(draft, running)))
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
@@ -182,9 +204,13 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
         if not found.victims:
             draft.patient.add(line.key)
             return False
-        if not may_have(found.placed.total, found.victims):
-            return False
+        with draft.shares.without(found.victims):
+            may_borrow = draft.shares.may_borrow(line.project, found.placed.total)
     with draft.shares.without(found.victims):
         within_share = draft.shares.is_within(line.project, found.placed.total)
+    if not (may_borrow or within_share):
+        return False
+    if not within_share and is_in_vain(draft, line.project, found.victims):
+        return False
     keep_promise(draft, gang, shape, found, within_share=within_share)
     return True

@@ -9,10 +9,11 @@ from __future__ import annotations
 from bastion.job import JobRecord
 from bastion.machine import MachinePhase
 from bastion.scheduler.capacity import can_make, passes
-from bastion.scheduler.draft import Draft, Reserved
+from bastion.scheduler.draft import Draft
 from bastion.scheduler.extent import filters_of
 from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.order import Gang
+from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.room import GUESTS, Room, Shelf
 from bastion.scheduler.shape import Part
 from bastion.spec.quantity import text_of_seconds

@@ -65,14 +65,17 @@ def classify(
     """
     Set the class of every running gang; those that are being stopped keep theirs.
 
+    They take part until they have ended: that their own project stops somebody on its share lets
+    nobody else of it stand there yet, whom another may have been promised.
+
     A promise within the share counts like the newest guaranteed gang of its priority: what its
     project takes on beside it is borrowed. The classes of promised gangs are returned.
     """
-    staying = [each for each in running if not each.is_leaving]
-    waiting = list(promised)
-    classes = derive(quota, [*staying, *waiting])
-    for each in staying:
-        each.job_class = classes[each.name]
+    holding, waiting = list(running), list(promised)
+    classes = derive(quota, [*holding, *waiting])
+    for each in holding:
+        if not each.is_leaving:
+            each.job_class = classes[each.name]
     return {each.name: classes[each.name] for each in waiting}
 
 

@@ -7,13 +7,13 @@ a virtual clock, `whatif` to tell what would happen. A memory that is handed in 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from bastion.scheduler.again import outset_after
 from bastion.scheduler.borrow import borrow
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.explain import explain
 from bastion.scheduler.guarantee import guarantee
 from bastion.scheduler.memory import Memory
+from bastion.scheduler.outset import Outset
 from bastion.scheduler.parts import Parts, chosen
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.planned import plan_starts, take_over_plans
@@ -40,33 +40,36 @@ def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan
 
 def decide_with(parts: Parts, snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
     """`decide` with other parts than the quota file names."""
-    # 1. to 3.: survey, order and guarantee.
-    draft = begun(parts, snapshot, now, memory or Memory())
-    # 4. Plan: a start in the future for the oldest blocked gang of each pool.
-    plan_starts(draft)
-    # 5. Borrow: everybody else, on what is left idle.
-    borrow(draft)
-    # 6. Explain: every job leaves with a verdict.
-    return explain(draft)
-
-
-def begun(parts: Parts, snapshot: Snapshot, now: float, memory: Memory) -> Draft:
-    """
-    The first three phases, on the promises that hold through all of them.
-
-    A promise counts in the share of its project, keeps devices closed and dooms its victims. Where
-    one turns out to be void all of that was wrong, so everything begins once more without it.
-    """
+    memory = memory or Memory()
+    outset = Outset(snapshot=snapshot)
     while True:
-        draft = Draft(snapshot, now, parts, memory)
-        # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
-        draft.survey()
-        # 3. Guarantee: standing promises first, then gangs within their project's share.
-        for phase in (stand_by, fulfil, take_over_plans, guarantee, start_others):
-            phase(draft)
-            if draft.void:
-                break
-        else:
-            return draft
-        left = tuple(each for each in snapshot.promises if each.gang not in draft.void)
-        snapshot = replace(snapshot, promises=left)
+        draft = Draft(outset, now, parts, memory)
+        if _goes_through(draft):
+            # 6. Explain: every job leaves with a verdict.
+            return explain(draft)
+        outset = outset_after(draft)
+
+
+PHASES = (
+    # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
+    Draft.survey,
+    # 3. Guarantee: standing promises first, then gangs within their project's share.
+    stand_by,
+    fulfil,
+    take_over_plans,
+    guarantee,
+    start_others,
+    # 4. Plan: a start in the future for the oldest blocked gang of each pool.
+    plan_starts,
+    # 5. Borrow: everybody else, on what is left idle.
+    borrow,
+)
+
+
+def _goes_through(draft: Draft) -> bool:
+    """Whether nothing came out late that must be known from the beginning."""
+    for phase in PHASES:
+        phase(draft)
+        if draft.void or draft.instead:
+            return False
+    return True

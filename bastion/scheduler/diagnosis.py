@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 
 from bastion.scheduler.capacity import can_make
-from bastion.scheduler.draft import Draft, Reserved
+from bastion.scheduler.draft import Draft
 from bastion.scheduler.estimate import Estimates, estimates
 from bastion.scheduler.extent import never_fits, no_way, unmatched
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
@@ -33,6 +33,7 @@ from bastion.scheduler.reason import (
     WaitingForCapacity,
     WaitingReason,
 )
+from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.room import Room, Shelf
 from bastion.scheduler.row import Crowd, Row, Stretch
 from bastion.scheduler.running import Running

@@ -6,26 +6,28 @@ The phases change it one after the other; nobody else sees it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from bastion.job import JobClass
-from bastion.scheduler.capacity import Capacity, Charge, Hold
+from bastion.scheduler.capacity import Capacity, Charge
 from bastion.scheduler.classes import promised_by
 from bastion.scheduler.eligible import Waiting, wait_or_queue
 from bastion.scheduler.extent import Extent
-from bastion.scheduler.footprint import Footprint, pairs_of
+from bastion.scheduler.footprint import Footprint
 from bastion.scheduler.memory import Memory
-from bastion.scheduler.order import Gang, Line, stand
+from bastion.scheduler.order import Gang, Ids, Line, stand
+from bastion.scheduler.outset import Outset
 from bastion.scheduler.parts import Parts
 from bastion.scheduler.placement import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reason import PreemptReason, WaitingReason
+from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running, gather
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.shares import Shares
-from bastion.scheduler.snapshot import Snapshot
 from bastion.value import value
 from quota.amounts import Amounts
 
@@ -53,45 +55,12 @@ class Doom:
     """Otherwise it may still be spared: a gang within its share may break the promise behind it."""
 
 
-class Reserved:
-    """Devices closed for one waiting gang until a time."""
-
-    def __init__(
-        self,
-        *,
-        gang: Gang,
-        shape: Shape,
-        placed: Placed,
-        until: float,
-        is_promise: bool,
-        victims: tuple[Running, ...] = (),
-        waits: Sequence[Running] = (),
-    ) -> None:
-        self.gang = gang
-        self.shape = shape
-        self.placed = placed
-        self.until = until
-        self.is_promise = is_promise
-        """Otherwise a planned start: only a gang within its share may come in between."""
-        self.victims = victims
-        self.waits = tuple(waits)
-        """Who must have ended before it starts; what they give back counts once."""
-        self.holds_quota = is_promise
-        """Whether its project counts as holding it already."""
-        self.gifts: list[tuple[Running, Amounts]] = []
-        """(who it waits for, what of its room in the quota he holds now)"""
-        self.paid: list[tuple[Running, int, Amounts]] = []
-        """(who it waits for, tier, what of its charge he pays now)"""
-        self.name = gang[0].id
-        self.footprint = Footprint(pairs_of(shape.parts, placed.placements))
-        self.hold: Hold | None = None
-
-
 class Draft:
     """Everything one cycle has worked out so far."""
 
-    def __init__(self, snapshot: Snapshot, now: float, parts: Parts, memory: Memory) -> None:
-        self.snapshot = snapshot
+    def __init__(self, outset: Outset, now: float, parts: Parts, memory: Memory) -> None:
+        self.outset = outset
+        self.snapshot = snapshot = outset.snapshot
         self.now = now
         self.parts = parts
         self.options = snapshot.quota.scheduler
@@ -109,13 +78,21 @@ class Draft:
         self.aside: Mapping[str, WaitingReason] = {}
         """Waiting jobs that are not in the queue, and why."""
         self.admitted: list[Admitted] = []
+        self.admitted_by: defaultdict[str, list[Admitted]] = defaultdict(list)
+        """The same, by project."""
         self.class_of_promise: Mapping[str, JobClass] = {}
         """Of gangs with a promise of an earlier cycle."""
         self.known = {promise.gang[0] for promise in snapshot.promises}
         """Gangs with a promise of an earlier cycle, by name."""
         self.promises: dict[str, Promise] = {}
-        self.void: set[tuple[str, ...]] = set()
+        self.void: set[Ids] = set()
         """Gangs whose promises of earlier cycles do not hold, though they had counted already."""
+        self.starting: dict[str, Running] = {}
+        """Some of those who start, as the next cycle will see them."""
+        self.instead: dict[Ids, frozenset[Ids]] = {}
+        """Gangs with a promise, and those that do not start for their sake: it begins again."""
+        self.unplanned: set[Ids] = set()
+        """Gangs with a plan that those who start leave no room for."""
         self.planned: dict[str, PlannedStart] = {}
         self.plans: dict[str, Reserved] = {}
         """What is closed for planned starts, by the name of the gang."""
@@ -139,12 +116,16 @@ class Draft:
         """Those among the departing with whom nothing becomes free and open."""
         self.in_order: set[str] = set()
         """Projects whose `borrowers` are in the order in which they are let go."""
+        self.is_shaken = False
+        """Whether somebody within its share may have taken what was closed for others."""
         self.is_open = True
         """Whether a gang within its share may still break what is closed for others."""
         self.patient: set[tuple[str, int]] = set()
         """(project, shape) that nobody had to be stopped for: enough comes free anyway."""
+        self.asked: set[tuple[str, int]] = set()
+        """(project, shape) for which it was looked who of lower priority might be stopped."""
         self._by_machine: dict[str, list[Running]] | None = None
-        self._lowest: dict[str, int] | None = None
+        self._lowest: dict[str, int] = {}
 
     def survey(self) -> None:
         """Phase 1: who holds what, who waits, what is free."""
@@ -152,10 +133,13 @@ class Draft:
         known, others = self.memory.recognise(jobs)
         found = gather(others, self.shapes, self.capacity, self.memory.running)
         quota = self.snapshot.quota
-        promised = promised_by(self.snapshot.promises, jobs, quota)
+        lasting = [each for each in self.snapshot.promises if each.gang not in self.outset.new]
+        promised = promised_by(lasting, jobs, quota)
         self.class_of_promise = self.parts.classify(quota, found, promised)
         for running in found:
             self.running[running.name] = running
+            if running.priority > self._lowest.get(running.project, 0):
+                self._lowest[running.project] = running.priority
             for job in running.jobs:
                 self.of_job[job.id] = running
             for part, replica in running.places:
@@ -225,8 +209,12 @@ class Draft:
         project, charge = gang[0].project, placed.total
         was = self.class_of_promise.get(gang[0].id)
         within = was is JobClass.GUARANTEED or self.shares.is_within(project, charge)
-        self.admitted.append(Admitted(gang=gang, shape=shape, placed=placed, within_share=within))
+        admitted = Admitted(gang=gang, shape=shape, placed=placed, within_share=within)
+        self.admitted.append(admitted)
+        self.admitted_by[project].append(admitted)
         self.shares.add(project, charge)
+        if shape.priority > self.lowest_priority(project):
+            self._lowest[project] = shape.priority
 
     # Reserving
 
@@ -364,19 +352,21 @@ class Draft:
             self.count(reserved)
         self.shut(reserved)
 
-    def set_apart(self, reserved: Reserved, others: Sequence[Reserved]) -> None:
-        """Lend it; `others` count on what those give back for whom it would have waited."""
+    def set_apart(self, reserved: Sequence[Reserved], others: Sequence[Reserved]) -> None:
+        """Lend them; `others` count on what those give back for whom these would have waited."""
         for each in others:
             self._refund(each)
-        self.lend(reserved)
+        for each in reserved:
+            self.lend(each)
         for each in others:
             self._draw(each)
 
-    def put_back(self, reserved: Reserved, others: Sequence[Reserved]) -> None:
+    def put_back(self, reserved: Sequence[Reserved], others: Sequence[Reserved]) -> None:
         """End what `set_apart` began."""
         for each in others:
             self._refund(each)
-        self.call_in(reserved)
+        for each in reserved:
+            self.call_in(each)
         for each in others:
             self._draw(each)
 
@@ -469,12 +459,7 @@ class Draft:
         return found
 
     def lowest_priority(self, project: str) -> int:
-        """The largest number among the priorities of running gangs; 0 without any."""
-        if self._lowest is None:
-            self._lowest = {}
-            for running in self.running.values():
-                known = self._lowest.get(running.project, 0)
-                self._lowest[running.project] = max(known, running.priority)
+        """The largest number among the priorities of those who run or start; 0 without any."""
         return self._lowest.get(project, 0)
 
     def is_used(self, machine: str) -> bool:

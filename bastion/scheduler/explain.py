@@ -56,9 +56,9 @@ def explain(draft: Draft) -> Plan:
 
 def _classes(draft: Draft) -> dict[str, JobClass]:
     """
-    At the end of the cycle: with those who start, without those who are stopped.
+    At the end of the cycle: with those who start.
 
-    Where neither happened, classes are those of the beginning: deriving them again gives the same.
+    Where nobody does, classes are those of the beginning: deriving them again gives the same.
     """
     newcomers = [
         Newcomer(
@@ -73,13 +73,11 @@ def _classes(draft: Draft) -> dict[str, JobClass]:
     ]
     jobs, quota = draft.snapshot.jobs, draft.snapshot.quota
     newcomers += promised_by(draft.promises.values(), jobs, quota)
-    stopped = {name for name, doom in draft.doomed.items() if doom.stop_at <= draft.now}
     changed = {each.project for each in newcomers}
-    changed |= {draft.running[name].project for name in stopped}
     changed |= {jobs[name].project for name in draft.class_of_promise}
-    staying = [r for r in draft.running.values() if not r.is_leaving and r.name not in stopped]
-    classes = {r.name: r.job_class for r in staying if r.project not in changed}
-    again = [r for r in staying if r.project in changed]
+    holding = draft.running.values()
+    classes = {r.name: r.job_class for r in holding if r.project not in changed}
+    again = [r for r in holding if r.project in changed]
     return classes | derive(quota, [*again, *newcomers])
 
 

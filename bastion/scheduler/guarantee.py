@@ -11,16 +11,19 @@ It must not know how borrowers are ordered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from bastion.scheduler.awaited import awaited, by_end
-from bastion.scheduler.draft import Doom, Draft, Reserved
+from bastion.scheduler.draft import Doom, Draft
 from bastion.scheduler.footprint import Footprint, pairs_of
-from bastion.scheduler.order import Gang, Line, Projects, Queue, usage_of
+from bastion.scheduler.order import Gang, Line, Projects, Queue, ids_of, usage_of
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reason import Outranked, PreemptReason, Reclaimed, Yielded
+from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
+from bastion.scheduler.starting import may_yield, take_back
 from bastion.scheduler.victims import (
     Found,
     find,
@@ -35,9 +38,24 @@ from quota.amounts import Amounts
 def guarantee(draft: Draft) -> None:
     """Admit, or promise to, every waiting gang within its project's share, as far as it fits."""
     made = len(draft.promises)
+    late = {name: _late(draft, lines) for name, lines in draft.lines.items()}
     _go_through(draft, draft.lines)
+    if any(late.values()):
+        _go_through(draft, late)
     if len(draft.promises) > made:  # whoever is stopped may leave more than he is stopped for
         look_again(draft)
+
+
+def _late(draft: Draft, lines: list[Line]) -> list[Line]:
+    """Gangs that are to be looked at last, taken out of `lines`."""
+    found = []
+    for line in lines if draft.outset.late else ():
+        late = [entry for entry in line.waiting if ids_of(entry[3]) in draft.outset.late]
+        if late:
+            found.append(line.of(late))
+            for entry in late:
+                line.remove(entry[3])
+    return found
 
 
 def look_again(draft: Draft) -> None:
@@ -168,6 +186,7 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
     for each in weak:
         draft.call_in(each)
     if done:
+        draft.is_shaken = draft.is_shaken or bool(weak)
         broken = [each for each in within if not draft.is_within(each)]
         draft.void.update(draft.promises[each.name].gang for each in broken)
     return done
@@ -196,6 +215,7 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     project = gang[0].project
     policy = draft.parts.preemption
     lower = [r for r in draft.staying(project, firm=True) if r.priority > shape.priority]
+    lower += may_yield(draft, gang, shape.priority, follows_order=False)
     lower.sort(key=lambda r: (-r.priority, least_lost(draft, r)))
     return chain(
         furthest_above_first(draft, but=project) if policy.reclaims else (),
@@ -203,11 +223,48 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     )
 
 
+def is_in_vain(draft: Draft, project: str, going: Sequence[Running]) -> bool:
+    """
+    Whether a gang of another project has a right to what `going` leave, and takes it.
+
+    It waits within its share, and nobody may be stopped for it but borrowers: where `going` stand
+    on their share, their own project would have stopped them for somebody else.
+    """
+    safe = [running for running in going if not (running.is_borrowed or running.is_leaving)]
+    if not safe or not draft.hopeless:
+        return False
+    others = (lines for name, lines in draft.rest.items() if name != project)
+    return any(
+        _would_take(draft, line, going)
+        for line in chain.from_iterable(others)
+        if line.key in draft.hopeless and not line.is_over
+    )
+
+
+def _would_take(draft: Draft, line: Line, going: Sequence[Running]) -> bool:
+    """Whether the head of `line`, within its share, could start once `going` have gone."""
+    if not _may_be_within(draft, line.project, line.shape):
+        return False
+    weak = draft.weak(line.project)
+    for each in weak:
+        draft.lend(each)
+    legal = _legal(draft, line.head, line.shape)
+    found = find(draft, line.shape, legal, _always, guaranteed=True, going=going)
+    for each in weak:
+        draft.call_in(each)
+    return found is not None and draft.shares.is_within(line.project, found.placed.total)
+
+
 def keep_promise(
     draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
 ) -> None:
-    """Make the promise that `found` allows, and say to its victims what will happen."""
+    """
+    Make the promise that `found` allows, and say to its victims what will happen.
+
+    Those among them who start in this cycle do not, and it begins again with the promise.
+    """
     name = gang[0].id
+    found = replace(found, victims=take_back(draft, gang, found.victims))
     for victim in found.victims:
         stop = stop_at(draft, victim)
         doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)

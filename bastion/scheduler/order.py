@@ -32,8 +32,16 @@ LineKey = tuple[str, str, int, bool]
 Standing = tuple[JobRecord, LineKey, Shape, Entry]
 """A waiting gang: its first job, its line, and its place there."""
 
+Ids = tuple[str, ...]
+"""Of the jobs of a gang."""
+
 place_of = itemgetter(0, 1, 2)
 """Of an entry: all that says who goes first in a line."""
+
+
+def ids_of(gang: Gang) -> Ids:
+    """Of its jobs."""
+    return tuple(job.id for job in gang)
 
 
 class Line:
@@ -72,6 +80,12 @@ class Line:
     def is_over(self) -> bool:
         """Whether nobody in it waits any more."""
         return self.at >= len(self.gangs)
+
+    def of(self, gangs: list[Entry]) -> Line:
+        """A line like this one, of `gangs` alone."""
+        line = Line(self.project, self.user, self.shape, fail_when_busy=self.fail_when_busy)
+        line.gangs = gangs
+        return line
 
     def has(self, gang: Gang) -> bool:
         """Whether `gang` waits here."""

@@ -20,15 +20,17 @@ import math
 from collections.abc import Iterator
 
 from bastion.scheduler.awaited import awaited
-from bastion.scheduler.draft import Doom, Draft, Reserved
-from bastion.scheduler.order import Gang, Line
+from bastion.scheduler.draft import Doom, Draft
+from bastion.scheduler.order import Gang, Line, ids_of
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import PlannedStart
 from bastion.scheduler.reason import Rotated
 from bastion.scheduler.release import Release
+from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.standing import is_covered, placed_again, start_reserved, waiting_gang
+from bastion.scheduler.starting import starting
 from bastion.scheduler.victims import Need
 from quota.amounts import NOTHING, Amounts
 
@@ -65,28 +67,59 @@ def plan_starts(draft: Draft) -> None:
     claims = Claims(draft)
     for plan in list(draft.plans.values()):
         _renew(draft, plan, claims)
+    if not draft.void:
+        _plan_oldest(draft, aged, claims)
+
+
+def plan_again(draft: Draft) -> None:
+    """
+    Plan what those who have started since make possible, and give up what they make impossible.
+
+    As the next cycle would.
+    """
+    if draft.plans:
+        _give_up(draft)
+    aged = _aged(draft)
+    if aged and not draft.void:
+        _plan_oldest(draft, aged, Claims(draft))
+
+
+def _give_up(draft: Draft) -> None:
+    claims = Claims(draft)
+    lines = {ids_of(line.head): line for line in _waiting_lines(draft)}
+    for plan in draft.plans.values():
+        line = lines.get(ids_of(plan.gang))
+        if line is not None and not claims.leave_room(line):
+            draft.void.add(ids_of(plan.gang))
+            draft.unplanned.add(ids_of(plan.gang))
+
+
+def _plan_oldest(draft: Draft, aged: list[Line], claims: Claims) -> None:
+    """Start the oldest of each pool without a plan, or plan for it."""
     planned_pools = {name for plan in draft.plans.values() for name in _pools(draft, plan.shape)}
     searches = 0
     for line in aged:
         pools = set(_pools(draft, line.shape))
         if line.is_over or line.head[0].id in draft.plans:
             continue
-        if pools <= planned_pools or not claims.leave_room(line):
+        if pools <= planned_pools or ids_of(line.head) in draft.outset.unplanned:
             continue
-        if _goes_behind(draft, line):
+        if not claims.leave_room(line) or _goes_behind(draft, line):
             continue
         if start_borrowing(draft, line.head, line.shape):
             line.at += 1
             continue
         if searches == SEARCHES:
             break
+        if claims.version != draft.shares.version:
+            claims = Claims(draft)
+            if not claims.leave_room(line):
+                continue
         searches += 1
         found = first_fit(draft, line)
         if found is not None:
-            _plan(draft, line, *found)
+            _commit(draft, _plan(draft, line, *found))
             planned_pools |= pools
-    for plan in draft.plans.values():
-        _commit(draft, plan)
 
 
 def _goes_behind(draft: Draft, line: Line) -> bool:
@@ -116,7 +149,7 @@ def _fits_now(draft: Draft, project: str, shape: Shape) -> bool:
     return placed is not None and draft.shares.may_borrow(project, placed.total)
 
 
-def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> None:
+def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
     """Close what the head of `line` will start on, and its room in the quota."""
     plan = Reserved(gang=line.head, shape=line.shape, placed=placed, until=at, is_promise=False)
     waits = _waits(draft, plan)
@@ -124,14 +157,14 @@ def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> None:
     plan.waits = tuple(waits)
     plan.holds_quota = True
     draft.reserve(plan)
+    return plan
 
 
 def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
-    """Start the gang of a standing plan if it fits, forget the plan if it does not hold."""
+    """Start the gang of a standing plan if it fits; it is void if it does not hold."""
     line = next((line for line in _waiting_lines(draft) if line.has(plan.gang)), None)
     if line is None or not claims.leave_room(line) or not is_covered(draft, plan):
-        draft.open(plan)
-        draft.release(plan)
+        draft.void.add(ids_of(plan.gang))
         return
     if start_reserved(draft, plan, guaranteed=False):
         line.remove(plan.gang)
@@ -140,11 +173,13 @@ def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
     waits = _waits(draft, plan)
     if waits is None:
         draft.release(plan)
+        draft.void.add(ids_of(plan.gang))
         return
     plan.waits = tuple(waits)
     draft.shut(plan)
     plan.holds_quota = True
     draft.count(plan)
+    _commit(draft, plan)
 
 
 def _waiting_lines(draft: Draft) -> Iterator[Line]:
@@ -181,6 +216,7 @@ class Claims:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.shares = draft.shares
+        self.version = draft.shares.version
         waits = {name: _waited_for(draft, name) for name in draft.rest}
         self._own = {}
         for name in draft.shares.names():
@@ -238,7 +274,7 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
 def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
     """The first time at which the head of `line` fits, and where; None when that never is."""
-    ends = [(ends_at(draft, r, line.shape), name, r) for name, r in draft.running.items()]
+    ends = [(ends_at(draft, r, line.shape), r.name, r) for r in holding(draft)]
     ends = sorted((end, name, r) for end, name, r in ends if not math.isinf(end))
     draft.capacity.begin()
     need = Need(draft, line.shape, guaranteed=False)
@@ -264,10 +300,18 @@ def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
             draft.shares.stay(running)
 
 
+def holding(draft: Draft) -> list[Running]:
+    """Who runs, and who starts in this cycle."""
+    return [*draft.running.values(), *starting(draft)]
+
+
 def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     """Who must have ended before `plan` starts; None when it has no room even then."""
     others = _enders(draft, plan)
-    sure = draft.holders(plan.footprint)
+    new = [running for running in starting(draft) if running.footprint.meets(plan.footprint)]
+    if any(ends_at(draft, running, plan.shape) > plan.until for running in new):
+        return None
+    sure = [*draft.holders(plan.footprint), *new]
     project = plan.gang[0].project
     return awaited(draft, project, plan.footprint, plan.placed, sure, others, within_share=False)
 
@@ -275,11 +319,11 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
 def _enders(draft: Draft, plan: Reserved) -> Iterator[Running]:
     """Who has ended when `plan` starts; nobody is rotated for room that comes anyway."""
     ends = [
-        (draft.ends_at(running) > plan.until, end, name)
-        for name, running in draft.running.items()
+        (draft.ends_at(running) > plan.until, end, running.name, running)
+        for running in holding(draft)
         if (end := ends_at(draft, running, plan.shape)) <= plan.until
     ]
-    yield from (draft.running[name] for _, _, name in sorted(ends))
+    yield from (running for *_, running in sorted(ends, key=lambda each: each[:3]))
 
 
 def ends_at(draft: Draft, running: Running, shape: Shape) -> float:

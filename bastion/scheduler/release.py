@@ -58,6 +58,11 @@ class Release:
             else:
                 self._note_mask(room, resource, (1 << units) - 1)
 
+    @property
+    def pays(self) -> bool:
+        """Whether some of it was owed: with this put back, the next to go would have to pay it."""
+        return any(paid for *_, paid in self._counts)
+
     def repeat(self) -> None:
         """Let it go."""
         self.capacity.charge(self.running.left, sign=-1)

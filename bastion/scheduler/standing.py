@@ -13,18 +13,19 @@ It must not know how a promise is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bastion.job import JobClass, Placement
 from bastion.scheduler.awaited import awaited, by_end
 from bastion.scheduler.capacity import Capacity
-from bastion.scheduler.draft import Draft, Reserved
+from bastion.scheduler.draft import Draft
 from bastion.scheduler.footprint import Footprint, pairs_of
-from bastion.scheduler.guarantee import doom_of, look_again
+from bastion.scheduler.guarantee import doom_of, is_in_vain, look_again
 from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import Promise
+from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running, charge_of
 from bastion.scheduler.victims import is_legal
 
@@ -33,8 +34,10 @@ def stand_by(draft: Draft) -> None:
     """Take over every promise that still holds."""
     for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
         found = waiting_gang(draft, promise.gang)
-        if found is not None and not _take_over(draft, promise, *found) and promise.within_share:
-            draft.void.add(promise.gang)  # it had its place among the classes
+        if found is None or _take_over(draft, promise, *found):
+            continue
+        if promise.within_share or promise.gang in draft.outset.before:
+            draft.void.add(promise.gang)  # it had its place among the classes, or before others
 
 
 def fulfil(draft: Draft) -> None:
@@ -86,10 +89,35 @@ def _is_outranked(draft: Draft, reserved: Reserved) -> bool:
 def _is_kept(draft: Draft, reserved: Reserved) -> bool:
     if not is_covered(draft, reserved):
         return False
-    return all(
+    if not all(
         draft.is_departing(running) or running.frees_at <= reserved.until
         for running in reserved.waits
+    ):
+        return False
+    if draft.promises[reserved.name].within_share:
+        return True
+    if draft.is_shaken and _lacks_room(draft, reserved):
+        return False
+    return not is_in_vain(draft, reserved.gang[0].project, reserved.victims)
+
+
+def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
+    """Whether it has no room even once all for whom it waits have gone."""
+    others = _sharing(draft, reserved)
+    draft.set_apart([reserved], others)
+    project = reserved.gang[0].project
+    ending = by_end(draft, draft.departing())
+    waits = awaited(
+        draft,
+        project,
+        reserved.footprint,
+        reserved.placed,
+        reserved.waits,
+        ending,
+        within_share=False,
     )
+    draft.put_back([reserved], others)
+    return waits is None
 
 
 def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:
@@ -97,7 +125,22 @@ def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> No
     if start_reserved(draft, reserved, guaranteed=guaranteed):
         del draft.promises[reserved.name]
     elif draft.now >= reserved.until and not any(map(draft.is_departing, reserved.waits)):
-        draft.void.add(draft.promises[reserved.name].gang)
+        if guaranteed and _break_in(draft, reserved):
+            del draft.promises[reserved.name]
+        else:
+            draft.void.add(draft.promises[reserved.name].gang)
+
+
+def _break_in(draft: Draft, reserved: Reserved) -> bool:
+    """Start it within its share on what is closed for others who are not within theirs."""
+    weak = [each for each in draft.weak(reserved.gang[0].project) if each is not reserved]
+    for each in weak:
+        draft.lend(each)
+    done = bool(weak) and start_reserved(draft, reserved, guaranteed=True, lent=weak)
+    for each in weak:
+        draft.call_in(each)
+    draft.is_shaken = draft.is_shaken or done
+    return done
 
 
 def waiting_gang(draft: Draft, ids: tuple[str, ...]) -> tuple[Line, Entry] | None:
@@ -117,6 +160,7 @@ def waiting_gang(draft: Draft, ids: tuple[str, ...]) -> tuple[Line, Entry] | Non
 def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool:
     """Close what `promise` keeps, or find that it is void."""
     gang, shape = entry[3], line.shape
+    draft.capacity.make_again(promise.placements)
     placed = placed_again(draft, line, promise.placements)
     if placed is None:
         return False
@@ -163,7 +207,8 @@ def _waits(
     """Whom it still waits for, all gone by the deadline; None when that is no longer enough."""
     is_within = draft.shares.is_within(line.project, placed.total)
     was = draft.class_of_promise.get(promise.gang[0])
-    if promise.within_share and not is_within and was is not JobClass.GUARANTEED:
+    is_own = was is JobClass.GUARANTEED or promise.gang in draft.outset.new
+    if promise.within_share and not (is_within or is_own):
         return None
     wanted = Footprint(pairs_of(line.shape.parts, placed.placements))
     going = {victim.name for victim in victims}
@@ -222,13 +267,15 @@ def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
     return True
 
 
-def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> bool:
+def start_reserved(
+    draft: Draft, reserved: Reserved, *, guaranteed: bool, lent: Sequence[Reserved] = ()
+) -> bool:
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
-    others = _sharing(draft, reserved)
-    draft.set_apart(reserved, others)
+    others = [each for each in _sharing(draft, reserved) if each not in lent]
+    draft.set_apart([reserved], others)
     placed = _taken(draft, reserved, guaranteed=guaranteed) if _has_room(draft, reserved) else None
     if placed is None:
-        draft.put_back(reserved, others)
+        draft.put_back([reserved], others)
         return False
     draft.drop(reserved)
     draft.admit(reserved.gang, reserved.shape, placed)

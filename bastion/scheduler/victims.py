@@ -11,7 +11,7 @@ It must not know whose turn it is, nor who is legal: that is an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from bastion.scheduler.capacity import Capacity, can_make
@@ -53,6 +53,7 @@ def find(
     allows: Callable[[Sequence[Running]], bool],
     *,
     guaranteed: bool,
+    going: Collection[Running] = (),
 ) -> Found | None:
     """
     The least harm that lets a gang of `shape` start, or None when even all of `legal` are too few.
@@ -63,10 +64,12 @@ def find(
         legal: Who may be stopped for it, in the order in which to try them.
         allows: Whether the quota lets it start once these victims have gone.
         guaranteed: From which end the tiers are filled.
+        going: Who will have gone too, beside those already being stopped.
     """
     capacity = draft.capacity
     capacity.begin()
     departing = tuple(draft.departing(firm=guaranteed))
+    departing += tuple(running for running in going if running not in departing)
     try:
         left = _leave(draft, shape, departing)
         search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows, left)
@@ -159,14 +162,26 @@ class _Search:
 
     def spare(self) -> tuple[Running, ...]:
         """Who is left when everybody is spared without whom it fits; the last let go, first."""
-        for release in reversed(self.released[:-1]):
-            at = self.released.index(release)
+        for at in reversed(range(len(self.released) - 1)):
+            release = self.released[at]
+            if release.pays:
+                gone = [each.running for each in self.released[at:]]
+                self._instead(at, gone[1:])
+                if not self._is_enough():
+                    self._instead(at, gone)
+                continue
             self.need.withdraw(release)
             del self.released[at]
             if not self._is_enough():
                 self.need.again(release)
                 self.released.insert(at, release)
         return tuple(release.running for release in self.released)
+
+    def _instead(self, at: int, gone: Iterable[Running]) -> None:
+        """Let `gone` go in place of all from `at` on: the first of them pays what is owed."""
+        for release in reversed(self.released[at:]):
+            self.need.withdraw(release)
+        self.released[at:] = [self.need.release(running) for running in gone]
 
 
 class Need:

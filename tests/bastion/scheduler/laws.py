@@ -102,18 +102,22 @@ def gang_of(snapshot: Snapshot, name: str) -> list[JobRecord]:
 
 
 def guaranteed(snapshot: Snapshot) -> set[str]:
-    """Jobs on their project's own share by the fixed order, worked out here once more."""
+    """
+    Jobs on their project's own share by the fixed order, worked out here once more.
+
+    Who is being stopped has its place until it has ended, each job of it on its own.
+    """
     found = set()
     gangs: dict[str, list[_Claim]] = defaultdict(list)
     seen = set()
     for job in alive(snapshot):
-        if job.phase is Phase.STOPPING:
-            continue
         members = [
             j
             for j in gang_of(snapshot, job.id)
             if j.is_admitted and j.attempt and j.phase is not Phase.STOPPING
         ]
+        if job.phase is Phase.STOPPING:
+            members = [job]
         first = members[0].id
         if first in seen:
             continue
