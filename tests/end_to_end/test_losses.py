@@ -10,8 +10,10 @@ from tests.end_to_end.programs import Programs, until
 pytestmark = pytest.mark.end_to_end
 
 STEPS = """
+trap 'echo saved > "$BASTION_OUTPUT_DIR/s"; exit 1' TERM
 echo try $BASTION_ATTEMPT
 case $BASTION_ATTEMPT in 1) while :; do sleep 0.05; done;; 2) exit 3;; esac
+cat "$BASTION_OUTPUT_DIR/s"
 """
 """To be stopped in its first attempt, to fail in its second, and to end well in its third."""
 
@@ -35,6 +37,7 @@ def test_a_preemption_uses_up_no_retry_and_ends_what_is_not_to_resume(programs: 
     again, once = map(programs.wait, lent[:2]), map(programs.wait, lent[2:])
     for job in again:
         assert (job.state, job.attempt, job.preemptions) == ("succeeded", 3, 1)
+        assert programs.printed(job.id) == "try 3\nsaved\n"
     for job in once:
         assert (job.state, job.attempt) == ("cancelled", 1)
         assert "preempted for" in job.text
