@@ -159,8 +159,10 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     others = [plan for plan in draft.plans.values() if plan is not own]
     for plan in others:
         draft.discount(plan)  # nobody is stopped for the room of a planned start of others
+        plan.holds_quota = False
     done = _promise_lower(draft, line)
     for plan in others:
+        plan.holds_quota = True
         draft.count(plan)
     if own is not None:
         draft.call_in(own)
@@ -210,7 +212,7 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
         within_share = draft.shares.is_within(line.project, found.placed.total)
     if not (may_borrow or within_share):
         return False
-    if not within_share and is_in_vain(draft, line.project, found.victims):
+    if not within_share and is_in_vain(draft, gang, found.victims):
         return False
     keep_promise(draft, gang, shape, found, within_share=within_share)
     return True

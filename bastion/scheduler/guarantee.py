@@ -223,9 +223,11 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     )
 
 
-def is_in_vain(draft: Draft, project: str, going: Sequence[Running]) -> bool:
+def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
     """
-    Whether a gang of another project has a right to what `going` leave, and takes it.
+    Whether one of another project has a right to what `going` leave for `gang`, and takes it.
+
+    What is closed for `gang` itself is open already.
 
     It waits within its share, and nobody may be stopped for it but borrowers: where `going` stand
     on their share, their own project would have stopped them for somebody else.
@@ -233,19 +235,19 @@ def is_in_vain(draft: Draft, project: str, going: Sequence[Running]) -> bool:
     safe = [running for running in going if not (running.is_borrowed or running.is_leaving)]
     if not safe or not draft.hopeless:
         return False
-    others = (lines for name, lines in draft.rest.items() if name != project)
+    others = (lines for name, lines in draft.rest.items() if name != gang[0].project)
     return any(
-        _would_take(draft, line, going)
+        _would_take(draft, line, gang, going)
         for line in chain.from_iterable(others)
         if line.key in draft.hopeless and not line.is_over
     )
 
 
-def _would_take(draft: Draft, line: Line, going: Sequence[Running]) -> bool:
+def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:
     """Whether the head of `line`, within its share, could start once `going` have gone."""
     if not _may_be_within(draft, line.project, line.shape):
         return False
-    weak = draft.weak(line.project)
+    weak = [each for each in draft.weak(line.project) if each.gang is not gang]
     for each in weak:
         draft.lend(each)
     legal = _legal(draft, line.head, line.shape)

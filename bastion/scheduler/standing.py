@@ -98,7 +98,10 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
         return True
     if draft.is_shaken and _lacks_room(draft, reserved):
         return False
-    return not is_in_vain(draft, reserved.gang[0].project, reserved.victims)
+    draft.lend(reserved)
+    is_kept = not is_in_vain(draft, reserved.gang, reserved.victims)
+    draft.call_in(reserved)
+    return is_kept
 
 
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
