@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            from quota.checks import choose
+            from quota.choice import choose
 
             words = choose(str(value), [str(word) for word in action.choices])
             raise argparse.ArgumentError(action, f"{value!r} is unknown, {words}")

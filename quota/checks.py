@@ -9,13 +9,13 @@ It must not know what the quota file is about: `quota.config` names the keys and
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TypeVar
 
+from quota.choice import choose
 from quota.errors import Problem, QuotaError
 from quota.lines import Path, line_of, shown
 from quota.tree import People
@@ -25,9 +25,6 @@ _Node = Mapping[str, object]
 
 _PLACES = 50
 """Places of a number, either side of the point: `0e999999999` would cost an hour to add exactly."""
-
-_WORDS_SHOWN = 12
-"""Allowed words listed in a message, so that it stays one line."""
 
 
 class Checks:
@@ -141,17 +138,6 @@ class Checks:
                 )
             else:
                 yield value
-
-
-def choose(word: str, allowed: Collection[str]) -> str:
-    """What may be written instead of `word`: `allowed are a, b, nearest is a`."""
-    if not allowed:
-        return "none is defined"
-    words = sorted(allowed)
-    more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
-    text = f"allowed {'is' if len(words) == 1 else 'are'} {', '.join(words[:_WORDS_SHOWN])}{more}"
-    nearest = difflib.get_close_matches(word, words, n=1)
-    return f"{text}, nearest is {nearest[0]}" if nearest else text
 
 
 def as_text(value: object) -> str:

@@ -27,12 +27,12 @@ from bastion.records.request import (
 )
 from bastion.spec import Launch, PythonEnv, seconds_of
 from quota.amounts import Amounts
-from quota.tree import Quota
 
 if TYPE_CHECKING:
     from bastion.client.code import Sent
     from bastion.scheduler.whatif import Outlook, QuotaOutlook
     from bundler.progress import Report
+    from quota.tree import Quota
 
 ANSWER_TIMEOUT_S = 60.0
 """Twelve turns of an idle bastion on a cloud store (5 s each)."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bastion.errors import ConflictError, NotFoundError, SpecError
 from bastion.records import layout
 from bastion.store.port import Object, ObjectStore, Version
-from quota.config import parse
-from quota.errors import QuotaError
-from quota.tree import Quota
+
+if TYPE_CHECKING:
+    from quota.tree import Quota
 
 
 class QuotaFile:
@@ -112,6 +114,9 @@ def parsed_quota(text: str) -> Quota:
     Raises:
         SpecError: It is wrong: every problem, with its line.
     """
+    from quota.config import parse
+    from quota.errors import QuotaError
+
     try:
         return parse(text)
     except QuotaError as error:

@@ -30,7 +30,6 @@ from bastion.spec import Sweep, check_name, task_id, tasks_named
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
-from quota.tree import Quota
 
 if TYPE_CHECKING:
     from bastion.client.outputs import Fetched
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from bastion.profile import Profile
     from bastion.records.request import SpecRecord
     from bundler.progress import Report
+    from quota.tree import Quota
 
 POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
 """Between two looks for an answer: a folder is cheap to ask, a cloud is not."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from bastion import catalog
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import After, Job, Launch, Resources, python_problems
 from quota.amounts import Amounts
-from quota.tree import Quota
+
+if TYPE_CHECKING:
+    from quota.tree import Quota
 
 
 def checked(

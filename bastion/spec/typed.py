@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bastion.errors import SpecError
-from quota.checks import choose
+from quota.choice import choose
 
 _WORDS = {
     bool: "True or False",

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quota import (
-    NOTHING,
-    AmbiguousProject,
-    NoProject,
-    NotMember,
-    People,
-    Project,
-    UnknownProject,
-    parse,
-)
+from quota import NOTHING, Project, parse
+from quota.refusal import AmbiguousProject, NoProject, NotMember, UnknownProject
+from quota.tree import People
 from tests.quota.files import FIRST
 
 QUOTA = parse(FIRST)

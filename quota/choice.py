@@ -1,0 +1,20 @@
+"""Words for a choice that is none: what is allowed, and which of it is nearest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+_WORDS_SHOWN = 12
+"""Allowed words listed in a message, so that it stays one line."""
+
+
+def choose(word: str, allowed: Collection[str]) -> str:
+    """What may be written instead of `word`: `allowed are a, b, nearest is a`."""
+    if not allowed:
+        return "none is defined"
+    words = sorted(allowed)
+    more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
+    text = f"allowed {'is' if len(words) == 1 else 'are'} {', '.join(words[:_WORDS_SHOWN])}{more}"
+    nearest = difflib.get_close_matches(word, words, n=1)
+    return f"{text}, nearest is {nearest[0]}" if nearest else text
