@@ -158,7 +158,8 @@ class Ages:
             return False
         life = layout.parse_life(entry.key)
         if life is not None:
-            return bool(self._store.list(layout.lives(life[0]), start_after=entry.key, limit=1))
+            newer = self._store.list(layout.lives(life[0]), start_after=entry.key)
+            return any(layout.parse_life(each.key) for each in newer)
         batch = layout.parse_instructions(entry.key)
         if batch is None:
             return False
