@@ -46,12 +46,18 @@ bastion logs sweep --grep=Error""",
 
 def show(args: argparse.Namespace) -> int:
     """`bastion logs JOB`."""
+    from bastion.spec.task import tasks_named
+
     session = Session(args)
     client = session.client
-    tasks = client.tasks(args.job, project=args.project_id, needed=False)
-    if tasks:
-        return _show_tasks(session, tasks)
+    named = tasks_named(args.job)
+    if named is not None and len(named[1]) > 1:
+        tasks = client.tasks(args.job, project=args.project_id, needed=False)
+        if tasks:
+            return _show_tasks(session, tasks)
     job = client.job(args.job, project=args.project_id)
+    if job.is_array and (tasks := client.tasks(job.id, project=job.project, needed=False)):
+        return _show_tasks(session, tasks)
     chunks = client.logs(
         job.id, wanted_of(args, now=session.out.now), follow=args.follow, project=job.project
     )
