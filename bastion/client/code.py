@@ -149,7 +149,11 @@ def _check_lock(env: PythonEnv | None, selected: Selection) -> None:
             *(f"python: {name} is {_absence(selected.root / name)}" for name in missing),
             hint=f"the code begins at {selected.root}; paths are from there",
         )
-    if wrong := env.problems_of((selected.root / env.lock).read_bytes()):
+    try:
+        data = (selected.root / env.lock).read_bytes()
+    except OSError as error:
+        raise SpecError(f"python: {env.lock} cannot be read: {error.strerror}") from error
+    if wrong := env.problems_of(data):
         raise SpecError(*wrong)
 
 

@@ -207,6 +207,9 @@ def test_a_lock_file_is_looked_for_before_anything_is_sent(
     flags = [f"--code={tmp_path}", "--python_env=requirements.txt", "--", "true"]
     assert "error: python: requirements.txt is not in the code" in run("launch", *flags).err
     lock = tmp_path / "requirements.txt"
+    lock.symlink_to("elsewhere.txt")
+    assert "python: requirements.txt cannot be read: No such file" in run("launch", *flags).err
+    lock.unlink()
     lock.write_text("-r other.txt\n")
     assert "line 1: '-r other.txt' stands for files" in run("launch", *flags).err
     (tmp_path / ".gitignore").write_text("*.txt\n")
