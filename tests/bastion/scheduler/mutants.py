@@ -216,6 +216,20 @@ def thrashes(snapshot: Snapshot, now: float) -> Plan:
     return plan
 
 
+def takes_revenge(snapshot: Snapshot, now: float) -> Plan:
+    """Gives everything to projects of which somebody has just been stopped."""
+    jobs = snapshot.jobs.values()
+    hurt = {job.project for job in jobs if job.phase is Phase.QUEUED and job.preempted_at == now}
+    if not hurt:
+        return decide(snapshot, now)
+    totals = snapshot.quota.totals
+    projects = {
+        n: replace(p, nominal=totals if n in hurt else Amounts({}))
+        for n, p in snapshot.quota.projects.items()
+    }
+    return decide(replace(snapshot, quota=replace(snapshot.quota, projects=projects)), now)
+
+
 def starves(snapshot: Snapshot, now: float) -> Plan:
     """Whoever waits last never starts."""
     plan = decide(snapshot, now)
