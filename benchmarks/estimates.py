@@ -207,7 +207,7 @@ def main() -> None:
     """Print the table."""
     if "--trace" in sys.argv:
         path = Path(sys.argv[sys.argv.index("--trace") + 1])
-        show([row(path.stem, traced(path), 40)])
+        show([row(path.stem, traced(path), 10)])
         return
     limited = made_up(0.25, limits=True)
     show(

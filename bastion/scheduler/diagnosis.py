@@ -15,9 +15,9 @@ from functools import cache, cached_property
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.estimate import Estimates, estimates
-from bastion.scheduler.extent import never_fits, no_way, unmatched
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
 from bastion.scheduler.order import Entry, Gang, Line
+from bastion.scheduler.outage import outage_of
 from bastion.scheduler.plan import Wait, wait_for
 from bastion.scheduler.planned import Claims
 from bastion.scheduler.reason import (
@@ -84,7 +84,6 @@ class Diagnosis:
         self.in_line: list[Crowd | Row] = []
         """Those for whom nothing is done."""
         self._known: dict[tuple[str, int], WaitingReason] = {}
-        self._by_shape: dict[int, WaitingReason | None] = {}
         self._used: dict[tuple[str, tuple[str, ...]], _Used] = {}
         self._closure: dict[int, WaitingReason | None] = {}
         self._capacity: dict[int, WaitingReason] = {}
@@ -158,7 +157,7 @@ class Diagnosis:
 
     def _reason(self, line: Line) -> WaitingReason:
         found = self._known[line.project, line.shape.form] = (
-            self.beyond(line.shape)
+            self.draft.beyond(line.shape)
             or self._by_quota(line)
             or self._once(self._closure, self._by_closure, line.shape)
             or self._by_capacity(line)
@@ -175,18 +174,6 @@ class Diagnosis:
         if shape.form not in known:
             known[shape.form] = ask(shape)
         return known[shape.form]
-
-    def beyond(self, shape: Shape) -> WaitingReason | None:
-        """Why no machine there is, or could be, holds a gang of `shape`; None when they do."""
-        return self._once(self._by_shape, self._by_extent, shape)
-
-    def _by_extent(self, shape: Shape) -> WaitingReason | None:
-        capacity = self.draft.capacity
-        found = unmatched(capacity, shape) or never_fits(capacity, shape)
-        is_intricate = shape.takes_whole or len(shape.parts) > 1
-        if found is None and is_intricate and self.draft.extent.alone(shape) is None:
-            return no_way(capacity, shape)
-        return found
 
     def _by_quota(self, line: Line) -> WaitingReason | None:
         shares, asked = self.draft.shares, self.draft.asks(line.shape)
@@ -281,7 +268,9 @@ class Diagnosis:
         self, shape: Shape, lost: Amounts, machines: tuple[str, ...]
     ) -> CapacityLost:
         of = Amounts.sum(room.full for room in self._rooms(shape.wheres)).only(shape.types)
-        return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines)
+        rooms = self.draft.capacity.by_name
+        outages = tuple(outage_of(rooms[name], shape.types) for name in machines[:NAMED])
+        return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines, outages=outages)
 
     def _rooms_of(self, wheres: tuple[Where, ...]) -> list[Room]:
         """Machines that any of them leaves."""

@@ -15,7 +15,7 @@ from bastion.job import JobClass
 from bastion.scheduler.capacity import Capacity, Charge
 from bastion.scheduler.classes import promised_by
 from bastion.scheduler.eligible import Waiting, wait_or_queue
-from bastion.scheduler.extent import Extent
+from bastion.scheduler.extent import Beyond, Extent, beyond
 from bastion.scheduler.footprint import Footprint
 from bastion.scheduler.memory import Memory
 from bastion.scheduler.order import Gang, Ids, Line, stand
@@ -107,6 +107,7 @@ class Draft:
         self.rank = parts.order.rank(snapshot, now)
         self._too_full: set[tuple[int, bool]] = set()
         self._leaving: list[str] | None = None
+        self._beyond: dict[int, Beyond | None] = {}
         self._by_project: dict[str, list[Running]] | None = None
         self.hopeless: set[tuple[str, int]] = set()
         """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
@@ -154,9 +155,9 @@ class Draft:
         standing += [stand(gang, self.shapes, self.rank) for gang in waiting.gangs]
         if self.parts.order.is_lasting:
             self.memory.keep_ready(standing, new=standing[len(waiting.known) :])
-        used = Amounts.sum(running.held for running in self.running.values())
-        gangs = (each[3][3] for each in standing)
-        held_back = self.parts.admission(gangs, self.snapshot.quota, used)
+        used = Amounts.sum(each.held for each in self.running.values())
+        able = (each[3][3] for each in standing if self.beyond(each[2]) is None)
+        held_back = self.parts.admission(able, self.snapshot.quota, used)
         self.aside = {**waiting.aside, **held_back}
         if held_back:
             standing = [each for each in standing if each[0].id not in held_back]
@@ -166,6 +167,12 @@ class Draft:
     def extent(self) -> Extent:
         """What there is when nobody else is there."""
         return Extent(self.snapshot, self.now, self.parts.placement)
+
+    def beyond(self, shape: Shape) -> Beyond | None:
+        """Why no machine there is, or could be, holds a gang of `shape`; None when they do."""
+        if shape.form not in self._beyond:
+            self._beyond[shape.form] = beyond(self.capacity, shape, lambda: self.extent)
+        return self._beyond[shape.form]
 
     def asks(self, shape: Shape) -> Amounts:
         """What a gang is charged: where it takes whole machines, as much as it would be alone."""

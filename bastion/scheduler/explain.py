@@ -23,7 +23,6 @@ from bastion.scheduler.reason import (
     Held,
     HoldingReason,
     NeverFits,
-    OverLoad,
     Promised,
     WaitingReason,
     WaitsFor,
@@ -133,7 +132,7 @@ def _waiting(diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
     draft = diagnosis.draft
     for job_id, reason in draft.aside.items():
         job = draft.snapshot.jobs[job_id]
-        yield job_id, _verdict(draft, job, Wait(reason=_with_never(diagnosis, job, reason)))
+        yield job_id, _verdict(draft, job, Wait(reason=_with_never(draft, job, reason)))
     for reserved in draft.reserved.values():
         ending = {r.name: r for r in (*reserved.waits, *reserved.victims)}
         stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
@@ -170,13 +169,11 @@ def _is_new(draft: Draft, job: JobRecord) -> bool:
     return not job.attempts and draft.now - job.queued_at <= SUBMITTED_S
 
 
-def _with_never(diagnosis: Diagnosis, job: JobRecord, reason: WaitingReason) -> WaitingReason:
-    """`reason`, and that it can never run even when it is free to go; that alone for a load."""
-    if not isinstance(reason, Held | WaitsFor | OverLoad):
+def _with_never(draft: Draft, job: JobRecord, reason: WaitingReason) -> WaitingReason:
+    """`reason`, and that it can never run even when it is free to go."""
+    if not isinstance(reason, Held | WaitsFor):
         return reason
-    jobs = diagnosis.draft.snapshot.jobs
+    jobs = draft.snapshot.jobs
     gang = [jobs[name] for name in job.gang if name in jobs] or [job]
-    found = diagnosis.beyond(diagnosis.draft.shapes.of(gang))
-    if isinstance(reason, OverLoad):
-        return found or reason
+    found = draft.beyond(draft.shapes.of(gang))
     return replace(reason, then=found) if isinstance(found, NeverFits) else reason

@@ -7,7 +7,7 @@ It must not know what is in use.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from bastion.machine import Machine, MachinePhase
@@ -20,6 +20,21 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.view import PlacementPolicy
 from bastion.spec.where import CONTAINERS, Where
 from quota.amounts import NOTHING, Amounts
+
+Beyond = NeverFits | NoMachineMatches
+
+
+def beyond(capacity: Capacity, shape: Shape, extent: Callable[[], Extent]) -> Beyond | None:
+    """
+    Why no machine there is, or could be, holds a gang of `shape`; None when they do.
+
+    `extent` is made for gangs that cannot be judged part by part.
+    """
+    found = unmatched(capacity, shape) or never_fits(capacity, shape)
+    is_intricate = shape.takes_whole or len(shape.parts) > 1
+    if found is None and is_intricate and extent().alone(shape) is None:
+        return no_way(capacity, shape)
+    return found
 
 
 def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:

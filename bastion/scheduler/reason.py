@@ -60,6 +60,7 @@ from bastion.scheduler.never import (
 from bastion.scheduler.never import (
     NeverFits as NeverFits,
 )
+from bastion.scheduler.outage import Outage
 from bastion.scheduler.words import NAMED as NAMED
 from bastion.scheduler.words import counted, listed, when
 from bastion.spec.where import CONTAINERS
@@ -264,12 +265,16 @@ class CapacityLost:
     lost: Amounts
     of: Amounts
     machines: tuple[str, ...]
+    outages: tuple[Outage, ...] = ()
+    """What is wrong with the first of them."""
 
-    def words(self, _: float) -> str:
+    def words(self, now: float) -> str:
         """The sentence."""
+        told = {each.machine: each.words(now) for each in self.outages}
+        machines = tuple(told.get(name, name) for name in self.machines)
         return (
             f"asks for {self.asked}; {self.lost} of {self.of} are out of use on"
-            f" {listed(self.machines)}; it can start when they are back"
+            f" {listed(machines)}; it can start when they are back"
         )
 
 

@@ -14,7 +14,7 @@ from quota.amounts import Amounts
 from quota.tree import Quota
 
 Admission = Callable[[Iterable[Gang], Quota, Amounts], Mapping[str, OverLoad]]
-"""(waiting gangs, quota, what is in use) -> the jobs held back, and why."""
+"""(waiting gangs that could ever run, quota, what is in use) -> the jobs held back, and why."""
 
 
 def admit_all(_: Iterable[Gang], __: Quota, ___: Amounts) -> Mapping[str, OverLoad]:

@@ -103,9 +103,17 @@ def test_a_pool_that_was_made_smaller_is_named() -> None:
     assert w.runs("a")
 
 
-@pytest.mark.parametrize("lost", [{"cordoned": "broken"}, {"phase": MachinePhase.SILENT}])
-def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any]) -> None:
-    """It can run once that machine is back: no word of never, and as good as said."""
+@pytest.mark.parametrize(
+    ("lost", "why"),
+    [
+        ({"cordoned": "xid 79"}, "cordoned: xid 79"),
+        ({"draining": True}, "draining"),
+        ({"phase": MachinePhase.SILENT, "heard_at": 1_000_700.0}, "silent for 5m"),
+        ({"phase": MachinePhase.SILENT}, "silent"),
+    ],
+)
+def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any], why: str) -> None:
+    """It can run once that machine is back: no word of never, and what is wrong with it."""
     w = world_of()
     waits_late(w, "a", replicas=2, gpu=8)
     w.end("ahead")
@@ -113,7 +121,8 @@ def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any]) -
     w.machines["p-001"] = replace(whole, **lost)
     w.cycle()
     assert w.why("a") == (
-        "asks for 16 gpu; 8 gpu of 16 gpu are out of use on p-001; it can start when they are back"
+        f"asks for 16 gpu; 8 gpu of 16 gpu are out of use on p-001 ({why}); it can start when they"
+        " are back"
     )
     w.machines["p-001"] = whole
     w.cycle()
@@ -127,7 +136,7 @@ def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
     w.end("ahead")
     w.machines["p-001"] = replace(w.machines["p-001"], phase=MachinePhase.DELETING)
     w.cycle()
-    assert w.reason("a") == "CapacityLost"
+    assert "out of use on p-001 (being deleted)" in w.why("a")
     w.pools["p"] = pool_of(1, gpu=8)
     w.cycle()
     assert "(1 machine of p) hold 1 of them" in w.why("a")

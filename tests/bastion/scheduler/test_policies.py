@@ -136,6 +136,17 @@ def test_load_limit_holds_back_what_exceeds_it() -> None:
     reasons_are_true(w)
 
 
+def test_what_can_never_run_is_no_load() -> None:
+    """An old job that no machine holds says so, and holds back nobody who asked after it."""
+    w = world(2, admission="load-limit", load_limit=1.0)
+    w.ask("A", "vain", gpu=8)
+    w.pass_time(3600)
+    w.ask("A", "a", gpu=4)
+    w.cycle()
+    assert w.reason("vain") == "NeverFits"
+    assert w.runs("a")
+
+
 def test_one_that_is_above_the_load_limit_by_itself_is_told_so() -> None:
     """No end of others lets it in: it is not told to wait for that."""
     w = world(admission="load-limit", load_limit=0.5)

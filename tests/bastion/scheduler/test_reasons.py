@@ -370,16 +370,17 @@ def test_scattered_devices_name_the_jobs_that_would_have_to_end() -> None:
 
 
 def test_lost_machines_are_named() -> None:
-    """What is missing is on a machine that is out of use; when it is back the job starts."""
+    """What is missing is on broken devices of a machine; when they are back the job starts."""
     w = world(2)
-    w.machines["p-001"] = replace(w.machines["p-001"], cordoned="broken")
+    w.machines["p-001"] = replace(w.machines["p-001"], bad_devices={"gpu": (0, 5)})
     w.ask("A", "a", gpu=8)
     w.ask("B", "b", gpu=8)
     w.cycle()
     assert w.why("b") == (
-        "asks for 8 gpu; 8 gpu of 16 gpu are out of use on p-001; it can start when they are back"
+        "asks for 8 gpu; 2 gpu of 16 gpu are out of use on p-001 (2 gpu out of order); it can start"
+        " when they are back"
     )
-    w.machines["p-001"] = replace(w.machines["p-001"], cordoned="")
+    w.machines["p-001"] = replace(w.machines["p-001"], bad_devices={})
     w.cycle()
     assert w.runs("b")
 
