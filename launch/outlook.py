@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bastion.scheduler.plan import Verdict
     from bastion.scheduler.whatif import Outlook
 
 
@@ -21,7 +22,7 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     from bastion.scheduler.plan import Refuse
     from bastion.scheduler.reason import text
 
-    why = {job: text(verdict.reason, now) for job, verdict in outlook.verdicts}
+    why = {job: text(verdict.reason, now) + _start(verdict) for job, verdict in outlook.verdicts}
     lines = [f"it would be refused: {problem}" for problem in outlook.problems]
     lines += _told("would start now", outlook.starts, why)
     lines += _told("would wait", outlook.waits, why)
@@ -32,6 +33,16 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     lines += [f"{job} would no longer stand on its project's share" for job in outlook.demoted]
     lines += [f"{job} would stand on its project's share" for job in outlook.promoted]
     return lines
+
+
+def _start(verdict: Verdict) -> str:
+    from bastion.scheduler.plan import Wait
+    from bastion.scheduler.sure import start_of
+    from launch.render import iso
+
+    if not isinstance(verdict, Wait) or verdict.estimated_at is None:
+        return ""
+    return f"; starts about {iso(verdict.estimated_at)} ({start_of(verdict).sure_text})"
 
 
 def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:

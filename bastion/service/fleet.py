@@ -7,6 +7,7 @@ Each pool has its own provider and lane, so that a hung call of one delays no ot
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, FencedError, NoCapacityError
@@ -22,7 +23,7 @@ from bastion.value import value
 CREATE_AGAIN_S = 10.0
 """A machine that was asked for is asked for again only when no listing showed it for so long."""
 STOCKOUT_S = 60.0
-"""A pool whose provider had no machine is not asked again for so long."""
+"""A zone in which a provider had no machine is not asked for again for so long."""
 
 
 @value
@@ -58,7 +59,10 @@ class Fleet:
         self._listings: dict[str, tuple[Seen, ...]] = {}
         self._list_at: dict[str, float] = {}
         self._asked: dict[str, float] = {}
-        self._stockouts: dict[str, float] = {}
+        self._zones: dict[str, str] = {}
+        """Of machines that were asked for."""
+        self._sold_out: dict[tuple[str, str], float] = {}
+        """(pool, zone) -> until when, in store's seconds, it is not asked for again."""
 
     def equip(self, pools: Mapping[str, Pool]) -> None:
         """Have a provider for each of `pools`; keep those of pools that are no more configured."""
@@ -71,8 +75,18 @@ class Fleet:
                 self._list_at[name] = 0.0
 
     def stockouts(self, now: float) -> Mapping[str, float]:
-        """Pool -> until when (store's seconds) its provider is not asked again."""
-        return {name: until for name, until in self._stockouts.items() if until > now}
+        """Pool -> until when (store's seconds) its provider is not asked again in any zone."""
+        found = {}
+        for name, post in self._posts.items():
+            until = min(self._sold_out.get((name, zone), 0.0) for zone in post.pool.zones)
+            if until > now:
+                found[name] = until
+        return found
+
+    def offered(self, pools: Mapping[str, Pool], now: float) -> Mapping[str, Pool]:
+        """`pools`, in each the zones first that are not sold out: there new machines are made."""
+        sold_out = {key for key, until in self._sold_out.items() if until > now}
+        return {name: _in_stock(pool, sold_out) for name, pool in pools.items()}
 
     def collect(self, now: float) -> dict[str, tuple[Seen, ...]]:
         """What providers answered since the last turn: the new listings, by pool."""
@@ -80,7 +94,8 @@ class Fleet:
         for name, post in self._posts.items():
             for done in post.lane.collect():
                 if isinstance(done.error, NoCapacityError):
-                    self._stockouts[name] = now + STOCKOUT_S
+                    zone = self._zones.get(done.key.removeprefix("create "), "")
+                    self._sold_out[name, zone] = now + STOCKOUT_S
                 if done.error is not None:
                     self._journal.problem(f"pool {name}: {done.key}", done.error)
                 elif isinstance(done.result, tuple):
@@ -101,6 +116,7 @@ class Fleet:
             FencedError: A provider lists a machine that only a newer commit than ours can have
                 allocated.
         """
+        pools = self.offered(pools, draft.now)
         reconciled = reconcile(draft.machines, pools, fresh, in_use, draft.now, seq=draft.seq)
         if reconciled.stale:
             raise FencedError(ours=draft.root.epoch, theirs=draft.root.epoch + 1)
@@ -121,7 +137,8 @@ class Fleet:
                 continue
             if now - self._asked.get(action.machine, -1e9) < CREATE_AGAIN_S:
                 continue
-            if isinstance(action, Create) and self._stockouts.get(pool, 0.0) > store_now:
+            zone = machine.zone if machine is not None else ""
+            if isinstance(action, Create) and self._sold_out.get((pool, zone), 0.0) > store_now:
                 continue
             self._asked[action.machine] = now
             self._submit(post, action, root)
@@ -130,6 +147,7 @@ class Fleet:
                 self._list_at[name] = now + self._listing_s
                 post.lane.submit("list", lambda post=post: _listing(post))  # type: ignore[misc]
         self._asked = {name: at for name, at in self._asked.items() if now - at < CREATE_AGAIN_S}
+        self._zones = {name: zone for name, zone in self._zones.items() if name in root.machines}
 
     def close(self) -> None:
         """Make no more calls."""
@@ -139,12 +157,18 @@ class Fleet:
     def _submit(self, post: Post, action: object, root: Root) -> None:
         if isinstance(action, Create):
             machine = root.machines[action.machine]
+            self._zones[machine.name] = machine.zone
             post.lane.submit(
                 f"create {machine.name}", lambda: post.provider.create(machine, post.pool)
             )
         else:
             name = getattr(action, "machine", "")
             post.lane.submit(f"delete {name}", lambda: post.provider.delete(name))
+
+
+def _in_stock(pool: Pool, sold_out: Collection[tuple[str, str]]) -> Pool:
+    zones = sorted(pool.zones, key=lambda zone: (pool.name, zone) in sold_out)
+    return pool if tuple(zones) == pool.zones else replace(pool, zones=tuple(zones))
 
 
 def _unknown_pool(machine: str) -> BastionError:

@@ -270,7 +270,7 @@ class Leader:
             draft.root,
             quota,
             now=draft.now,
-            pools=self._files.config.pools,
+            pools=self._fleet.offered(self._files.config.pools, draft.now),
             jobs=draft.jobs,
             arrays=draft.arrays,
             machines=draft.machines,

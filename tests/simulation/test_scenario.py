@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import pytest
 
+from bastion.job import OutcomeKind
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result
+from bastion.records.root import decode_root
+from bastion.scheduler.runs import MAX_LENGTHS
 from tests.simulation.chains import chains
 from tests.simulation.fates import Calm, Choice, Fate
 from tests.simulation.scenario import JOBS, calm, comings, duel, slices, spoilt, stormy
@@ -26,6 +32,28 @@ def results(world: World) -> dict[str, Result]:
         result = decode(Result, stored.data, key=entry.key)
         found[result.id.rpartition("-")[0]] = result
     return found
+
+
+def remembered(world: World) -> Counter[str]:
+    """How many runs of each kind root holds at the end."""
+    stored = world.bucket.read(layout.ROOT)
+    assert stored is not None
+    return Counter(
+        {kind: len(each.lengths) for kind, each in decode_root(stored.data).runs.items()}
+    )
+
+
+def told_by_results(world: World) -> Counter[str]:
+    """How many final records of each kind are of jobs that succeeded at their first attempt."""
+    found: Counter[str] = Counter()
+    for result in results(world).values():
+        last = result.past[-1] if result.past else None
+        if last is None or last.started_at is None or last.kind is not OutcomeKind.SUCCEEDED:
+            continue
+        if last.number == 1:
+            name = re.sub(r"\d+", "#", result.name)
+            found[f"{result.project}/{result.user}/{name}"] += 1
+    return Counter({kind: min(n, MAX_LENGTHS) for kind, n in found.items()})
 
 
 def test_without_faults_every_job_ends_as_it_should() -> None:
@@ -60,8 +88,14 @@ def test_without_faults_borrowers_give_back_and_resume() -> None:
 
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_invariants_hold_in_storms(seed: int) -> None:
-    """Whatever crashes, stalls, dies or answers late, no promise is broken and everything ends."""
-    stormy(seed).run()
+    """
+    Whatever crashes, stalls, dies or answers late, no promise is broken and everything ends.
+
+    And every run that tells how long the work takes is remembered, once.
+    """
+    world = stormy(seed)
+    world.run()
+    assert remembered(world) == told_by_results(world)
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -86,6 +86,16 @@ def test_srtf_starts_the_shortest() -> None:
     assert w.running("A") == ["short"]
 
 
+def test_srtf_goes_by_what_a_job_reported() -> None:
+    """What it says is left goes before what its limit allows."""
+    w = world(order="srtf")
+    w.ask("A", "short", gpu=4, max_runtime_s=50)
+    w.ask("A", "nearly-done", gpu=4)
+    w.extra["reports"] = {"nearly-done": {"remaining_s": 20.0}}
+    w.cycle()
+    assert w.running("A") == ["nearly-done"]
+
+
 @pytest.mark.parametrize("order", ["las", "tiresias"])
 def test_least_attained_service_goes_first(order: str) -> None:
     """Who got ten device-hours already comes after who got none."""

@@ -36,6 +36,27 @@ def test_a_dry_run_tells_who_would_be_stopped() -> None:
     assert not w.preemptions
 
 
+def test_another_quota_tells_who_would_start_and_who_would_be_stopped() -> None:
+    """One that waits for a share would get its place; one that waits for a ceiling would start."""
+    ceiling = {"B": "ceiling = { gpu = 0.75 }"}
+    quota = quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 0.75}}, options=ceiling, min_runtime_s=0)
+    w = World(quota, machines_of(2, gpu=8))
+    for name, units in (("b1", 8), ("b2", 4)):
+        w.ask("B", name, gpu=units)
+        w.cycle()
+        w.pass_time(1)
+    w.ask("B", "b3", gpu=4)
+    w.cycle()
+    assert w.reason("b3") == "OverCeiling"
+    raised = quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 0.75}})
+    assert if_quota_were(w.snapshot(), raised, w.now).outlook.starts == ("b3",)
+    w.ask("A", "a", gpu=8)
+    w.cycle()
+    given = if_quota_were(w.snapshot(), quota_of({"gpu": 16}, HALVES, min_runtime_s=0), w.now)
+    assert given.outlook.stops == (("b2", "a"),)
+    assert [share.project for share in given.change.shares] == ["A", "B"]
+
+
 def test_another_quota_tells_whose_share_changes_and_who_is_demoted() -> None:
     """Cutting B's share to nothing demotes what it runs; giving it everything promotes it."""
     w = world()

@@ -103,6 +103,8 @@ class ScriptedProvider:
         self.creates: list[str] = []
         self.deletes: list[str] = []
         self.stock = 1_000
+        self.sold_out: set[str] = set()
+        """Zones where it has none."""
         self.error: Exception | None = None
         self._on_create = on_create
 
@@ -118,7 +120,7 @@ class ScriptedProvider:
         """See the port."""
         self._fail()
         self.creates.append(machine.name)
-        if len(self.states) >= self.stock:
+        if len(self.states) >= self.stock or machine.zone in self.sold_out:
             raise NoCapacityError(f"no machine in {pool.name}")
         self.states[machine.name] = "running"
         self._on_create(machine)

@@ -69,6 +69,28 @@ def test_a_pool_that_is_sold_out_is_left_alone() -> None:
     rig.until(lambda: rig.phase(job) == "running", turns=150)
 
 
+def test_new_machines_are_made_where_there_are_some() -> None:
+    """Zones are tried in order; one that is sold out comes last for a while, and then first."""
+    config = ON_DEMAND.replace("max_machines = 2", 'max_machines = 4\nzones = ["a", "b"]')
+    rig = Rig(quota=QUOTA.replace("h100 = 16", "h100 = 64"), config=config)
+    rig.turn()
+    provider = rig.providers["gpu"]
+    rig.start("first", h100=8)
+    provider.sold_out = {"a"}
+    waits = rig.submit("waits", h100=8)
+    rig.turn(3)
+    assert not rig.leader._fleet.stockouts(rig.leader.now), "there are some in b"
+    rig.start("next", h100=8)
+    assert [machine.zone for _, machine in sorted(rig.root.machines.items())] == ["a", "a", "b"]
+    assert rig.phase(waits) == "starting"
+    provider.sold_out = {"a", "b"}
+    rig.submit("late", h100=8)
+    rig.turn(3)
+    assert rig.leader._fleet.stockouts(rig.leader.now)
+    provider.sold_out = set()
+    rig.until(lambda: rig.phase(waits) == "running", turns=150)
+
+
 def test_a_provider_out_of_reach_delays_nobody() -> None:
     """While a provider answers nothing, jobs on its machines go on; the problem is told."""
     rig = Rig()

@@ -42,11 +42,15 @@ def test_members_stop_each_other_until_there_are_admins(verb: str) -> None:
 
 
 def test_only_the_owner_and_admins_update() -> None:
-    """A priority is a claim on others' time."""
-    rig = Rig(quota=QUOTA + ADMINS)
+    """A priority is a claim on others' time, also where a project names no admins."""
+    rig = Rig(quota=QUOTA.replace('["ann", "ben"]', '["ann", "ben", "dan"]') + ADMINS)
     rig.start("first", h100=8, replicas=2)
     job = rig.submit("second", h100=8)
     assert asked(rig, "update", job, "ann") == asked(rig, "update", job, "ben") == ()
+    refusal = f"{job}: is ann's; ann or an admin of blue ({{}}) may update it"
+    assert asked(rig, "update", job, "dan") == (refusal.format("ben"),)
+    rig.put(layout.QUOTA, QUOTA)
+    assert asked(rig, "update", job, "ben") == (refusal.format("none is named"),)
 
 
 def test_one_who_was_taken_out_may_end_what_is_his() -> None:

@@ -1,0 +1,52 @@
+"""What a dry run and another quota file would set in motion, as people read it."""
+
+from __future__ import annotations
+
+from bastion.job import JobClass
+from bastion.scheduler.plan import Admit, Refuse, Verdict, Wait
+from bastion.scheduler.reason import NeverFits, WaitingForCapacity, WithinShare
+from bastion.scheduler.whatif import Outlook
+from launch.outlook import outlook_lines
+from quota import Amounts
+
+NOW = 1_700_000_000.0
+TWO, FOUR = Amounts({"h100": 2}), Amounts({"h100": 4})
+
+
+def test_everything_that_would_happen_has_a_line() -> None:
+    """Who would start, wait and till when, be refused or stopped; whose share moves."""
+    within = WithinShare(project="blue", held=TWO, nominal=FOUR)
+    verdicts: tuple[tuple[str, Verdict], ...] = (
+        ("a", Admit(job_class=JobClass.GUARANTEED, placement=(), reason=within)),
+        (
+            "b",
+            Wait(
+                reason=WaitingForCapacity(asked=FOUR, short=TWO),
+                estimated_at=NOW + 60,
+                rests_on=12,
+                off_by_s=300.0,
+            ),
+        ),
+        ("c", Refuse(reason=NeverFits(asked=FOUR, most=TWO, of="total"))),
+    )
+    outlook = Outlook(
+        starts=("a",),
+        waits=("b",),
+        refused=("c",),
+        stops=(("old", "b"),),
+        demoted=("low",),
+        promoted=("high",),
+        verdicts=verdicts,
+    )
+    first, second, third, *rest = outlook_lines(outlook, NOW)
+    assert first.startswith("a would start now: ")
+    assert second == (
+        "b would wait: asks for 4 h100, short by 2 h100; starts about 2023-11-14T22:14:20.000Z"
+        " (rests on 12 earlier runs; may be off by ~5m)"
+    )
+    assert third.startswith("c would be refused: ")
+    assert rest == [
+        "old would be stopped for b",
+        "low would no longer stand on its project's share",
+        "high would stand on its project's share",
+    ]
