@@ -10,7 +10,7 @@ It must not change anything: what it tries, it undoes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 
 from bastion.scheduler.capacity import can_make
 from bastion.scheduler.draft import Draft
@@ -88,9 +88,11 @@ class Diagnosis:
         self._closure: dict[int, WaitingReason | None] = {}
         self._capacity: dict[int, WaitingReason] = {}
         self._free_of: dict[int, Amounts] = {}
-        self._rooms = cache(self._rooms_of)
-        self._lost = cache(self._lost_of)
-        self._holders = cache(self._holders_of)
+        self._rooms_of: dict[tuple[Where, ...], list[Room]] = {}
+        self._lost_of: dict[
+            tuple[tuple[Where, ...], frozenset[str]], tuple[Amounts, tuple[str, ...]]
+        ] = {}
+        self._holders_of: dict[frozenset[str], tuple[tuple[str, Amounts], ...]] = {}
 
     @cached_property
     def claims(self) -> Claims:
@@ -272,11 +274,15 @@ class Diagnosis:
         outages = tuple(outage_of(rooms[name], shape.types) for name in machines[:NAMED])
         return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines, outages=outages)
 
-    def _rooms_of(self, wheres: tuple[Where, ...]) -> list[Room]:
+    def _rooms(self, wheres: tuple[Where, ...]) -> list[Room]:
         """Machines that any of them leaves."""
-        scopes = [self.draft.capacity.scope(where) for where in wheres]
-        rooms = self.draft.capacity.rooms
-        return [room for room in rooms if any(scope.has(room) for scope in scopes)]
+        found = self._rooms_of.get(wheres)
+        if found is None:
+            scopes = [self.draft.capacity.scope(where) for where in wheres]
+            rooms = self.draft.capacity.rooms
+            found = [room for room in rooms if any(scope.has(room) for scope in scopes)]
+            self._rooms_of[wheres] = found
+        return found
 
     def _shelves(self, shape: Shape) -> list[Shelf]:
         scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
@@ -335,7 +341,16 @@ class Diagnosis:
             to_end=to_end,
         )
 
-    def _lost_of(
+    def _lost(
+        self, wheres: tuple[Where, ...], types: frozenset[str]
+    ) -> tuple[Amounts, tuple[str, ...]]:
+        """What would be free if the machines that are out of use were back; and which they are."""
+        key = wheres, types
+        if key not in self._lost_of:
+            self._lost_of[key] = self._look_for_lost(wheres, types)
+        return self._lost_of[key]
+
+    def _look_for_lost(
         self, wheres: tuple[Where, ...], types: frozenset[str]
     ) -> tuple[Amounts, tuple[str, ...]]:
         """What would be free if the machines that are out of use were back."""
@@ -354,8 +369,13 @@ class Diagnosis:
                     lost[resource] = lost.get(resource, 0) + units
         return Amounts(lost), tuple(sorted(machines))
 
-    def _holders_of(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
+    def _holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
         """Projects and what they hold of `types`, most first."""
+        if types not in self._holders_of:
+            self._holders_of[types] = self._look_for_holders(types)
+        return self._holders_of[types]
+
+    def _look_for_holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
         held: dict[str, list[Amounts]] = {}
         for running in self.draft.running.values():
             held.setdefault(running.project, []).append(self._has(running.shape, running.places))
