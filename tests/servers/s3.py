@@ -8,6 +8,8 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
+from threading import Lock, Thread
 from typing import Any
 
 KEYS = {
@@ -22,18 +24,41 @@ KEYS = {
 
 @contextmanager
 def moto_server() -> Iterator[str]:
-    """The URL of a server that lives meanwhile, in a thread of this process."""
-    from moto.server import ThreadedMotoServer
+    """
+    The URL of a server that lives meanwhile, in a thread of this process.
+
+    It writes one thing at a time. Left to itself, moto looks whether a condition of a write holds,
+    and writes some time later: two writers under load both had their way, which S3 never allows.
+    """
+    from moto.moto_server.werkzeug_app import MotoRequestHandler
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    app = _one_write_at_a_time(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
-        yield f"http://{host}:{port}"
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
         _backend().reset()  # its state is this process's, and would outlive the server
+
+
+def _one_write_at_a_time(app: Any) -> Any:
+    lock = Lock()
+
+    def locked(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return app(environ, start_response)
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(size))  # may never all come
+        with lock:
+            return app(environ, start_response)
+
+    return locked
 
 
 @contextmanager
