@@ -55,6 +55,12 @@ Told = tuple[Gang, Wait]
 """A waiting gang; why it waits, and when it will probably start."""
 
 
+def _kept(closed: Sequence[Reserved]) -> PlannedForOther:
+    """The first of those for whom something is kept."""
+    first = min(closed, key=lambda each: (each.until, each.name))
+    return PlannedForOther(other=first.name, at=first.until, units=first.shape.units)
+
+
 def _always(_: Sequence[Running]) -> bool:
     return True
 
@@ -224,8 +230,7 @@ class Diagnosis:
             draft.call_in(each)
         if placed is None:
             return None
-        first = min(closed, key=lambda each: (each.until, each.name))
-        return PlannedForOther(other=first.name, at=first.until, units=first.shape.units)
+        return _kept(closed)
 
     def _by_capacity(self, line: Line) -> WaitingReason:
         shape = line.shape
@@ -252,6 +257,9 @@ class Diagnosis:
         if short and (short <= lost or (machines and not self._is_enough(shape))):
             return self._capacity_lost(shape, lost, machines)
         holders = self._holders(shape.types.union(self.draft.asks(shape).types()))
+        closed = [*self.draft.reserved.values(), *self.draft.plans.values()]
+        if closed and not holders:
+            return _kept(closed)
         return WaitingForCapacity(asked=shape.units, short=short, holders=holders)
 
     def _is_enough(self, shape: Shape) -> bool:
@@ -357,17 +365,24 @@ class Diagnosis:
         lost: dict[str, int] = {}
         machines = []
         for room in self._rooms(wheres):
-            if room.opened:
-                gone = {t: room.lost(t) for t in types}
-            elif self.draft.is_used(room.name):
-                continue
-            else:
-                gone = {t: room.full[t] for t in types}
+            gone = {t: room.lost(t) for t in types} if room.opened else self._unheld(room, types)
             if any(gone.values()) or not (types or room.opened):
                 machines.append(room.name)
                 for resource, units in gone.items():
                     lost[resource] = lost.get(resource, 0) + units
         return Amounts(lost), tuple(sorted(machines))
+
+    def _unheld(self, room: Room, types: frozenset[str]) -> dict[str, int]:
+        """What nobody holds of a machine to which nobody new may come."""
+        left = {t: room.full[t] for t in types}
+        for running in self.draft.on(room.name):
+            if room.name in running.footprint.whole:
+                return {}
+            masks = running.footprint.masks[room.name]
+            counts = running.footprint.counts.get(room.name, {})
+            for resource in types:
+                left[resource] -= masks.get(resource, 0).bit_count() + counts.get(resource, 0)
+        return left
 
     def _holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
         """Projects and what they hold of `types`, most first."""

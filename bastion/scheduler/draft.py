@@ -469,10 +469,6 @@ class Draft:
         """The largest number among the priorities of those who run or start; 0 without any."""
         return self._lowest.get(project, 0)
 
-    def is_used(self, machine: str) -> bool:
-        """Whether anything holds devices there."""
-        return bool(self.on(machine))
-
     def on(self, machine: str) -> Sequence[Running]:
         """Running gangs that hold anything on `machine`."""
         if self._by_machine is None:

@@ -29,10 +29,17 @@ def test_who_waits_starts_when_its_reasons_are_taken_away(seed: int, make: histo
     histories.run(seed, (), steps=12, after=reasons_are_true, make=make)
 
 
-@pytest.mark.parametrize("seed", [35_216])
-def test_reasons_that_were_once_untrue(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "make"),
+    [
+        (35_216, histories.world_of),
+        (30_016, histories.mixed_world_of),
+        (30_046, histories.mixed_world_of),
+    ],
+)
+def test_reasons_that_were_once_untrue(seed: int, make: histories.Make) -> None:
     """Histories in which a reason did not hold, kept."""
-    histories.run(seed, (), steps=25, after=reasons_are_true)
+    histories.run(seed, (), steps=25, after=reasons_are_true, make=make)
 
 
 def test_a_load_limit_is_taken_at_its_word_too() -> None:

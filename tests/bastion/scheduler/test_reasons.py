@@ -415,3 +415,35 @@ def test_a_reason_names_three_and_counts_the_rest() -> None:
     w.cycle()
     assert w.why("late").startswith("waits for parts to succeed (2 running), x to succeed (ended)")
     assert w.why("late").endswith("y to succeed (ended) and 2 more; it joins the queue then")
+
+
+def test_what_nobody_holds_of_a_closed_machine_is_lost_though_others_run_there() -> None:
+    """One who runs on a cordoned machine keeps 2 of it; the other 2 are out of use."""
+    w = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=4))
+    w.ask("A", "a", gpu=2)
+    w.cycle()
+    w.machines["p-000"] = replace(w.machines["p-000"], cordoned="repair")
+    w.ask("A", "b", gpu=2)
+    w.cycle()
+    assert w.why("b") == (
+        "asks for 2 gpu; 2 gpu of 4 gpu are out of use on p-000 (cordoned: repair); it can start"
+        " when they are back"
+    )
+    reasons_are_true(w)
+
+
+def test_one_who_lacks_only_what_is_promised_is_told_for_whom() -> None:
+    """C's machine is being left for `high`; nobody holds what its quota would have to give."""
+    w = World(
+        quota_of({"gpu": 4}, {"A": {"gpu": 1.0}, "C": {}}, min_runtime_s=0, grace_s=10),
+        machines_of(2, gpu=4, cpu=16),
+    )
+    w.ask("C", "guest", where=Where(hostnames=("p-000",)))
+    w.ask("C", "low", priority=5, where=Where(hostnames=("p-001",)), cpu=16)
+    w.cycle()
+    w.ask("C", "high", priority=1, where=Where(exclusive=True), gpu=2)
+    w.ask("C", "next", where=Where(exclusive=True), gpu=1)
+    w.cycle()
+    assert w.reason("high") == "Promised"
+    assert w.reason("next") == "PlannedForOther"
+    reasons_are_true(w)
