@@ -31,14 +31,30 @@ class Lines:
         before, now = self._standing, {id(each): each for each in standing}
         gone = [before[key] for key in before.keys() - now.keys()]
         come = [now[key] for key in now.keys() - before.keys()]
-        if (len(gone) + len(come)) * FEW > len(standing):
-            self._lines, self._by_project = {}, {}
-            gone, come = [], list(standing)
         self._standing = now
-        self._change(gone, come)
+        if (len(gone) + len(come)) * FEW > len(standing):
+            self._make(standing)
+        else:
+            self._change(gone, come)
         for line in self._lines.values():
             line.begin()
         return dict(sorted(self._by_project.items()))
+
+    def _make(self, standing: Iterable[Standing]) -> None:
+        lines: dict[LineKey, Line] = {}
+        by_project: dict[str, list[Line]] = {}
+        for _, key, shape, entry in standing:
+            line = lines.get(key)
+            if line is None:
+                line = lines[key] = Line(key[0], key[1], shape, fail_when_busy=key[3])
+                by_project.setdefault(key[0], []).append(line)
+            line.everybody.append(entry)
+        for line in lines.values():
+            if len(line.everybody) > 1:
+                line.everybody.sort(key=place_of)
+        for found in by_project.values():
+            found.sort(key=of_head)
+        self._lines, self._by_project = lines, by_project
 
     def _change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
         lines = self._lines

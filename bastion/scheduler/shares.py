@@ -188,6 +188,9 @@ class Shares:
 
     def weight(self, amounts: Amounts) -> float:
         """The largest part of a total that `amounts` is."""
+        if len(amounts) == 1:  # nearly always
+            ((resource, units),) = amounts.items()
+            return units / max(1, self.totals[resource])
         return max((n / max(1, self.totals[t]) for t, n in amounts.items()), default=0.0)
 
     def excess(self, project: str, *, without: Amounts = NOTHING) -> float:
