@@ -60,12 +60,12 @@ def start_others(draft: Draft) -> None:
     """
     before = len(draft.admitted)
     for reserved in _standing(draft):
-        if not _is_kept(draft, reserved):
-            draft.void.add(draft.promises[reserved.name].gang)
-        else:
+        if _is_kept_or_void(draft, reserved):
             _start_promised(draft, reserved, guaranteed=draft.is_within(reserved))
     if len(draft.admitted) > before and not draft.void:
         look_again(draft)  # they may have started elsewhere than on what was closed for them
+        for reserved in _standing(draft):
+            _is_kept_or_void(draft, reserved)  # what that left may have been promised since
 
 
 def _standing(draft: Draft) -> list[Reserved]:
@@ -84,6 +84,13 @@ def _is_outranked(draft: Draft, reserved: Reserved) -> bool:
         line.shape.priority < priority and not line.is_over and line.shape.asked <= nominal
         for line in draft.lines.get(project, ())
     )
+
+
+def _is_kept_or_void(draft: Draft, reserved: Reserved) -> bool:
+    is_kept = _is_kept(draft, reserved)
+    if not is_kept:
+        draft.void.add(draft.promises[reserved.name].gang)
+    return is_kept
 
 
 def _is_kept(draft: Draft, reserved: Reserved) -> bool:
