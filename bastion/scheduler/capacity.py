@@ -403,10 +403,6 @@ class Capacity:
         self.occupy(part, replica, guaranteed=True)
         return True
 
-    def free_of(self, types: Iterable[str]) -> Amounts:
-        """What is free and open now on all machines that stand."""
-        return Amounts({t: sum(room.free(t) for room in self.rooms) for t in types})
-
 
 NEW = -1.0
 """`created_at` of a machine that this cycle makes, until the plan says when."""
