@@ -11,9 +11,10 @@ It must not know machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bastion.job import JobClass, JobRecord, Phase
+from bastion.scheduler.order import Gang
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.running import Running
 from bastion.value import value
@@ -80,16 +81,17 @@ def classify(
 
 
 def promised_by(
-    promises: Iterable[Promise], jobs: Mapping[str, JobRecord], quota: Quota
+    promises: Iterable[Promise],
+    jobs: Mapping[str, JobRecord],
+    cost: Callable[[Promise, Gang], Amounts],
 ) -> list[Newcomer]:
-    """The gangs that have a promise within their project's share, and still wait."""
+    """The gangs that have a promise within their project's share, and still wait; its `cost`."""
     found = []
     for promise in promises:
-        gang = [jobs[name] for name in promise.gang if name in jobs]
+        gang = tuple(jobs[name] for name in promise.gang if name in jobs)
         is_waiting = bool(gang) and all(job.phase is Phase.QUEUED for job in gang)
         if not (promise.within_share and is_waiting):
             continue
-        held = Amounts.sum(job.request.units for job in gang).only(quota.types)
         found.append(
             Newcomer(
                 name=promise.gang[0],
@@ -97,7 +99,7 @@ def promised_by(
                 job_class=JobClass.GUARANTEED,
                 priority=min(job.request.priority for job in gang),
                 admitted_at=math.inf,
-                held=held,
+                held=cost(promise, gang),
             )
         )
     return found

@@ -16,7 +16,7 @@ from bastion.scheduler.capacity import Capacity, Charge
 from bastion.scheduler.classes import promised_by
 from bastion.scheduler.eligible import Waiting, wait_or_queue
 from bastion.scheduler.extent import Beyond, Extent, beyond
-from bastion.scheduler.footprint import Footprint
+from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.memory import Memory
 from bastion.scheduler.order import Gang, Ids, Line, stand
 from bastion.scheduler.outset import Outset
@@ -25,7 +25,7 @@ from bastion.scheduler.placement import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reason import PreemptReason, WaitingReason
 from bastion.scheduler.reserved import Reserved
-from bastion.scheduler.running import Running, gather
+from bastion.scheduler.running import Running, charge_of, gather
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.shares import Shares
 from bastion.value import value
@@ -135,7 +135,7 @@ class Draft:
         found = gather(others, self.shapes, self.capacity, self.memory.running)
         quota = self.snapshot.quota
         lasting = [each for each in self.snapshot.promises if each.gang not in self.outset.new]
-        promised = promised_by(lasting, jobs, quota)
+        promised = promised_by(lasting, jobs, self.cost_of)
         self.class_of_promise = self.parts.classify(quota, found, promised)
         for running in found:
             self.running[running.name] = running
@@ -162,6 +162,14 @@ class Draft:
         if held_back:
             standing = [each for each in standing if each[0].id not in held_back]
         self.lines = self.memory.lines.of(standing)
+
+    def cost_of(self, promise: Promise, gang: Gang) -> Amounts:
+        """What `promise` to `gang` is charged, at least what it asks for."""
+        shape = self.shapes.of(gang)
+        if not shape.takes_whole:
+            return shape.asked
+        pairs = pairs_of(shape.parts, promise.placements)
+        return shape.asked | Amounts.sum(charge_of(pairs, self.capacity))
 
     @cached_property
     def extent(self) -> Extent:

@@ -71,7 +71,7 @@ def _classes(draft: Draft) -> dict[str, JobClass]:
         for each in draft.admitted
     ]
     jobs, quota = draft.snapshot.jobs, draft.snapshot.quota
-    newcomers += promised_by(draft.promises.values(), jobs, quota)
+    newcomers += promised_by(draft.promises.values(), jobs, draft.cost_of)
     changed = {each.project for each in newcomers}
     changed |= {jobs[name].project for name in draft.class_of_promise}
     holding = draft.running.values()

@@ -342,3 +342,22 @@ def test_what_starts_late_is_counted_on_by_what_is_planned_in_the_same_cycle() -
     assert w.runs("first")
     assert w.reason("b") == "Planned"
     assert_stable(w)
+
+
+def test_a_promise_counts_in_the_share_as_the_whole_machine_it_will_block() -> None:
+    """B's promise asks for 1 and costs 4, its whole share: what it takes beside it is borrowed."""
+    w = world(8, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}}, number=2)
+    w.ask("C", "c0", gpu=3)
+    w.ask("C", "c1", gpu=3)
+    w.cycle()
+    w.ask("B", "b", where=Where(exclusive=True), gpu=1)
+    w.cycle()
+    w.ask("B", "late", priority=5, gpu=1)
+    w.cycle()
+    assert w.reason("b") == "Promised"
+    late = w.cycle().verdicts["late"]
+    assert isinstance(late, Keep)
+    assert late.job_class is JobClass.BORROWED
+    w.ask("A", "a", gpu=4)
+    w.cycle()
+    assert w.reason("a") == "Promised"
