@@ -4,6 +4,9 @@
 A value is frozen, slotted, keyword-only, and checked when made (in `__post_init__`). Where a value
 is also stored as JSON, a field that nobody declared is an error, never ignored: the attribute set
 here says so to pydantic without this file having to import it.
+
+What one cycle of the scheduler makes by the thousand and nobody stores is a `NamedTuple` instead:
+it is made in little more than half the time.
 """
 
 from __future__ import annotations

@@ -91,6 +91,8 @@ class Amounts:
         return _of({resource: -number for resource, number in self._units.items()})
 
     def __mul__(self, times: int) -> Amounts:
+        if times == 1:
+            return self
         if not times:
             return NOTHING
         return _of({resource: number * times for resource, number in self._units.items()})
@@ -171,7 +173,8 @@ class Amounts:
         try:
             return self._items
         except AttributeError:
-            self._items = tuple(sorted(self._units.items()))
+            units = self._units.items()
+            self._items = tuple(units) if len(units) == 1 else tuple(sorted(units))
             return self._items
 
     def positive(self) -> Amounts:

@@ -95,7 +95,13 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
     """
     lines = draft.blocked
     if not is_better:
-        lines = [line for line in lines if line.key in draft.patient or _is_unasked(draft, line)]
+        begun = {project for project, started in draft.admitted_by.items() if started}
+        lines = [
+            line
+            for line in lines
+            # Nobody lower was there when it was looked at, and somebody has started since.
+            if line.key in draft.patient or (line.project in begun and line.key not in draft.asked)
+        ]
     while lines:
         before = len(draft.promises)
         outranks_none: set[tuple[str, int]] = set()
@@ -105,11 +111,6 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
                 line.at += 1
         lines = draft.blocked if len(draft.promises) > before else []
     draft.blocked = [line for line in draft.blocked if not line.is_over]
-
-
-def _is_unasked(draft: Draft, line: Line) -> bool:
-    """Whether nobody lower was there when it was looked at, and somebody has started since."""
-    return line.key not in draft.asked and bool(draft.admitted_by.get(line.project))
 
 
 def _reclaim_again(draft: Draft) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from bastion.job import HostPlace, Placement, ReplicaPlace
 from bastion.machine import Machine, MachinePhase, Pool
@@ -30,11 +31,13 @@ Charge = tuple[Amounts, ...]
 class Scope:
     """The rooms that a filter leaves, by tier."""
 
-    __slots__ = ("allowed", "tiers", "where")
+    __slots__ = ("allowed", "singles", "tiers", "where")
 
     def __init__(self, where: Where, tiers: list[list[Shelf]], allowed: frozenset[int] | None):
         self.where = where
         self.tiers = tiers
+        self.singles = [[shelf for shelf in tier if shelf.hosts == 1] for tier in tiers]
+        """Those without slices."""
         self.allowed = allowed
         """Ordinals of rooms, or None for all of the shelves."""
 
@@ -453,6 +456,7 @@ def _lower(amounts: dict[str, int], resource: str, left: int) -> None:
         amounts.pop(resource, None)
 
 
+@lru_cache(maxsize=4096)  # machines have few devices, and are full in few ways
 def _lowest(mask: int, units: int) -> tuple[tuple[int, ...], int]:
     indices = []
     for _ in range(units):

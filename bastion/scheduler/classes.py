@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.scheduler.order import Gang
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.running import Running
-from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 from quota.tree import Quota
 
 
-@value
-class Newcomer:
+class Newcomer(NamedTuple):
     """A gang that does not run yet, and asks for a place in its project's own share."""
 
     name: str

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 from bastion.job import JobClass
 from bastion.scheduler.capacity import Capacity, Charge
@@ -32,8 +33,7 @@ from bastion.value import value
 from quota.amounts import Amounts
 
 
-@value
-class Admitted:
+class Admitted(NamedTuple):
     """A gang that starts now."""
 
     gang: Gang

@@ -30,14 +30,14 @@ class Lines:
         """The lines of every project with waiting gangs; each in order, and so are the lines."""
         before, now = self._standing, {id(each): each for each in standing}
         gone = [before[key] for key in before.keys() - now.keys()]
-        come = [now[key] for key in now.keys() - before.keys()]
+        come = [now[key] for key in now.keys() - before.keys()] if before else standing
         self._standing = now
         if (len(gone) + len(come)) * FEW > len(standing):
             self._make(standing)
         else:
             self._change(gone, come)
-        for line in self._lines.values():
-            line.begin()
+            for line in self._lines.values():
+                line.begin()
         return dict(sorted(self._by_project.items()))
 
     def _make(self, standing: Iterable[Standing]) -> None:

@@ -60,8 +60,10 @@ class Memory:
 
     def recognise(
         self, jobs: Mapping[str, JobRecord]
-    ) -> tuple[list[Standing], dict[str, JobRecord]]:
+    ) -> tuple[list[Standing], Mapping[str, JobRecord]]:
         """Those of `jobs` that are `ready` and unchanged; all others by name."""
+        if not self.ready:
+            return [], jobs
         known, others = [], {}
         for name, job in jobs.items():
             standing = self.ready.get(name)

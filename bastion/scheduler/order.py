@@ -58,12 +58,13 @@ class Line:
         """Equal for lines for whom the same victims would do."""
         self.everybody: list[Entry] = []
         """All who wait when a cycle begins."""
-        self.begin()
+        self.gangs = self.everybody
+        """All but those for whom something was done out of order; replaced, never changed."""
+        self.at = 0
 
     def begin(self) -> None:
         """Be as at the beginning of a cycle."""
         self.gangs = self.everybody
-        """All but those for whom something was done out of order; replaced, never changed."""
         self.at = 0
 
     @property
@@ -123,7 +124,7 @@ class Queue:
         self._between_users = between_users
         self._rows: dict[tuple[float, str], _Row] = {}
         for line in lines:
-            if not line.is_over:
+            if line.at < len(line.gangs):
                 self._file(line)
         self._heap: list[tuple[Key, int, _Row]] = []
         """Every row by what it is `known` by, and by some of its keys of before it."""

@@ -10,18 +10,17 @@ It must not know who asks, nor whether he may.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from bastion.job import HostPlace, Placement, ReplicaPlace
 from bastion.scheduler.capacity import Capacity, Charge, Scope, can_make
 from bastion.scheduler.room import Room, Shelf, resources_of
 from bastion.scheduler.shape import Part, Shape
 from bastion.scheduler.view import Choose, PlacementPolicy, View
-from bastion.value import value
 from quota.amounts import Amounts
 
 
-@value
-class Placed:
+class Placed(NamedTuple):
     """Where a gang lies, job by job, and what it is charged."""
 
     placements: tuple[Placement, ...]
@@ -64,32 +63,20 @@ def _place_all(
     capacity: Capacity, shape: Shape, choose: Choose, block: Shelf | None, *, guaranteed: bool
 ) -> Placed | None:
     charge = capacity.nothing()
-    placements: dict[int, Placement] = {}
-    for index in _hardest_first(shape):
+    placements: list[Placement] = [()] * len(shape.parts)
+    for index in shape.hardest_first:
         part = shape.parts[index]
         found = _Search(capacity, part, choose, block, guaranteed=guaranteed).run(charge)
         if found is None:
             return None
         placements[index] = found
-    return Placed(
-        placements=tuple(placements[index] for index in range(len(shape.parts))),
-        charge=tuple(charge),
-    )
-
-
-def _hardest_first(shape: Shape) -> list[int]:
-    if len(shape.parts) == 1:
-        return [0]
-
-    def ease(index: int) -> tuple[int, bool, int, int]:
-        part = shape.parts[index]
-        return -part.hosts, not part.exclusive, -part.leading[1], index
-
-    return sorted(range(len(shape.parts)), key=ease)
+    return Placed(placements=tuple(placements), charge=tuple(charge))
 
 
 class _Search:
     """Finds and takes machines for one part."""
+
+    __slots__ = ("block", "capacity", "choose", "guaranteed", "part", "places", "scope")
 
     def __init__(
         self,
@@ -113,7 +100,8 @@ class _Search:
         left = self.part.replicas
         tiers = range(self.capacity.tier_count)
         for tier in tiers if self.guaranteed else reversed(tiers):
-            shelves = self.scope.tiers[tier]
+            by_tier = self.scope.tiers if self.part.hosts > 1 else self.scope.singles
+            shelves = by_tier[tier]
             if self.block is not None:
                 shelves = [self.block] if self.block in shelves else []
             if not shelves:
@@ -134,10 +122,10 @@ class _Search:
         want = min(want, self._allowed(tier))
         if not want:
             return 0
-        shelves = [shelf for shelf in shelves if shelf.hosts == 1]
+        view = View(self.capacity, shelves, self.scope, self.part, guaranteed=self.guaranteed)
         done = 0
         while done < want:
-            chosen = self.choose(self._view(shelves), want - done) or self._new(shelves)
+            chosen = self.choose(view, want - done) or self._new(shelves)
             if chosen is None:
                 break
             room, count = chosen
@@ -149,9 +137,6 @@ class _Search:
         if done and self.part.capped:
             self._spend(done * self.part.charged, tier, charge)
         return done
-
-    def _view(self, shelves: list[Shelf]) -> View:
-        return View(self.capacity, shelves, self.scope, self.part, guaranteed=self.guaranteed)
 
     def _allowed(self, tier: int) -> int:
         free, allowed = self.capacity.tier_free[tier], self.part.replicas
@@ -202,7 +187,7 @@ class _Search:
 
     def _vacant(self, shelves: list[Shelf]) -> Iterator[Room]:
         """Empty machines, first what costs least a replica; then new ones, while asked for."""
-        rooms = [r for s in shelves if s.hosts == 1 for r in s.rooms if self.scope.has(r)]
+        rooms = [r for s in shelves for r in s.rooms if self.scope.has(r)]
         fitting = [room for room in rooms if room.slots(self.part)]
         key, most = self.part.leading[0], self.part.replicas
 
@@ -212,7 +197,7 @@ class _Search:
 
         yield from sorted(fitting, key=cost)
         for shelf in shelves:
-            while shelf.hosts == 1 and (room := self._new_on(shelf)) is not None:
+            while (room := self._new_on(shelf)) is not None:
                 yield room
                 if not room.sealed:
                     break

@@ -193,11 +193,12 @@ def _aged(draft: Draft) -> list[Line]:
     found = []
     for lines in draft.rest.values():
         for line in lines:
-            if line.is_over or line.gangs[line.at][4] > since or line.fail_when_busy:
+            gangs, at = line.gangs, line.at
+            if at >= len(gangs) or gangs[at][4] > since or line.fail_when_busy:
                 continue
             first = line.head[0].id
             if first not in draft.plans:
-                found.append((line.gangs[line.at][4], first, line))
+                found.append((gangs[at][4], first, line))
     return [line for _, _, line in sorted(found, key=lambda each: each[:2])]
 
 

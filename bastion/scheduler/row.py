@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
 from bastion.scheduler.order import Entry, Gang
 from bastion.scheduler.reason import NAMED, Behind, WaitingReason
@@ -38,8 +39,7 @@ class Crowd:
         return ((entry[3], self.reason) for entry in self.entries)
 
 
-@value
-class Stretch:
+class Stretch(NamedTuple):
     """The gangs of a row that stand in one line, in order; at least one."""
 
     entries: Sequence[Entry]

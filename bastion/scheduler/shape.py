@@ -43,6 +43,8 @@ class Part:
         self.asks_nothing = not items and not self.exclusive
         self.takes_whole = self.exclusive or self.hosts > 1
         """Whether it takes, and is charged for, whole machines."""
+        self.ease = -self.hosts, not self.exclusive, -self.leading[1]
+        """The less, the harder it is to place."""
 
     def most_on(self, size: Amounts) -> int:
         """How many replicas an empty machine of that size holds; a slice holds one."""
@@ -58,7 +60,9 @@ class Shape:
     def __init__(self, requests: Sequence[Request], quota: Quota, form: int) -> None:
         self.form = form
         """Equal for shapes that need the same room: they differ in priority and times at most."""
-        self.parts = tuple(Part(request, quota) for request in requests)
+        self.parts = parts = tuple(Part(request, quota) for request in requests)
+        self.hardest_first = sorted(range(len(parts)), key=lambda index: parts[index].ease)
+        """The numbers of its parts, the one that is hardest to place first."""
         self.units = Amounts.sum(request.units for request in requests)
         self.asked = self.units.only(quota.types)
         """Of the types under quota; at least, where whole machines are taken."""
@@ -108,15 +112,15 @@ class Shapes:
     def of(self, gang: Sequence[JobRecord]) -> Shape:
         """The shape of `gang`; by identity first, as tasks of an array share their request."""
         if len(gang) > 1:
-            return self._of(tuple(job.request for job in gang))
+            requests = tuple(job.request for job in gang)
+            return self._of((*map(_key, requests),), requests)
         request = gang[0].request
         found = self._by_id.get(id(request))
         if found is None:
-            found = self._by_id[id(request)] = self._of((request,))
+            found = self._by_id[id(request)] = self._of(_key(request), (request,))
         return found
 
-    def _of(self, requests: tuple[Request, ...]) -> Shape:
-        key = (*map(_key, requests),)
+    def _of(self, key: tuple[object, ...], requests: tuple[Request, ...]) -> Shape:
         found = self._by_value.get(key)
         if found is None:
             room = tuple((r.where, r.hosts, r.replicas, r.per_replica) for r in requests)
