@@ -103,7 +103,7 @@ def served_by_http(top: Path, *, speaks_v2: bool = True) -> Iterator[str]:
             self.wfile.write(content)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Backend) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"

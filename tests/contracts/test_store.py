@@ -348,13 +348,13 @@ def test_no_update_is_lost(place: Place) -> None:
 
     def add(store: ObjectStore, number: int) -> int:
         own, added = str(number), 0
-        while added < 10:
+        while added < 5:
             found = read_patiently(store, "counts")
             counts = json.loads(found.data)
             stands = counts.get(own, 0)
             assert stands in (added, added + 1), "one that was acknowledged is gone"
             added = stands
-            if added < 10 and swapped(place, "counts", more(counts, own), found.version):
+            if added < 5 and swapped(place, "counts", more(counts, own), found.version):
                 added += 1
         return added
 
@@ -363,7 +363,7 @@ def test_no_update_is_lost(place: Place) -> None:
 
     place.race(6, add)
     counts = json.loads(read(place.store, "counts").data)
-    assert counts == {str(number): 10 for number in range(6)}
+    assert counts == {str(number): 5 for number in range(6)}
 
 
 def test_a_swap_never_revives_what_was_deleted(place: Place) -> None:
@@ -388,13 +388,13 @@ def test_folders_come_and_go_under_many_writers(place: Place) -> None:
     """Contenders that create and delete in one folder never trip over its coming and going."""
 
     def come_and_go(store: ObjectStore, number: int) -> int:
-        for n in range(30):
+        for n in range(10):
             store.create(f"inbox/p/u/{number}-{n}", b"x")
             assert f"inbox/p/u/{number}-{n}" in keys_patiently(store, "inbox/p/u/")
             store.delete(f"inbox/p/u/{number}-{n}")
-        return 30
+        return 10
 
-    assert place.race(4, come_and_go) == [30] * 4
+    assert place.race(4, come_and_go) == [10] * 4
     assert keys(place.store, "") == []
 
 
@@ -408,7 +408,7 @@ def test_readers_see_old_or_new_and_never_a_mix(place: Place) -> None:
             found = read_patiently(store, "large")
             if number == 0:
                 store.swap("large", bytes([n]) * 300_000, if_version=found.version)
-            if set(found.data) != {found.data[0]} or found.data[0] < last:
+            if found.data != found.data[:1] * 300_000 or found.data[0] < last:
                 return False
             last = found.data[0]
         return True

@@ -55,12 +55,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 PROVEN = (
-    pytest.param("localstack", marks=pytest.mark.prove),
+    *(pytest.param(name, marks=pytest.mark.prove) for name in ("file", "s3", "localstack")),
     pytest.param("ceph", marks=needs_ceph),
 )
 
 
-@pytest.fixture(scope="module", params=["file", "gs", "s3", *PROVEN])
+@pytest.fixture(scope="module", params=["gs", *PROVEN])
 def installed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, wheel: Path
 ) -> Iterator[Installed]:

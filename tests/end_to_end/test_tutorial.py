@@ -17,6 +17,7 @@ ROOT = Path(launch.__file__).parents[1]
 PAGE = ROOT / "docs" / "tutorial.md"
 
 
+@pytest.mark.prove
 @pytest.mark.end_to_end
 def test_the_tutorial_runs_as_it_stands(tmp_path: Path) -> None:
     """Every `sh` block in order, in one shell: all succeed, and the preempted job resumes."""

@@ -83,7 +83,7 @@ def secret_manager(values: Mapping[str, bytes]) -> Iterator[tuple[str, Asked]]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}", asked

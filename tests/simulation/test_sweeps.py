@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.fates import Calm, Choice, Fate
 from tests.simulation.sweeps import sweeps
-from tests.simulation.test_scenario import PORTION, PROVE, results
+from tests.simulation.test_scenario import OTHERS, PORTION, PROVE, results
 
 
 def test_without_faults_every_task_ends_as_it_should() -> None:
@@ -30,14 +30,14 @@ def test_without_faults_every_task_ends_as_it_should() -> None:
     assert len(found["brittle"].tasks["failed"]) in (1, 2)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(OTHERS))
 def test_invariants_hold_for_arrays(seed: int) -> None:
     """No task is lost, none is in two places, whatever crashes in the moment of an admission."""
     sweeps(seed).run()
 
 
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
-@pytest.mark.parametrize("nth", range(20, 420, 80))
+@pytest.mark.parametrize("nth", range(20, 420, 200))
 def test_a_leader_of_arrays_may_die_at_some_operations(nth: int, fate: Fate) -> None:
     """What it admitted, counted and cancelled is what the next one finds."""
     sweeps(1, fates=Choice("north", "", "", fate, nth=nth)).run()
@@ -49,3 +49,12 @@ def test_invariants_hold_for_many_arrays(first: int) -> None:
     """The same for 2,500 storms over arrays."""
     for seed in range(first, first + PORTION):
         sweeps(seed).run()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
+@pytest.mark.parametrize("first", range(1, 501, 50))
+def test_a_leader_of_arrays_may_die_at_any_operation(first: int, fate: Fate) -> None:
+    """The same for each of the first 500 operations of a leader of arrays."""
+    for nth in range(first, first + 50):
+        sweeps(1, fates=Choice("north", "", "", fate, nth=nth)).run()

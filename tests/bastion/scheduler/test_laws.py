@@ -16,7 +16,7 @@ from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
-QUICK = settings(max_examples=120, deadline=None, database=None, derandomize=True)
+QUICK = settings(max_examples=50, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=10_000, deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 
@@ -177,7 +177,7 @@ def preemptions_late(seed: int, make: histories.Make) -> int:
 
 @WORLDS
 @given(seed=SEEDS)
-@settings(QUICK, max_examples=40)
+@settings(QUICK, max_examples=20)
 def test_when_nothing_more_arrives_preemption_comes_to_an_end(
     seed: int, make: histories.Make
 ) -> None:

@@ -64,18 +64,18 @@ def test_an_aged_gang_starts_when_others_durably_leave_room() -> None:
 
 def test_nothing_idles_for_a_gang_that_can_never_start() -> None:
     """(c) With B unlimited the reason is BeyondShare, and B uses every unit."""
-    w = world(100, HALVES, plan_after_s=1000, min_runtime_s=0, borrow_slice_s=3000)
-    w.ask("A", "a", gpu=60)
+    w = world(20, HALVES, plan_after_s=1000, min_runtime_s=0, borrow_slice_s=3000)
+    w.ask("A", "a", gpu=12)
     for _ in range(60):
-        _stream(w, limit=200)
+        _stream(w, limit=40)
         w.cycle()
-        assert w.units("B") == 100
+        assert w.units("B") == 20
         w.pass_time(100)
-    _stream(w, limit=200)
+    _stream(w, limit=40)
     w.cycle()
     assert w.why("a") == (
-        "asks for 60 gpu; the share of A is 50 gpu and it holds nothing; others use, wait for or"
-        " keep 50 gpu of theirs, out of 100 gpu; it starts when they leave enough idle"
+        "asks for 12 gpu; the share of A is 10 gpu and it holds nothing; others use, wait for or"
+        " keep 10 gpu of theirs, out of 20 gpu; it starts when they leave enough idle"
     )
 
 
@@ -86,16 +86,16 @@ def _stream(w: World, *, limit: int) -> None:
 
 
 def test_a_share_is_had_within_the_bound_whatever_streams() -> None:
-    """(d) B streams 500 s jobs over everything; A's 50 starts after min_runtime_s and grace."""
-    w = world(100, HALVES, min_runtime_s=100, grace_s=30)
-    _stream(w, limit=300)
+    """(d) B streams 500 s jobs over everything; A's 10 starts after min_runtime_s and grace."""
+    w = world(20, HALVES, min_runtime_s=100, grace_s=30)
+    _stream(w, limit=60)
     w.cycle()
-    assert w.units("B") == 100
+    assert w.units("B") == 20
     w.pass_time(20)
-    w.ask("A", "a", gpu=50)
+    w.ask("A", "a", gpu=10)
     asked_at = w.now
     while not w.runs("a") and w.now < asked_at + 1000:
-        _stream(w, limit=300)
+        _stream(w, limit=60)
         w.cycle()
         w.pass_time(5)
     assert w.now - asked_at <= 100 + 30 + 5

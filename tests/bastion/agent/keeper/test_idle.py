@@ -50,7 +50,7 @@ def looked(path: Path, times: int) -> bool:
 def test_work_of_processors_is_a_sign_of_life(world: RealWorld) -> None:
     """A silent job that computes goes on; the same job is hung where only output counts."""
     world.keeper.start(attempt("calm", SLEEPS, idle=rule("output", "processor")))
-    lives = rule("output", "processor", timeout_s=3.0)
+    lives = rule("output", "processor", timeout_s=1.5)
     world.keeper.start(attempt("busy", BUSY, idle=lives))
     assert world.ended("calm").notices[0].reason == IDLE
     world.keeper.start(attempt("silent", SLEEPS, idle=lives))
@@ -114,22 +114,23 @@ def test_python_stacks_are_py_spys(world: RealWorld, tmp_path: Path) -> None:
     lines = "import time; print('up', flush=True); time.sleep(1000)"
     argv = (sys.executable, "-I", "-S", "-c", lines)
 
-    def start(key: str, path: str) -> str:
-        env = {"PATH": path}
-        process = ProcessStart(argv=argv, env=env, cwd="/tmp")
-        world.keeper.start(attempt(key, process, idle=rule("output", timeout_s=1.0)))
-        world.ended(key)
-        return world.log(key).decode()
-
     program(tmp_path / "bin", "py-spy", 'echo "Thread $1 $2: sleep (train.py:7)"')
     program(tmp_path / "denied", "py-spy", "echo 'Permission denied' >&2", "exit 1")
-    assert "  Python stacks:\n    Thread dump --pid: sleep (train.py:7)" in start(
-        "a", f"{tmp_path / 'bin'}:/usr/bin:/bin"
-    )
-    assert "  no Python stacks, py-spy says:\n    Permission denied" in start(
-        "b", f"{tmp_path / 'denied'}:/usr/bin:/bin"
-    )
-    assert "  no Python stacks: py-spy is not installed" in start("c", "/nowhere")
+    told = {
+        f"{tmp_path / 'bin'}:/usr/bin:/bin": (
+            "  Python stacks:\n    Thread dump --pid: sleep (train.py:7)"
+        ),
+        f"{tmp_path / 'denied'}:/usr/bin:/bin": (
+            "  no Python stacks, py-spy says:\n    Permission denied"
+        ),
+        "/nowhere": "  no Python stacks: py-spy is not installed",
+    }
+    for key, path in zip("abc", told, strict=True):
+        process = ProcessStart(argv=argv, env={"PATH": path}, cwd="/tmp")
+        world.keeper.start(attempt(key, process, idle=rule("output", timeout_s=1.0)))
+    for key, said in zip("abc", told.values(), strict=True):
+        world.ended(key)
+        assert said in world.log(key).decode()
 
 
 def test_what_is_dumped_is_stopped_all_the_same(world: RealWorld) -> None:

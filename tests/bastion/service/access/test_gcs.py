@@ -83,7 +83,7 @@ def google() -> Iterator[tuple[Policies, GcsAccess]]:
         setattr(Asked, f"do_{method}", Asked._do)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Asked) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         endpoint = f"http://127.0.0.1:{server.server_address[1]}"
         yield policies, GcsAccess(PLACE, credentials=None, endpoint=endpoint)
