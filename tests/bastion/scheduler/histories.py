@@ -132,29 +132,40 @@ def step(random: Random, world: World) -> None:
     """Something happens."""
     kind = random.random()
     if kind < 0.5:
-        _ask(random, world)
+        ask(random, world)
     elif kind < 0.65:
-        running = [name for name, job in sorted(world.jobs.items()) if job.is_admitted]
-        if running:
-            world.end(random.choice(running))
+        end(random, world)
     elif kind < 0.7:
-        _hurt(random, world)
-    elif kind < 0.73 and world.is_mixed:
-        edited = _mixed_quota(random, [dict(tier.units.items()) for tier in world.quota.tiers])
-        world.quota = replace(edited, scheduler=world.quota.scheduler)
+        hurt(random, world)
     elif kind < 0.73:
-        shares = dict(zip(PROJECTS, random.choice(SHARES)))
-        tiers = [{"gpu": tier.units["gpu"]} for tier in world.quota.tiers]
-        cut = quota_of(
-            tiers if len(tiers) > 1 else tiers[0],
-            {name: {"gpu": share} for name, share in shares.items()},
-        )
-        world.quota = replace(cut, scheduler=world.quota.scheduler)
+        edit(random, world)
     else:
         world.pass_time(random.choice((1.0, 10.0, 50.0, 200.0)))
 
 
-def _ask(random: Random, world: World) -> None:
+def end(random: Random, world: World) -> None:
+    """One that runs ends, if any does."""
+    running = [name for name, job in sorted(world.jobs.items()) if job.is_admitted]
+    if running:
+        world.end(random.choice(running))
+
+
+def edit(random: Random, world: World) -> None:
+    """The quota file gives the projects other shares."""
+    if world.is_mixed:
+        edited = _mixed_quota(random, [dict(tier.units.items()) for tier in world.quota.tiers])
+    else:
+        shares = dict(zip(PROJECTS, random.choice(SHARES)))
+        tiers = [{"gpu": tier.units["gpu"]} for tier in world.quota.tiers]
+        edited = quota_of(
+            tiers if len(tiers) > 1 else tiers[0],
+            {name: {"gpu": share} for name, share in shares.items()},
+        )
+    world.quota = replace(edited, scheduler=world.quota.scheduler)
+
+
+def ask(random: Random, world: World) -> None:
+    """A job comes, or a gang of two."""
     project = random.choice(PROJECTS)
     limit = random.choice((None, None, 20.0, 200.0))
     common: dict[str, Any] = {
@@ -203,7 +214,7 @@ def _mixed_asks(world: World) -> list[tuple[str, dict[str, int]]]:
     return asks
 
 
-def _hurt(random: Random, world: World) -> None:
+def hurt(random: Random, world: World) -> None:
     """A machine is cordoned or healed, loses a device, or dies with everything on it."""
     name = random.choice(sorted(world.machines))
     machine: Machine = world.machines[name]

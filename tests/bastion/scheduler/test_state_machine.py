@@ -1,0 +1,112 @@
+"""
+The laws as a state machine: anything happens to a small world, and every plan keeps every law.
+
+Beside the histories of seeds in `test_laws.py`, which are faster: what breaks a law here is shrunk
+to the few events that it needs.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+
+from bastion.scheduler.cycle import decide
+from tests.bastion.scheduler import histories, laws, mutants
+from tests.bastion.scheduler.world import Decide, World
+
+RANDOMS = st.randoms(use_true_random=False)
+QUICK = settings(
+    max_examples=40,
+    stateful_step_count=50,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+LONG = settings(QUICK, max_examples=10_000, derandomize=False)
+
+
+class Life(RuleBasedStateMachine):
+    """Of one small world."""
+
+    world: World
+
+    def made(self, random: Random) -> World:
+        """Some quota, some machines, a scheduler."""
+        raise NotImplementedError
+
+    @initialize(random=RANDOMS)
+    def begin(self, random: Random) -> None:
+        """There is a world."""
+        self.world = self.made(random)
+
+    @rule(random=RANDOMS, jobs=st.integers(1, 3))
+    def ask(self, random: Random, jobs: int) -> None:
+        """Somebody asks for something."""
+        for _ in range(jobs):
+            histories.ask(random, self.world)
+
+    @rule(random=RANDOMS)
+    def end(self, random: Random) -> None:
+        """Somebody has done what he came for."""
+        histories.end(random, self.world)
+
+    @rule(random=RANDOMS, is_edited=st.booleans())
+    def change(self, random: Random, *, is_edited: bool) -> None:
+        """The quota file is edited, or something breaks or heals."""
+        (histories.edit if is_edited else histories.hurt)(random, self.world)
+
+    @rule(seconds=st.sampled_from((1.0, 10.0, 50.0, 200.0)))
+    def wait(self, seconds: float) -> None:
+        """Time passes, and the bastion takes a turn."""
+        self.world.pass_time(seconds)
+        self.world.cycle()
+
+    @rule()
+    def turn(self) -> None:
+        """The bastion takes a turn."""
+        self.world.cycle()
+
+
+def machine(make: histories.Make, inner: Decide) -> type[Life]:
+    """The life of the worlds that `make` makes, every plan of `inner` held against the laws."""
+
+    class Here(Life):
+        def made(self, random: Random) -> World:
+            return make(random, histories.watched(laws.LAWS, inner))
+
+    return Here
+
+
+WORLDS = pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
+
+
+@WORLDS
+def test_whatever_happens_every_plan_keeps_every_law(make: histories.Make) -> None:
+    """In any order of events."""
+    run_state_machine_as_test(machine(make, decide), settings=QUICK)
+
+
+@pytest.mark.prove
+@WORLDS
+def test_whatever_happens_at_length(make: histories.Make) -> None:
+    """Ten thousand lives of each kind of world."""
+    run_state_machine_as_test(machine(make, decide), settings=LONG)
+
+
+@pytest.mark.parametrize("name", sorted(mutants.MUTANTS))
+def test_what_breaks_a_law_is_found(name: str) -> None:
+    """No broken scheduler lives through a few hundred of them."""
+    broken, _ = mutants.MUTANTS[name]
+    few = settings(QUICK, max_examples=300, phases=[Phase.generate])
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(machine(histories.mixed_world_of, broken), settings=few)
