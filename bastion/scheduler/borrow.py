@@ -11,7 +11,6 @@ It must not know why anything is closed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 
 from bastion.scheduler.draft import Draft
@@ -201,7 +200,7 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
             )
 
     with draft.shares.without(draft.departing()):
-        found = find(draft, shape, lower, partial(may_have, shape.asked), guaranteed=False)
+        found = find(draft, shape, lower, may_have, guaranteed=False)
         if found is None:
             return False
         if not found.victims:

@@ -18,6 +18,7 @@ from bastion.scheduler.estimate import Estimates, estimates
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
 from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.outage import outage_of
+from bastion.scheduler.placement import place_cheaply
 from bastion.scheduler.plan import Wait, wait_for
 from bastion.scheduler.planned import Claims
 from bastion.scheduler.reason import (
@@ -61,7 +62,7 @@ def _kept(closed: Sequence[Reserved]) -> PlannedForOther:
     return PlannedForOther(other=first.name, at=first.until, units=first.shape.units)
 
 
-def _always(_: Sequence[Running]) -> bool:
+def _always(_units: Amounts, _gone: Sequence[Running]) -> bool:
     return True
 
 
@@ -243,11 +244,24 @@ class Diagnosis:
                 return scattered
         short = missing(shape.units, free)
         if not short:  # it is the quota that has too little room
-            room = self.draft.shares.available(line.project, self.draft.asks(shape))
-            return self._missing(shape, missing(self.draft.asks(shape), room))
+            return self._missing(shape, self._beyond_quota(line))
         if shape.form not in self._capacity:
             self._capacity[shape.form] = self._missing(shape, short)
         return self._capacity[shape.form]
+
+    def _beyond_quota(self, line: Line) -> Amounts:
+        """What the quota lacks for the head of `line`, on the machines that are free."""
+        cost = self._costs_now(line.shape) or self.draft.asks(line.shape)
+        return missing(cost, self.draft.shares.available(line.project, cost))
+
+    def _costs_now(self, shape: Shape) -> Amounts | None:
+        """What one that takes whole machines is charged on those that are free."""
+        if not shape.takes_whole:
+            return None
+        self.draft.capacity.begin()
+        placed = place_cheaply(self.draft.capacity, shape, self.draft.parts.placement)
+        self.draft.capacity.undo()
+        return None if placed is None else placed.total
 
     def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:
         for shelf in self._shelves(shape):
@@ -321,7 +335,8 @@ class Diagnosis:
 
     def _scattered(self, line: Line, free: Amounts) -> Fragmented | CapacityLost | None:
         draft, shape = self.draft, line.shape
-        if not draft.shares.may_borrow(line.project, self.draft.asks(shape)):
+        cost = self._costs_now(shape) or draft.asks(shape)
+        if not draft.shares.may_borrow(line.project, cost):
             return None
         fitting = sum(
             min(

@@ -189,9 +189,12 @@ class Draft:
 
     # Starting
 
-    def try_place(self, shape: Shape, *, guaranteed: bool) -> Placed | None:
-        """Take devices for a gang, or nothing and give None."""
-        return place(self.capacity, shape, self.parts.placement, guaranteed=guaranteed)
+    def try_place(
+        self, shape: Shape, allows: Callable[[Amounts], bool] | None = None, *, guaranteed: bool
+    ) -> Placed | None:
+        """Take devices for a gang, or nothing and give None; `allows` as in `place`."""
+        policy = self.parts.placement
+        return place(self.capacity, shape, policy, guaranteed=guaranteed, allows=allows)
 
     def try_admit(
         self, gang: Gang, shape: Shape, allows: Callable[[Amounts], bool], *, guaranteed: bool
@@ -199,21 +202,22 @@ class Draft:
         """Let `gang` start if it can be placed, and if what it is charged there is allowed."""
         if self.is_too_full(shape, guaranteed=guaranteed):
             return False
-        whole = shape.takes_whole
-        if whole:
-            self.capacity.begin()
-        placed = self.try_place(shape, guaranteed=guaranteed)
+        placed = self.try_place(shape, allows, guaranteed=guaranteed)
         if placed is None:
-            self._too_full.add((shape.form, guaranteed))
-        if whole:
-            if placed is None or not allows(placed.total):
-                self.capacity.undo()
-                return False
-            self.capacity.agree()
-        if placed is None:
+            if not self._fits(shape, guaranteed=guaranteed):
+                self._too_full.add((shape.form, guaranteed))
             return False
         self.admit(gang, shape, placed)
         return True
+
+    def _fits(self, shape: Shape, *, guaranteed: bool) -> bool:
+        """Whether it could be placed, were it allowed what that costs."""
+        if not shape.takes_whole:
+            return False  # that is known before
+        self.capacity.begin()
+        placed = self.try_place(shape, guaranteed=guaranteed)
+        self.capacity.undo()
+        return placed is not None
 
     def is_too_full(self, shape: Shape, *, guaranteed: bool) -> bool:
         """Whether it is known not to fit: while nothing is opened, a cycle only gets fuller."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.capacity import Capacity, can_make, passes, wanted_labels
-from bastion.scheduler.placement import Placed, place
+from bastion.scheduler.placement import Placed, place_cheaply
 from bastion.scheduler.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.room import Room, Shelf
 from bastion.scheduler.shape import Part, Shape
@@ -115,10 +115,10 @@ class Extent:
         self._alone: dict[int, Placed | None] = {}
 
     def alone(self, shape: Shape) -> Placed | None:
-        """Where a gang of `shape` would lie, and at what charge; None when there is no way."""
+        """Where a gang of `shape` would cost least, and what; None when there is no way."""
         if shape.form not in self._alone:
             self._capacity.begin()
-            placed = place(self._capacity, shape, self._policy, guaranteed=False)
+            placed = place_cheaply(self._capacity, shape, self._policy)
             self._capacity.undo()
             self._alone[shape.form] = placed
         return self._alone[shape.form]

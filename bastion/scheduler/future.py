@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import partial
 from heapq import heapify, heappop
 
 from bastion.scheduler.draft import Draft
@@ -125,16 +126,9 @@ class Future:
 
     def _placed(self, each: _Waiting) -> Placed | None:
         """Where the head of a line lies, its devices taken; None where it does not fit."""
-        capacity = self._draft.capacity
         if not self._allows(each, each.asked):
             return None
-        capacity.begin()
-        placed = self._draft.try_place(each.shape, guaranteed=False)
-        if placed is None or not self._allows(each, placed.total):
-            capacity.undo()
-            return None
-        capacity.agree()
-        return placed
+        return self._draft.try_place(each.shape, partial(self._allows, each), guaranteed=False)
 
     def _allows(self, each: _Waiting, asked: Amounts) -> bool:
         shares, project = self._draft.shares, each.line.project

@@ -25,6 +25,7 @@ from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.starting import may_yield, take_back
 from bastion.scheduler.victims import (
+    Allows,
     Found,
     find,
     furthest_above_first,
@@ -196,18 +197,22 @@ def _promise(draft: Draft, line: Line) -> bool:
     gang, shape = line.head, line.shape
     if line.key in draft.hopeless:
         return False
-    found = find(draft, shape, _legal(draft, gang, shape), _always, guaranteed=True)
+    allows = _is_within(draft, gang[0].project)
+    found = find(draft, shape, _legal(draft, gang, shape), allows, guaranteed=True)
     if found is None:
         draft.hopeless.add(line.key)
-    if found is None or not draft.shares.is_within(gang[0].project, found.placed.total):
         return False
     keep_promise(draft, gang, shape, found, within_share=True)
     return True
 
 
-def _always(_: Sequence[Running]) -> bool:
-    """Within its share, no victim has to make room in the quota."""
-    return True
+def _is_within(draft: Draft, project: str) -> Allows:
+    """Whether a charge is within the share of `project`: no victim makes room in that."""
+
+    def allows(units: Amounts, _: Sequence[Running]) -> bool:
+        return draft.shares.is_within(project, units)
+
+    return allows
 
 
 def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
@@ -251,10 +256,11 @@ def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) 
     for each in weak:
         draft.lend(each)
     legal = _legal(draft, line.head, line.shape)
-    found = find(draft, line.shape, legal, _always, guaranteed=True, going=going)
+    allows = _is_within(draft, line.project)
+    found = find(draft, line.shape, legal, allows, guaranteed=True, going=going)
     for each in weak:
         draft.call_in(each)
-    return found is not None and draft.shares.is_within(line.project, found.placed.total)
+    return found is not None
 
 
 def keep_promise(

@@ -9,14 +9,16 @@ It must not know who asks, nor whether he may.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from itertools import chain
 from typing import NamedTuple
 
-from bastion.job import HostPlace, Placement, ReplicaPlace
+from bastion.job import Placement, ReplicaPlace
 from bastion.scheduler.capacity import Capacity, Charge, Scope, can_make
-from bastion.scheduler.room import Room, Shelf, resources_of
+from bastion.scheduler.room import Room, Shelf
 from bastion.scheduler.shape import Part, Shape
 from bastion.scheduler.view import Choose, PlacementPolicy, View
+from bastion.scheduler.whole import Wholes
 from quota.amounts import Amounts
 
 
@@ -33,7 +35,12 @@ class Placed(NamedTuple):
 
 
 def place(
-    capacity: Capacity, shape: Shape, policy: PlacementPolicy, *, guaranteed: bool
+    capacity: Capacity,
+    shape: Shape,
+    policy: PlacementPolicy,
+    *,
+    guaranteed: bool,
+    allows: Callable[[Amounts], bool] | None = None,
 ) -> Placed | None:
     """
     Take devices for all of `shape`, or nothing and give None.
@@ -43,7 +50,32 @@ def place(
         shape: What is asked for.
         policy: Which machines are best.
         guaranteed: Fill from the best tier down; otherwise from the worst up.
+        allows: Whether it may be charged so much. Asked where it takes whole machines: if it may
+            not be charged those that come first, it gets those that cost least.
     """
+    if allows is None or not shape.takes_whole:
+        return _place(capacity, shape, policy, guaranteed=guaranteed)
+    return _place(capacity, shape, policy, guaranteed=guaranteed, allows=allows) or _place(
+        capacity, shape, policy, guaranteed=guaranteed, allows=allows, cheaply=True
+    )
+
+
+def place_cheaply(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Placed | None:
+    """The same, on the machines that cost least, whatever their tier."""
+    return _place(capacity, shape, policy, guaranteed=False, cheaply=True) or _place(
+        capacity, shape, policy, guaranteed=False
+    )
+
+
+def _place(
+    capacity: Capacity,
+    shape: Shape,
+    policy: PlacementPolicy,
+    *,
+    guaranteed: bool,
+    allows: Callable[[Amounts], bool] | None = None,
+    cheaply: bool = False,
+) -> Placed | None:
     for block in policy.blocks(capacity):
         if shape.is_single:
             placed = _place_all(capacity, shape, policy.choose, block, guaranteed=guaranteed)
@@ -51,8 +83,10 @@ def place(
                 return placed
             continue
         capacity.begin()
-        placed = _place_all(capacity, shape, policy.choose, block, guaranteed=guaranteed)
-        if placed is not None:
+        placed = _place_all(
+            capacity, shape, policy.choose, block, guaranteed=guaranteed, cheaply=cheaply
+        )
+        if placed is not None and (allows is None or allows(placed.total)):
             capacity.agree()
             return placed
         capacity.undo()
@@ -60,13 +94,20 @@ def place(
 
 
 def _place_all(
-    capacity: Capacity, shape: Shape, choose: Choose, block: Shelf | None, *, guaranteed: bool
+    capacity: Capacity,
+    shape: Shape,
+    choose: Choose,
+    block: Shelf | None,
+    *,
+    guaranteed: bool,
+    cheaply: bool = False,
 ) -> Placed | None:
     charge = capacity.nothing()
     placements: list[Placement] = [()] * len(shape.parts)
     for index in shape.hardest_first:
         part = shape.parts[index]
-        found = _Search(capacity, part, choose, block, guaranteed=guaranteed).run(charge)
+        search = _Search(capacity, part, choose, block, guaranteed=guaranteed, cheaply=cheaply)
+        found = search.run(charge)
         if found is None:
             return None
         placements[index] = found
@@ -76,7 +117,16 @@ def _place_all(
 class _Search:
     """Finds and takes machines for one part."""
 
-    __slots__ = ("block", "capacity", "choose", "guaranteed", "part", "places", "scope")
+    __slots__ = (
+        "block",
+        "capacity",
+        "cheaply",
+        "choose",
+        "guaranteed",
+        "part",
+        "places",
+        "scope",
+    )
 
     def __init__(
         self,
@@ -86,33 +136,42 @@ class _Search:
         block: Shelf | None,
         *,
         guaranteed: bool,
+        cheaply: bool,
     ) -> None:
         self.capacity = capacity
         self.part = part
         self.choose = choose
         self.block = block
         self.guaranteed = guaranteed
+        self.cheaply = cheaply
         self.scope: Scope = capacity.scope_of(part)
         self.places: list[ReplicaPlace] = []
 
     def run(self, charge: list[Amounts]) -> Placement | None:
         """The replicas' places, their cost added to `charge`; or None with things half taken."""
+        tiers = self.scope.tiers if self.part.hosts > 1 else self.scope.singles
+        if not self.guaranteed:
+            tiers = tiers[::-1]
+        if self.block is not None:
+            tiers = [[self.block] for shelves in tiers if self.block in shelves]
+        if self.part.takes_whole:
+            return self._run_whole(tiers, charge)
         left = self.part.replicas
-        tiers = range(self.capacity.tier_count)
-        for tier in tiers if self.guaranteed else reversed(tiers):
-            by_tier = self.scope.tiers if self.part.hosts > 1 else self.scope.singles
-            shelves = by_tier[tier]
-            if self.block is not None:
-                shelves = [self.block] if self.block in shelves else []
-            if not shelves:
-                continue
-            if self.part.hosts > 1:
-                left -= self._take_slices(shelves, tier, left, charge)
-            elif self.part.exclusive:
-                left -= self._take_machines(shelves, tier, left, charge)
-            else:
-                left -= self._take_devices(shelves, tier, left, charge)
+        for shelves in tiers:
+            if shelves:
+                left -= self._take_devices(shelves, shelves[0].tier, left, charge)
             if not left:
+                return tuple(self.places)
+        return None
+
+    def _run_whole(self, tiers: list[list[Shelf]], charge: list[Amounts]) -> Placement | None:
+        if self.cheaply:
+            tiers = [list(chain.from_iterable(tiers))]
+        for shelves in tiers:
+            wholes = Wholes(self.capacity, self.part, self.scope, shelves, cheaply=self.cheaply)
+            left = self.part.replicas - len(self.places)
+            self.places += wholes.take(left, charge, guaranteed=self.guaranteed)
+            if len(self.places) == self.part.replicas:
                 return tuple(self.places)
         return None
 
@@ -165,82 +224,3 @@ class _Search:
         if not need <= shelf.hosts * shelf.pool.resources:
             return None
         return self.capacity.make_room(shelf)
-
-    def _take_machines(
-        self, shelves: list[Shelf], tier: int, want: int, charge: list[Amounts]
-    ) -> int:
-        done = 0
-        for room in self._vacant(shelves):
-            if done == want:
-                break
-            cost = resources_of(room, self.capacity.types)
-            count = min(room.slots(self.part), want - done)
-            if not count or not self._affords(cost, tier):
-                continue
-            for _ in range(count):
-                host = self.capacity.take(room, self.part, guaranteed=self.guaranteed)
-                self.places.append(ReplicaPlace(hosts=(host,), tier=tier))
-            self.capacity.seal(room)
-            self._spend(cost, tier, charge)
-            done += count
-        return done
-
-    def _vacant(self, shelves: list[Shelf]) -> Iterator[Room]:
-        """Empty machines, first what costs least a replica; then new ones, while asked for."""
-        rooms = [r for s in shelves for r in s.rooms if self.scope.has(r)]
-        fitting = [room for room in rooms if room.slots(self.part)]
-        key, most = self.part.leading[0], self.part.replicas
-
-        def cost(room: Room) -> tuple[float, int, int]:
-            size = room.full[key]
-            return size / min(room.slots(self.part), most), size, room.ordinal
-
-        yield from sorted(fitting, key=cost)
-        for shelf in shelves:
-            while (room := self._new_on(shelf)) is not None:
-                yield room
-                if not room.sealed:
-                    break
-
-    def _affords(self, cost: Amounts, tier: int) -> bool:
-        free = self.capacity.tier_free[tier]
-        return all(units <= free[resource] for resource, units in cost.items())
-
-    def _take_slices(
-        self, shelves: list[Shelf], tier: int, want: int, charge: list[Amounts]
-    ) -> int:
-        done = 0
-        for rooms in self._slices([s for s in shelves if s.hosts == self.part.hosts]):
-            if done == want:
-                break
-            cost = Amounts.sum(resources_of(room, self.capacity.types) for room in rooms)
-            if not self._affords(cost, tier):
-                continue
-            hosts: tuple[HostPlace, ...] = tuple(
-                self.capacity.take_all(room, self.part) for room in rooms
-            )
-            self.places.append(ReplicaPlace(hosts=hosts, tier=tier))
-            self._spend(cost, tier, charge)
-            done += 1
-        return done
-
-    def _slices(self, shelves: list[Shelf]) -> Iterator[list[Room]]:
-        """Whole free slices that hold a replica, the smallest first; then new ones."""
-        found = []
-        for shelf in shelves:
-            for name, rooms in shelf.slices.items():
-                if len(rooms) == shelf.hosts and self._is_free_slice(rooms):
-                    size = sum(room.full[self.part.leading[0]] for room in rooms)
-                    found.append((size, name, rooms))
-        for _, _, rooms in sorted(found, key=lambda each: each[:2]):
-            yield rooms
-        for shelf in shelves:
-            while (room := self._new_on(shelf)) is not None:
-                yield shelf.slices[room.machine.slice]
-                if not room.sealed:
-                    break
-
-    def _is_free_slice(self, rooms: list[Room]) -> bool:
-        if not all(r.opened and r.is_vacant and r.is_whole and self.scope.has(r) for r in rooms):
-            return False
-        return self.part.per_replica <= Amounts.sum(room.full for room in rooms)

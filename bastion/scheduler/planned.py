@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 from bastion.scheduler.awaited import awaited
 from bastion.scheduler.draft import Doom, Draft
@@ -144,9 +145,10 @@ def _fits_now(draft: Draft, project: str, shape: Shape) -> bool:
     if not draft.shares.may_borrow(project, shape.asked):
         return False
     draft.capacity.begin()
-    placed = draft.try_place(shape, guaranteed=False)
+    may_borrow = partial(draft.shares.may_borrow, project)
+    placed = draft.try_place(shape, may_borrow, guaranteed=False)
     draft.capacity.undo()
-    return placed is not None and draft.shares.may_borrow(project, placed.total)
+    return placed is not None
 
 
 def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
@@ -267,10 +269,8 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
         draft.no_room[key] = draft.shares.version
         return False
 
-    def allows(charge: Amounts) -> bool:
-        return not shape.takes_whole or draft.shares.may_borrow(project, charge)
-
-    return draft.try_admit(gang, shape, allows, guaranteed=False)
+    may_borrow = partial(draft.shares.may_borrow, project)
+    return draft.try_admit(gang, shape, may_borrow, guaranteed=False)
 
 
 def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
@@ -279,6 +279,7 @@ def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
     ends = sorted((end, name, r) for end, name, r in ends if not math.isinf(end))
     draft.capacity.begin()
     need = Need(draft, line.shape, guaranteed=False)
+    may_borrow = partial(draft.shares.may_borrow, line.project)
     gone: list[Running] = []
     try:
         for position, (end, _, running) in enumerate(ends):
@@ -287,12 +288,12 @@ def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
             gone.append(running)
             if position + 1 < len(ends) and ends[position + 1][0] == end:
                 continue
-            if not (need.may_fit() and draft.shares.may_borrow(line.project, line.shape.asked)):
+            if not (need.may_fit() and may_borrow(line.shape.asked)):
                 continue
             draft.capacity.begin()
-            placed = draft.try_place(line.shape, guaranteed=False)
+            placed = draft.try_place(line.shape, may_borrow, guaranteed=False)
             draft.capacity.undo()
-            if placed is not None and draft.shares.may_borrow(line.project, placed.total):
+            if placed is not None:
                 return max(end, draft.now), placed
         return None
     finally:

@@ -321,13 +321,7 @@ def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | No
                 draft.capacity.occupy(part, replica, guaranteed=guaranteed)
         draft.capacity.charge(placed.charge)
         return placed
-    draft.capacity.begin()
-    again = draft.try_place(shape, guaranteed=guaranteed)
-    if again is None or not again.total <= placed.total:
-        draft.capacity.undo()
-        return None
-    draft.capacity.agree()
-    return again
+    return draft.try_place(shape, lambda units: units <= placed.total, guaranteed=guaranteed)
 
 
 def is_covered(draft: Draft, reserved: Reserved) -> bool:

@@ -34,6 +34,10 @@ Long enough that a job comes through a working morning with one interruption; ou
 """
 
 
+Allows = Callable[[Amounts, Sequence[Running]], bool]
+"""Whether a gang may be charged so much once they have gone."""
+
+
 @value
 class Found:
     """Where a gang will lie once `victims` and those already ending have gone."""
@@ -50,7 +54,7 @@ def find(
     draft: Draft,
     shape: Shape,
     legal: Iterable[Running],
-    allows: Callable[[Sequence[Running]], bool],
+    allows: Allows,
     *,
     guaranteed: bool,
     going: Collection[Running] = (),
@@ -62,7 +66,7 @@ def find(
         draft: Unchanged when this returns.
         shape: What the gang asks for.
         legal: Who may be stopped for it, in the order in which to try them.
-        allows: Whether the quota lets it start once these victims have gone.
+        allows: Whether the quota lets it be charged so much once these victims have gone.
         guaranteed: From which end the tiers are filled.
         going: Who will have gone too, beside those already being stopped.
     """
@@ -76,7 +80,7 @@ def find(
         if not search.let_go(legal):
             return None
         victims = search.spare()
-        placed = draft.try_place(shape, guaranteed=guaranteed)
+        placed = draft.try_place(shape, search.may_cost, guaranteed=guaranteed)
         assert placed is not None, "it fitted when the last victim was spared"
     finally:
         capacity.undo()
@@ -123,7 +127,7 @@ class _Search:
         self,
         draft: Draft,
         need: Need,
-        allows: Callable[[Sequence[Running]], bool],
+        allows: Allows,
         left: set[Running],
     ) -> None:
         self.draft = draft
@@ -133,10 +137,17 @@ class _Search:
         """Who will be gone, and was not let go yet."""
         self.released: list[Release] = []
 
+    def may_cost(self, units: Amounts) -> bool:
+        """Whether the quota lets it be charged `units` once those let go have gone."""
+        return self.allows(units, [each.running for each in self.released])
+
     def _is_enough(self) -> bool:
+        shape = self.need.shape
         if not self.need.may_fit():
             return False
-        return self.allows([each.running for each in self.released]) and self.need.fits()
+        if (shape.asked or not shape.takes_whole) and not self.may_cost(shape.asked):
+            return False
+        return self.need.fits(self.may_cost)
 
     def let_go(self, legal: Iterable[Running]) -> bool:
         """Whether the gang fits once enough of `legal` are gone."""
@@ -230,12 +241,12 @@ class Need:
         """Necessary, and for one plain part also enough."""
         return all(part.is_met for part in self.parts)
 
-    def fits(self) -> bool:
-        """Whether all of it can be placed now, given that it may."""
+    def fits(self, allows: Callable[[Amounts], bool]) -> bool:
+        """Whether all of it can be placed now, given that it may; `allows` as in `place`."""
         if self.is_exact and not self.draft.parts.placement.together:
             return True
         self.capacity.begin()
-        placed = self.draft.try_place(self.shape, guaranteed=self.guaranteed)
+        placed = self.draft.try_place(self.shape, allows, guaranteed=self.guaranteed)
         self.capacity.undo()
         return placed is not None
 

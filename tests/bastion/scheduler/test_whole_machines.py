@@ -1,0 +1,80 @@
+"""Jobs that take whole machines: which ones, and at what charge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bastion.spec.where import Where
+from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
+
+ALONE = Where(exclusive=True)
+HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+
+
+def small_and_large() -> World:
+    """A machine of 4 and one of 12; A and B half of it each."""
+    machines = machines_of(1, "large", gpu=12) | machines_of(1, "small", gpu=4)
+    return World(quota_of({"gpu": 16}, HALVES, options={"A": "ceiling = { gpu = 0.5 }"}), machines)
+
+
+def test_whole_machines_of_several_tiers_are_taken_where_the_charge_is_allowed() -> None:
+    """A borrower begins with the worst tier; where that costs too much, it lies on one machine."""
+    machines = machines_of(1, gpu=4)
+    worse = machines_of(1, "q", gpu=4)["q-000"]
+    machines["q-000"] = replace(worse, tier=1, bad_devices={"gpu": (0,)})
+    options = {"A": "ceiling = { gpu = 0.5 }"}
+    quota = quota_of([{"gpu": 4}, {"gpu": 4}], {"A": {}, "B": {"gpu": 0.5}}, options=options)
+    world = World(quota, machines)
+    world.ask("A", "pair", replicas=2, where=ALONE, gpu=2)
+    world.cycle()
+    assert world.runs("pair"), world.why("pair")
+    assert world.units("A") == 4
+
+
+def test_no_whole_machine_is_taken_that_the_others_make_needless() -> None:
+    """Three replicas on a machine for two and one for four: the second alone is enough."""
+    machines = machines_of(1, "two", gpu=2) | machines_of(1, "four", gpu=4)
+    world = World(quota_of({"gpu": 6}, {"A": {"gpu": 1.0}}), machines)
+    world.ask("A", "three", replicas=3, where=ALONE, gpu=1)
+    world.ask("A", "next", gpu=2)
+    world.cycle()
+    assert world.runs("three")
+    assert world.runs("next"), world.why("next")
+
+
+def test_a_victim_is_found_on_the_machine_that_the_share_allows() -> None:
+    """The large machine is free but beyond the share of A: who borrows the small one is stopped."""
+    world = small_and_large()
+    world.ask("B", "own", where=Where(pool="large"), gpu=8)
+    world.ask("B", "borrowed", where=Where(pool="small"), gpu=1)
+    world.cycle()
+    world.end("own")
+    world.quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {}}, min_runtime_s=0)
+    world.ask("A", "alone", where=ALONE, gpu=1)
+    world.cycle()
+    assert world.preemptions == [("borrowed", "alone")]
+    world.run(60)
+    assert world.runs("alone")
+
+
+def test_a_new_small_machine_is_made_where_the_free_one_costs_too_much() -> None:
+    """A machine that stands comes first, unless it is beyond what the project may hold."""
+    pools = {"large": pool_of(1, "large", gpu=12), "small": pool_of(1, "small", gpu=4)}
+    quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.25}}, options={"A": "ceiling = { gpu = 0.25 }"})
+    world = World(quota, machines_of(1, "large", gpu=12), pools)
+    world.ask("A", "alone", where=ALONE, gpu=1)
+    world.cycle()
+    assert world.runs("alone"), world.why("alone")
+
+
+def test_who_waits_for_a_machine_that_costs_less_is_told_what_the_quota_lacks() -> None:
+    """The free machine is larger than the ceiling: it is not called scattered."""
+    world = small_and_large()
+    world.ask("B", "b", where=Where(pool="small"), gpu=4)
+    world.cycle()
+    world.ask("A", "alone", where=ALONE, gpu=1)
+    world.cycle()
+    assert world.why("alone") == "asks for 1 gpu, short by 4 gpu; B holds 4 gpu"
+    world.end("b")
+    world.cycle()
+    assert world.runs("alone")
