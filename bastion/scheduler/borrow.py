@@ -203,13 +203,14 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
         found = find(draft, shape, lower, may_have, guaranteed=False)
         if found is None:
             return False
-        if not found.victims:
-            draft.patient.add(line.key)
-            return False
         with draft.shares.without(found.victims):
             may_borrow = draft.shares.may_borrow(line.project, found.placed.total)
-    with draft.shares.without(found.victims):
+    leaving = [running for running in draft.departing() if running.is_leaving]
+    with draft.shares.without([*found.victims, *leaving]):
         within_share = draft.shares.is_within(line.project, found.placed.total)
+    if not found.victims and not within_share:
+        draft.patient.add(line.key)
+        return False
     if not (may_borrow or within_share):
         return False
     if not within_share and is_in_vain(draft, gang, found.victims):
