@@ -83,7 +83,7 @@ class Capacity:
         for name in sorted(snapshot.pools):
             self._add_shelf(name, snapshot.pools[name], hosts=snapshot.pools[name].hosts)
         for name in sorted(snapshot.machines):
-            self._add_machine(snapshot.machines[name])
+            self._add_machine(snapshot.machines[name], snapshot)
         for shelf in self.shelves.values():
             if shelf.pool is not None:
                 shelf.could_make = max(0, shelf.pool.max_machines - len(shelf.rooms))
@@ -97,10 +97,13 @@ class Capacity:
         shelf = self.shelves[name] = Shelf(name, pool, tier, hosts=hosts)
         return shelf
 
-    def _add_machine(self, machine: Machine) -> None:
+    def _add_machine(self, machine: Machine, snapshot: Snapshot) -> None:
         shelf = self.shelves.get(machine.pool)
-        if shelf is None:
-            hosts = 2 if machine.slice else 1
+        if shelf is None:  # its pool is gone from the settings
+            hosts = 1
+            if machine.slice:
+                together = (each.slice == machine.slice for each in snapshot.machines.values())
+                hosts = max(2, sum(together))
             shelf = self._add_shelf(machine.pool, None, hosts=hosts, tier=machine.tier)
         room = Room(machine, shelf, len(self.rooms), opened=machine.accepts)
         self.rooms.append(room)

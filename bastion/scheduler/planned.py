@@ -83,6 +83,7 @@ def plan_again(draft: Draft) -> None:
     aged = _aged(draft)
     if aged and not draft.void:
         _plan_oldest(draft, aged, Claims(draft))
+        draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
 def _give_up(draft: Draft) -> None:

@@ -39,6 +39,7 @@ class Release:
         self.repeat()
 
     def _note_mask(self, room: Room, resource: str, mask: int) -> None:
+        mask &= (1 << room.full[resource]) - 1  # a machine may have fewer than when it began
         mask &= ~(room.spoken.get(resource, 0) | room.bad.get(resource, 0))
         if mask:
             self._masks.append((room, resource, mask))

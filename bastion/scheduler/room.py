@@ -58,7 +58,9 @@ class Room:
         self.opened = opened
         """Whether anything new may come here."""
         self.full = machine.resources or (shelf.pool.resources if shelf.pool else NOTHING)
-        self.bad = {t: _mask(indices) for t, indices in machine.bad_devices.items()}
+        bad = machine.bad_devices.items()
+        self.bad = {t: _mask(indices) & ((1 << self.full[t]) - 1) for t, indices in bad}
+        """Devices that it has, and that are out of order."""
         items = self.full.items() if opened else ()
         self.masks = {t: ((1 << n) - 1) & ~self.bad.get(t, 0) for t, n in items if t not in COUNTED}
         self.counts = {t: n for t, n in items if t in COUNTED}

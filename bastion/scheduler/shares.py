@@ -87,6 +87,7 @@ class Shares:
         if project == to:
             self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
         self.version += 1
+        self._excess.pop(project, None)
         before = self._reserve(project)
         self._departing[project] = self._departing.get(project, NOTHING) + amounts
         for resource, units in (self._reserve(project) - before).items():
@@ -194,15 +195,19 @@ class Shares:
         return max((n / max(1, self.totals[t]) for t, n in amounts.items()), default=0.0)
 
     def excess(self, project: str, *, without: Amounts = NOTHING) -> float:
-        """How far above its share `project` is, as a part of the total; negative below."""
+        """
+        How far above its share `project` is, as a part of the total; negative below.
+
+        What it gives back for promises that wait for it does not count any more.
+        """
+        nominal = self.project(project).nominal
         if without:
-            return self.weight(self.held(project) - without - self.project(project).nominal)
+            return self.weight(self._stays(project) - without - nominal)
         known = self._excess.get(project)
         if known is None:
-            over = self.held(project) - self.project(project).nominal
-            known = self._excess[project] = self.weight(over)
+            known = self._excess[project] = self.weight(self._stays(project) - nominal)
         return known
 
     def borrowed(self, project: str) -> float:
         """The part of the total that `project` holds above its share."""
-        return max(0.0, self.excess(project))
+        return max(0.0, self.weight(self.held(project) - self.project(project).nominal))

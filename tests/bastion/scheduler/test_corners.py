@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bastion.spec.where import Where
+from quota import Amounts
+from tests.bastion.scheduler.histories import slices_of
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 
@@ -28,3 +31,70 @@ def test_a_promise_made_anew_needs_nobody_who_is_being_stopped_already() -> None
     world.run(60)
     assert world.runs("first")
     assert world.preemptions == [("old", "first")]
+
+
+def test_who_starts_when_a_plan_is_given_up_waits_no_longer() -> None:
+    """A planned gang outranks somebody instead: what was kept for it is another's at once."""
+    shares = {"A": {"gpu": 0.34}, "B": {"gpu": 0.34}, "C": {}}
+    options = {"min_runtime_s": 0, "plan_after_s": 60, "borrow_slice_s": 200}
+    world = World(quota_of({"gpu": 12}, shares, **options), machines_of(3, gpu=4))
+    world.decayed = {"B": 1e6}
+    world.ask("C", "c", where=Where(hostnames=("p-000",)), gpu=1)
+    world.ask("A", "a", where=Where(hostnames=("p-000",)), gpu=2)
+    world.ask("B", "low", where=Where(hostnames=("p-001",)), gpu=4)
+    world.ask("A", "other", where=Where(hostnames=("p-002",)), gpu=2)
+    world.cycle()
+    world.ask("B", "high", priority=1, replicas=2, gpu=2)
+    world.ask("C", "late", replicas=2, gpu=1)
+    world.pass_time(61)
+    world.cycle()
+    assert world.reason("high") == "Promised"
+    assert world.preemptions == [("low", "high")]
+    assert world.runs("late")
+
+
+def test_victims_come_from_whoever_is_furthest_above_once_the_others_have_gone() -> None:
+    """Two gangs in one cycle: what one project gives back for the first is not held against it."""
+    quota = quota_of({"gpu": 16}, {"A": {"gpu": 1.0}, "X": {}, "Y": {}}, min_runtime_s=0)
+    world = World(quota, machines_of(1, gpu=16))
+    for number in range(5):
+        world.ask("X", f"x{number}", gpu=2)
+    for number in range(3):
+        world.ask("Y", f"y{number}", gpu=2)
+    world.cycle()
+    assert (world.units("X"), world.units("Y")) == (10, 6)
+    world.ask("A", "first", gpu=4)
+    world.ask("A", "second", gpu=4)
+    world.cycle()
+    assert sorted(victim for victim, _ in world.preemptions) == ["x0", "x1", "x2", "y0"]
+
+
+def test_a_device_that_the_machine_does_not_have_costs_it_nothing() -> None:
+    """A report names an index that is too high: the machine is as whole as before."""
+    world = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=4))
+    world.machines["p-000"] = replace(world.machines["p-000"], bad_devices={"gpu": (7,)})
+    world.ask("A", "a", where=Where(exclusive=True), gpu=4)
+    world.cycle()
+    assert world.runs("a"), world.why("a")
+
+
+def test_a_machine_that_has_fewer_devices_than_before_promises_none_of_the_others() -> None:
+    """What its job holds beyond them does not come free."""
+    quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}, "B": {}}, min_runtime_s=0)
+    world = World(quota, machines_of(2, gpu=4))
+    world.ask("B", "b", gpu=4)
+    world.ask("B", "c", gpu=4)
+    world.cycle()
+    world.machines["p-000"] = replace(world.machines["p-000"], resources=Amounts({"gpu": 2}))
+    world.ask("A", "a", gpu=4)
+    world.cycle()
+    (promise,) = world.plan.promises
+    assert promise.placements[0][0].hosts[0].machine == "p-001"
+
+
+def test_a_slice_of_a_pool_that_is_gone_is_still_a_slice() -> None:
+    """Its hosts are counted: it may be one of four."""
+    world = World(quota_of({"v4": 16}, {"A": {"v4": 1.0}}), slices_of(1, hosts=4, v4=4), pools={})
+    world.ask("A", "a", hosts=4, v4=16)
+    world.cycle()
+    assert world.runs("a"), world.why("a")
