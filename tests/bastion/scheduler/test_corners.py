@@ -36,8 +36,8 @@ def test_a_promise_made_anew_needs_nobody_who_is_being_stopped_already() -> None
 def test_who_starts_when_a_plan_is_given_up_waits_no_longer() -> None:
     """A planned gang outranks somebody instead: what was kept for it is another's at once."""
     shares = {"A": {"gpu": 0.34}, "B": {"gpu": 0.34}, "C": {}}
-    options = {"min_runtime_s": 0, "plan_after_s": 60, "borrow_slice_s": 200}
-    world = World(quota_of({"gpu": 12}, shares, **options), machines_of(3, gpu=4))
+    quota = quota_of({"gpu": 12}, shares, min_runtime_s=0, plan_after_s=60, borrow_slice_s=200)
+    world = World(quota, machines_of(3, gpu=4))
     world.decayed = {"B": 1e6}
     world.ask("C", "c", where=Where(hostnames=("p-000",)), gpu=1)
     world.ask("A", "a", where=Where(hostnames=("p-000",)), gpu=2)
