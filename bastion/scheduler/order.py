@@ -148,9 +148,9 @@ class Queue:
         submitted, name, _ = row.heap[0]
         return row.rank, self._usage.get(row.user, 0.0), submitted, name
 
-    def _place(self, row: _Row) -> None:
-        row.known = self._key(row)
-        heappush(self._heap, (row.known, row.number, row))
+    def _place(self, row: _Row, key: Key) -> None:
+        row.known = key
+        heappush(self._heap, (key, row.number, row))
 
     def put(self, line: Line) -> None:
         """Let `line` take part, unless it is over."""
@@ -158,7 +158,7 @@ class Queue:
             row = self._file(line)
             heappush(row.heap, row.heap.pop())
             if row.heap[0][2] is line:
-                self._place(row)
+                self._place(row, self._key(row))
 
     def pop(self) -> Line | None:
         """The line whose head is next, taken out; None when there is none."""
@@ -166,13 +166,14 @@ class Queue:
             known, _, row = heappop(self._heap)
             if known is not row.known:
                 continue
-            if self._key(row) != known:
-                self._place(row)  # its user got something since: usage only grows, so try again
+            key = self._key(row)
+            if key != known:
+                self._place(row, key)  # its user got something since: usage only grows
                 continue
             line = heappop(row.heap)[2]
             row.known = None
             if row.heap:
-                self._place(row)
+                self._place(row, self._key(row))
             return line
         return None
 
