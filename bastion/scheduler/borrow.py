@@ -81,8 +81,10 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
         is_short = shape.max_runtime_s is not None and (draft.reserved or draft.plans)
         if roomy[shape.form] or is_short or _has_lower(draft, project, shape):
             hopeful.add(id(shape))
-    draft.blocked += [line for line in lines if id(line.shape) not in hopeful]
-    return [line for line in lines if id(line.shape) in hopeful]
+    found: list[Line] = []
+    for line in lines:
+        (found if id(line.shape) in hopeful else draft.blocked).append(line)
+    return found
 
 
 def _outrank_again(draft: Draft, *, is_better: bool) -> None:
@@ -109,7 +111,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
                 draft.forget_plan(line.head)
                 line.at += 1
         lines = draft.blocked if len(draft.promises) > before else []
-    draft.blocked = [line for line in draft.blocked if not line.is_over]
+    draft.blocked = [line for line in draft.blocked if line.at < len(line.gangs)]
 
 
 def _reclaim_again(draft: Draft) -> None:
@@ -120,7 +122,7 @@ def _reclaim_again(draft: Draft) -> None:
         draft.rest.setdefault(line.project, []).append(line)
     look_again(draft)
     draft.is_open = True
-    draft.blocked = [line for line in draft.blocked if not line.is_over]
+    draft.blocked = [line for line in draft.blocked if line.at < len(line.gangs)]
 
 
 def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:

@@ -155,7 +155,7 @@ class Draft:
         standing += [stand(gang, self.shapes, self.rank) for gang in waiting.gangs]
         if self.parts.order.is_lasting:
             self.memory.keep_ready(standing, new=standing[len(waiting.known) :])
-        used = Amounts.sum(each.held for each in self.running.values())
+        used = Amounts.sum(map(self.shares.held, self.shares.names()))
         able = (each[3][3] for each in standing if self.beyond(each[2]) is None)
         held_back = self.parts.admission(able, self.snapshot.quota, used)
         self.aside = {**waiting.aside, **held_back}
