@@ -55,6 +55,8 @@ def borrow(draft: Draft) -> None:
                 blocked.append(line)
                 if not line.fail_when_busy:
                     hopeless.add(line.key)  # equal gangs of its project fare no better
+    if draft.is_deferred:
+        _reclaim_again(draft)
     while True:
         before = len(draft.promises)
         _outrank_again(draft, is_better=before > made)

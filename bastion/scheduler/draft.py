@@ -119,6 +119,8 @@ class Draft:
         """Projects whose `borrowers` are in the order in which they are let go."""
         self.is_shaken = False
         """Whether somebody within its share may have taken what was closed for others."""
+        self.is_deferred = False
+        """Whether somebody within its share may borrow rather than have others stopped."""
         self.is_open = True
         """Whether a gang within its share may still break what is closed for others."""
         self.patient: set[tuple[str, int]] = set()

@@ -23,7 +23,7 @@ from bastion.scheduler.reason import Outranked, PreemptReason, Reclaimed, Yielde
 from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
-from bastion.scheduler.starting import may_yield, take_back
+from bastion.scheduler.starting import could_borrow, may_yield, take_back
 from bastion.scheduler.victims import (
     Allows,
     Found,
@@ -199,10 +199,24 @@ def _promise(draft: Draft, line: Line) -> bool:
         return False
     allows = _is_within(draft, gang[0].project)
     found = find(draft, shape, _legal(draft, gang, shape), allows, guaranteed=True)
-    if found is None:
+    if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.hopeless.add(line.key)
         return False
     keep_promise(draft, gang, shape, found, within_share=True)
+    return True
+
+
+def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> bool:
+    """
+    Whether a gang need not stop those `found`: whole machines are free, though beyond its share.
+
+    Phase 5 lets it start there; if another was faster, it is looked at once more after that.
+    """
+    if not (shape.takes_whole and found.victims and draft.is_open):
+        return False
+    if not could_borrow(draft, project, shape):
+        return False
+    draft.is_deferred = True
     return True
 
 

@@ -9,7 +9,7 @@ It must not know who asks, nor whether he may.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -77,37 +77,37 @@ def _place(
     cheaply: bool = False,
 ) -> Placed | None:
     for block in policy.blocks(capacity):
+        how = _How(policy.choose, block, guaranteed, cheaply)
         if shape.is_single:
-            placed = _place_all(capacity, shape, policy.choose, block, guaranteed=guaranteed)
+            placed = _place_all(capacity, shape, shape.orders[0], how)
             if placed is not None:
                 return placed
             continue
-        capacity.begin()
-        placed = _place_all(
-            capacity, shape, policy.choose, block, guaranteed=guaranteed, cheaply=cheaply
-        )
-        if placed is not None and (allows is None or allows(placed.total)):
-            capacity.agree()
-            return placed
-        capacity.undo()
+        for order in shape.orders:
+            capacity.begin()
+            placed = _place_all(capacity, shape, order, how)
+            if placed is not None and (allows is None or allows(placed.total)):
+                capacity.agree()
+                return placed
+            capacity.undo()
     return None
 
 
-def _place_all(
-    capacity: Capacity,
-    shape: Shape,
-    choose: Choose,
-    block: Shelf | None,
-    *,
-    guaranteed: bool,
-    cheaply: bool = False,
-) -> Placed | None:
+class _How(NamedTuple):
+    """How machines are looked for."""
+
+    choose: Choose
+    block: Shelf | None
+    """The pool to be in, or None for all of them."""
+    guaranteed: bool
+    cheaply: bool
+
+
+def _place_all(capacity: Capacity, shape: Shape, order: Sequence[int], how: _How) -> Placed | None:
     charge = capacity.nothing()
     placements: list[Placement] = [()] * len(shape.parts)
-    for index in shape.hardest_first:
-        part = shape.parts[index]
-        search = _Search(capacity, part, choose, block, guaranteed=guaranteed, cheaply=cheaply)
-        found = search.run(charge)
+    for index in order:
+        found = _Search(capacity, shape.parts[index], how).run(charge)
         if found is None:
             return None
         placements[index] = found
@@ -128,22 +128,10 @@ class _Search:
         "scope",
     )
 
-    def __init__(
-        self,
-        capacity: Capacity,
-        part: Part,
-        choose: Choose,
-        block: Shelf | None,
-        *,
-        guaranteed: bool,
-        cheaply: bool,
-    ) -> None:
+    def __init__(self, capacity: Capacity, part: Part, how: _How) -> None:
         self.capacity = capacity
         self.part = part
-        self.choose = choose
-        self.block = block
-        self.guaranteed = guaranteed
-        self.cheaply = cheaply
+        self.choose, self.block, self.guaranteed, self.cheaply = how
         self.scope: Scope = capacity.scope_of(part)
         self.places: list[ReplicaPlace] = []
 

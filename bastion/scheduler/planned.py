@@ -31,7 +31,7 @@ from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.standing import is_covered, placed_again, start_reserved, waiting_gang
-from bastion.scheduler.starting import starting
+from bastion.scheduler.starting import could_borrow, starting
 from bastion.scheduler.victims import Need
 from quota.amounts import NOTHING, Amounts
 
@@ -137,19 +137,7 @@ def _goes_behind(draft: Draft, line: Line) -> bool:
         for each in draft.rest[line.project]
         if each.shape.priority < line.shape.priority and not each.is_over
     }
-    return any(_fits_now(draft, line.project, shape) for shape in higher.values())
-
-
-def _fits_now(draft: Draft, project: str, shape: Shape) -> bool:
-    if draft.is_too_full(shape, guaranteed=False):
-        return False
-    if not draft.shares.may_borrow(project, shape.asked):
-        return False
-    draft.capacity.begin()
-    may_borrow = partial(draft.shares.may_borrow, project)
-    placed = draft.try_place(shape, may_borrow, guaranteed=False)
-    draft.capacity.undo()
-    return placed is not None
+    return any(could_borrow(draft, line.project, shape) for shape in higher.values())
 
 
 def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain, islice, permutations
 
 from bastion.job import JobRecord
 from bastion.spec.request import Request
@@ -18,6 +19,9 @@ from bastion.spec.where import Where
 from quota.amounts import Amounts
 from quota.options import SchedulerOptions
 from quota.tree import Quota
+
+ORDERS = 6
+"""In so many orders at most the parts of a gang are tried: all of them for three kinds."""
 
 COUNTED = frozenset({"cpu", "memory"})
 """Types without devices: handed out by amount, not by index."""
@@ -43,7 +47,7 @@ class Part:
         self.asks_nothing = not items and not self.exclusive
         self.takes_whole = self.exclusive or self.hosts > 1
         """Whether it takes, and is charged for, whole machines."""
-        self.ease = -self.hosts, not self.exclusive, -self.leading[1]
+        self.ease = -self.hosts, *_width(self.where), not self.exclusive, -self.leading[1]
         """The less, the harder it is to place."""
 
     def most_on(self, size: Amounts) -> int:
@@ -61,8 +65,8 @@ class Shape:
         self.form = form
         """Equal for shapes that need the same room: they differ in priority and times at most."""
         self.parts = parts = tuple(Part(request, quota) for request in requests)
-        self.hardest_first = sorted(range(len(parts)), key=lambda index: parts[index].ease)
-        """The numbers of its parts, the one that is hardest to place first."""
+        self.orders = _orders(parts)
+        """The numbers of its parts, the hardest to place first; then in other orders to try."""
         self.units = Amounts.sum(request.units for request in requests)
         self.asked = self.units.only(quota.types)
         """Of the types under quota; at least, where whole machines are taken."""
@@ -91,6 +95,24 @@ def grace_of(request: Request, options: SchedulerOptions) -> float:
     """Seconds between notice and kill: what the job asks for, up to what the admin allows."""
     asked = options.grace_s if request.grace_s is None else request.grace_s
     return min(asked, options.max_grace_s)
+
+
+def _width(where: Where) -> tuple[bool, int, int]:
+    """How few machines its filters leave, as far as they say it: the less, the fewer."""
+    filters = [where.pool, where.shard, where.cluster, *where.labels]
+    return not where.hostnames, len(where.hostnames), -sum(map(bool, filters))
+
+
+def _orders(parts: Sequence[Part]) -> tuple[tuple[int, ...], ...]:
+    """Equal parts stay together: it makes no difference which of them is first."""
+    if len(parts) == 1:
+        return ((0,),)
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for index in sorted(range(len(parts)), key=lambda index: parts[index].ease):
+        part = parts[index]
+        kinds.setdefault((part.where, part.hosts, part.per_replica), []).append(index)
+    ways = islice(permutations(kinds.values()), ORDERS)
+    return tuple(tuple(chain.from_iterable(each)) for each in ways)
 
 
 class Shapes:

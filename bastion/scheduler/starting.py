@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from bastion.job import Attempt
 from bastion.scheduler.draft import Admitted, Draft
@@ -18,6 +19,7 @@ from bastion.scheduler.order import Gang, ids_of
 from bastion.scheduler.outset import PASSES
 from bastion.scheduler.release import Release
 from bastion.scheduler.running import Running
+from bastion.scheduler.shape import Shape
 
 
 def starting(draft: Draft) -> list[Running]:
@@ -39,6 +41,19 @@ def may_yield(draft: Draft, gang: Gang, priority: int, *, follows_order: bool) -
         for each in (draft.admitted if follows_order else draft.admitted_by[gang[0].project])
         if follows_order or each.shape.priority > priority
     ]
+
+
+def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:
+    """Whether a gang of it could start now on what others leave idle."""
+    if draft.is_too_full(shape, guaranteed=False):
+        return False
+    if not draft.shares.may_borrow(project, shape.asked):
+        return False
+    draft.capacity.begin()
+    may_borrow = partial(draft.shares.may_borrow, project)
+    placed = draft.try_place(shape, may_borrow, guaranteed=False)
+    draft.capacity.undo()
+    return placed is not None
 
 
 def _as_running(draft: Draft, admitted: Admitted) -> Running:

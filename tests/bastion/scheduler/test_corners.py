@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from bastion.spec.where import Where
 from quota import Amounts
 from tests.bastion.scheduler.histories import slices_of
@@ -98,3 +100,29 @@ def test_a_slice_of_a_pool_that_is_gone_is_still_a_slice() -> None:
     world.ask("A", "a", hosts=4, v4=16)
     world.cycle()
     assert world.runs("a"), world.why("a")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Where(), Where(hostnames=("p-000",))),
+        (Where(hostnames=("p-000", "p-001")), Where(hostnames=("p-000",))),
+        (Where(exclusive=True), Where(hostnames=("p-000",))),
+        (Where(), Where(shard="one")),
+    ],
+)
+def test_a_gang_finds_its_place_whatever_the_filters_of_its_jobs(
+    first: Where, second: Where
+) -> None:
+    """Who may go anywhere leaves room for who may not; victims are found for both."""
+    quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}, "B": {}}, min_runtime_s=0)
+    world = World(quota, machines_of(2, gpu=4))
+    world.machines["p-000"] = replace(world.machines["p-000"], labels={"shard": "one"})
+    world.ask("B", "borrower", gpu=4, where=Where(hostnames=("p-001",)))
+    world.cycle()
+    gang = ("large", "small")
+    world.ask("A", "large", gang=gang, gpu=4, where=first)
+    world.ask("A", "small", gang=gang, gpu=2, where=second)
+    world.run(60)
+    assert world.runs("large"), world.why("large")
+    assert world.preemptions == [("borrower", "large")]

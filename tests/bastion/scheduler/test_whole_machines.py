@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from bastion.spec.where import Where
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
@@ -42,19 +44,20 @@ def test_no_whole_machine_is_taken_that_the_others_make_needless() -> None:
     assert world.runs("next"), world.why("next")
 
 
-def test_a_victim_is_found_on_the_machine_that_the_share_allows() -> None:
-    """The large machine is free but beyond the share of A: who borrows the small one is stopped."""
+@pytest.mark.parametrize("ceiling", [0.5, 1.0])
+def test_a_victim_is_found_on_the_machine_that_the_share_allows(ceiling: float) -> None:
+    """The free machine is beyond the share of A: it borrows it, or takes the small one back."""
     world = small_and_large()
     world.ask("B", "own", where=Where(pool="large"), gpu=8)
     world.ask("B", "borrowed", where=Where(pool="small"), gpu=1)
     world.cycle()
     world.end("own")
-    world.quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {}}, min_runtime_s=0)
+    shares, options = {"A": {"gpu": 0.5}, "B": {}}, {"A": f"ceiling = {{ gpu = {ceiling} }}"}
+    world.quota = quota_of({"gpu": 16}, shares, options=options, min_runtime_s=0)
     world.ask("A", "alone", where=ALONE, gpu=1)
-    world.cycle()
-    assert world.preemptions == [("borrowed", "alone")]
     world.run(60)
     assert world.runs("alone")
+    assert world.preemptions == ([("borrowed", "alone")] if ceiling == 0.5 else [])
 
 
 def test_a_new_small_machine_is_made_where_the_free_one_costs_too_much() -> None:
