@@ -61,8 +61,7 @@ class Draft:
     def __init__(self, outset: Outset, now: float, parts: Parts, memory: Memory) -> None:
         self.outset = outset
         self.snapshot = snapshot = outset.snapshot
-        self.now = now
-        self.parts = parts
+        self.now, self.parts = now, parts
         self.options = snapshot.quota.scheduler
         self.memory = memory
         self.shapes = memory.recall(snapshot.quota, parts.order, snapshot.jobs, now)
