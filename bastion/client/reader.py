@@ -146,14 +146,19 @@ class Reader:
         """
         One job, by id, by the unique beginning of its id, or by name (then the newest).
 
-        An array is one job; with `.17` behind its name it is that task of it.
+        An array is one job; with `.17` behind its name it is that task of it. One that `wait` told
+        of has ended here too.
 
         Raises:
             NotFoundError: There is none.
             SpecError: It names several.
             StoreError: Out of reach.
         """
-        (found,) = self._with_parameters((find(self._published, name, project=project),))
+        known = find(self._published, name, project=project)
+        if known.phase == "draining":
+            # Its final record stands for a moment beside its row, and `wait` has told of it.
+            known = self._recorded(known)
+        (found,) = self._with_parameters((known,))
         return found
 
     def spec(self, name: str, *, project: str = "") -> SpecRecord:
@@ -243,9 +248,9 @@ class Reader:
             found = [self._recorded(task) if over[n] else task for n, task in enumerate(found)]
         return self._with_parameters(found)
 
-    def _recorded(self, task: JobView) -> JobView:
-        """A task that has ended as its final record has it, where it ever started."""
-        return self._published.result(task.project, task.id) or task
+    def _recorded(self, job: JobView) -> JobView:
+        """As the final record has it, where there is one."""
+        return self._published.result(job.project, job.id) or job
 
     def _with_parameters(self, jobs: Iterable[JobView]) -> tuple[JobView, ...]:
         """`jobs`, those that are tasks of a sweep with their parameters."""

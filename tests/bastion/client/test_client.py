@@ -329,9 +329,10 @@ def test_a_handle_says_what_its_jobs_do_and_printed() -> None:
     with pytest.raises(NotFoundError, match="has no job 'other'"):
         handle.logs("other")
     assert handle.cancel() == handle.jobs
+    publish(store, "queue", {"jobs": [row(handle.id, state="draining")]})
     end(store, handle.id)
-    publish(store, "queue", {"jobs": []})
-    assert handle.wait().has_ended
+    assert handle.wait(timeout_s=5).has_ended
+    assert client.job(handle.id).has_ended, "although the queue does not say so yet"
     assert len(bastion.taken) == 2
     assert repr(handle).startswith(f"LaunchHandle(id='{handle.id}'")
 
