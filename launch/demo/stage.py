@@ -36,7 +36,7 @@ h100 = 0.5
 h100 = 0.5
 
 [scheduler]
-min_runtime_s = 5      # a borrower runs this long before it may be preempted
+min_runtime_s = 3      # a borrower runs this long before it may be preempted
 grace_s = 10           # from the notice to the kill
 max_grace_s = 10
 """

@@ -86,19 +86,3 @@ def test_a_killed_bastion_is_replaced_and_a_stopped_one_gives_up(
     assert second.returncode == 0
     assert "gave up the lead" in said
     assert decode_root((tmp_path / layout.ROOT).read_bytes()).leader is None
-
-
-def test_a_second_bastion_does_not_push_a_living_one_aside(
-    tmp_path: Path, serving: Serving
-) -> None:
-    """On the root of a living bastion a second one ends with 1, and the first goes on."""
-    first, _ = serving(tmp_path)
-    second, line = serving(tmp_path)
-    assert "another bastion leads here" in line
-    _, said = second.communicate(timeout=30)
-    assert second.returncode == 1
-    assert "--standby" in said
-    assert first.poll() is None
-    first.send_signal(signal.SIGTERM)
-    first.communicate(timeout=30)
-    assert first.returncode == 0

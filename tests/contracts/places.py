@@ -120,10 +120,13 @@ def gcs_shop() -> Iterator[Callable[[Path], Place]]:
     with GcsServer("bucket") as server:
 
         def place(folder: Path) -> Place:
-            store = GcsStore("bucket", f"some/{folder.name}", credentials=None, endpoint=server.url)
-            return Place(
-                name="gcs", store=store, processes=False, is_folder=False, fill=_create_all(store)
-            )
+            prefix = f"some/{folder.name}"
+
+            def fill(keys: Sequence[str]) -> None:
+                server.api.put_empty("bucket", [f"{prefix}/{key}" for key in keys])
+
+            store = GcsStore("bucket", prefix, credentials=None, endpoint=server.url)
+            return Place(name="gcs", store=store, processes=False, is_folder=False, fill=fill)
 
         yield place
 

@@ -21,8 +21,7 @@ from tests.end_to_end.roots import folder_root
 pytestmark = pytest.mark.end_to_end
 
 PATIENCE_S = 1.25 * LOCAL.ttl_s
-SLACK_S = 3.0
-"""For a busy machine; a standby looks every half second."""
+"""No test here says how soon it is over at the latest: on a busy machine nothing is soon."""
 
 
 @pytest.fixture
@@ -84,9 +83,8 @@ def test_a_standby_takes_over_and_the_old_leader_stands_by(programs: Programs) -
 
     freeze(north)
     found = on.place.store.read(layout.ROOT)
-    waited_s = silence_s(on, "south")
-    assert PATIENCE_S - 0.1 < waited_s < PATIENCE_S + SLACK_S
     assert found is not None
+    until(lambda: led_by(on, "south"), "south leads")
     until(lambda: on.client.status().leader == "south", "south publishes")
     assert on.client.status().since > found.modified_at + PATIENCE_S - 0.1, "not the commit before"
 
@@ -134,11 +132,10 @@ def test_a_dead_leader_is_replaced_at_once_on_its_own_host(programs: Programs) -
 
 
 def test_a_second_bastion_says_who_leads(programs: Programs) -> None:
-    """Of two bastions on one root one leads; the other says so within a lease and leaves."""
+    """Of two bastions on one root one leads; the other says so and leaves."""
     on = programs
     first = on.serve()
     until(lambda: on.place.root() is not None, "one leads")
-    began = time.monotonic()
     second = subprocess.run(
         [*on.command, "serve", f"--machines_dir={on.machines}"],
         cwd=on.project,
@@ -148,9 +145,11 @@ def test_a_second_bastion_says_who_leads(programs: Programs) -> None:
         timeout=60,
         check=False,
     )
-    assert time.monotonic() - began < LOCAL.ttl_s + SLACK_S
+    assert first.poll() is None
     first.send_signal(signal.SIGTERM)
     assert first.wait(timeout=30) == 0
     assert second.returncode == 1
     assert f"process {first.pid}" in second.stderr
+    assert "another bastion leads here" in second.stderr
+    assert "--standby" in second.stderr
     assert second.stdout == ""

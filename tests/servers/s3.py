@@ -8,9 +8,12 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import BytesIO
 from threading import Lock, Thread
 from typing import Any
+
+from botocore.loaders import JSONFileLoader
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST",
@@ -20,6 +23,9 @@ KEYS = {
     "AWS_CONFIG_FILE": "/nonexistent",
     "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
 }
+
+# Each new session of boto3 would read the same megabytes of JSON, for most of the time it takes.
+JSONFileLoader.load_file = staticmethod(cache(JSONFileLoader().load_file))
 
 
 @contextmanager

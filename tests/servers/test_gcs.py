@@ -351,7 +351,7 @@ def test_it_runs_on_its_own() -> None:
         with urllib.request.urlopen(f"{url}/storage/v1/b/b/o") as answer:
             assert json.load(answer) == {"kind": "storage#objects"}
         os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(timeout=5) == 0
+        assert process.wait(timeout=30) == 0
 
 
 def test_a_request_that_is_cut_in_its_head_never_came() -> None:

@@ -20,7 +20,7 @@ from tests.simulation.watched import watched
 from tests.simulation.wild import wild
 from tests.simulation.world import World
 
-STORMS, OTHERS, PROVE, PORTION = 24, 6, 10_000, 250
+STORMS, OTHERS, PROVE, PORTION = 16, 4, 10_000, 250
 
 
 def results(world: World) -> dict[str, Result]:
