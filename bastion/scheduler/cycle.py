@@ -70,6 +70,6 @@ def _goes_through(draft: Draft) -> bool:
     """Whether nothing came out late that must be known from the beginning."""
     for phase in PHASES:
         phase(draft)
-        if draft.void or draft.instead:
+        if draft.void or draft.instead or draft.is_overtaken:
             return False
     return True

@@ -116,6 +116,8 @@ class Draft:
         """Those among the departing with whom nothing becomes free and open."""
         self.in_order: set[str] = set()
         """Projects whose `borrowers` are in the order in which they are let go."""
+        self.is_overtaken = False
+        """Whether it began without knowing where a gang with a promise starts: it begins again."""
         self.is_shaken = False
         """Whether somebody within its share may have taken what was closed for others."""
         self.is_deferred = False

@@ -19,10 +19,11 @@ from dataclasses import replace
 from bastion.job import JobClass, Placement
 from bastion.scheduler.awaited import awaited, by_end
 from bastion.scheduler.capacity import Capacity
-from bastion.scheduler.draft import Draft
+from bastion.scheduler.draft import Admitted, Draft
 from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.guarantee import doom_of, is_in_vain, look_again
-from bastion.scheduler.order import Entry, Gang, Line
+from bastion.scheduler.order import Entry, Gang, Line, ids_of
+from bastion.scheduler.outset import PASSES
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reserved import Reserved
@@ -62,10 +63,24 @@ def start_others(draft: Draft) -> None:
     for reserved in _standing(draft):
         if _is_kept_or_void(draft, reserved):
             _start_promised(draft, reserved, guaranteed=draft.is_within(reserved))
-    if len(draft.admitted) > before and not draft.void:
+    if draft.void or len(draft.admitted) == before:
+        return
+    if _is_overtaken(draft, draft.admitted[before:]):
+        draft.is_overtaken = True
+    else:
         look_again(draft)  # they may have started elsewhere than on what was closed for them
         for reserved in _standing(draft):
             _is_kept_or_void(draft, reserved)  # what that left may have been promised since
+
+
+def _is_overtaken(draft: Draft, started: Sequence[Admitted]) -> bool:
+    """Whether somebody was to be stopped in this pass, and `started` leave devices that may do."""
+    if draft.outset.passes >= PASSES:
+        return False
+    if not any(each.victims for name, each in draft.promises.items() if name not in draft.known):
+        return False
+    kept = {promise.gang: promise.placements for promise in draft.snapshot.promises}
+    return any(kept[ids_of(each.gang)] != each.placed.placements for each in started)
 
 
 def _standing(draft: Draft) -> list[Reserved]:

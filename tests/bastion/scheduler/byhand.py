@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from bastion.job import JobRecord, Phase, Placement
-from bastion.machine import Machine
+from bastion.machine import Machine, Pool
 from bastion.scheduler.plan import Admit, Plan
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.snapshot import Snapshot
+from bastion.spec.where import Where
 from quota import Amounts
 
 NOTHING = Amounts({})
@@ -95,6 +96,9 @@ class Spot:
     pool: str
     tier: int
     slice: str
+    names: tuple[str, ...]
+    """By which a filter may ask for it; none where it is not made yet."""
+    labels: tuple[tuple[str, str], ...]
     size: Amounts
     free: Amounts
     is_vacant: bool
@@ -116,6 +120,7 @@ class Stand:
 
 def stand(
     snapshot: Snapshot,
+    now: float,
     plan: Plan,
     *,
     gone: Iterable[str] = (),
@@ -124,7 +129,8 @@ def stand(
     """
     What is left once the jobs `gone` have ended, with all that starts, is promised and planned.
 
-    `ignoring` are gangs whose promises and plans do not count.
+    Machines that a pool may still make are there too. `ignoring` are gangs whose promises and
+    plans do not count.
     """
     without, left_out = set(gone), set(ignoring)
     taken: list[tuple[JobRecord, Placement]] = [
@@ -161,17 +167,53 @@ def stand(
         out = {(t, i) for t, ids in machine.bad_devices.items() for i in ids if i < size[t]}
         used = devices[name] | out
         units = {t: n - sum(each == t for each, _ in used) for t, n in size.items()}
-        spots[name] = Spot(
-            pool=machine.pool,
-            tier=min(machine.tier, len(tiers) - 1),
-            slice=machine.slice,
-            size=size,
+        spots[name] = replace(
+            spot_of(snapshot, machine),
             free=Amounts(units) - amounts[name],
             is_vacant=name not in visited,
             is_sound=not out,
             guests=guests[name],
         )
-    return Stand(spots, tiers)
+    return Stand({**spots, **_to_make(snapshot, now, machines)}, tiers)
+
+
+def spot_of(snapshot: Snapshot, machine: Machine) -> Spot:
+    """A machine with nobody on it."""
+    size = size_of(snapshot, machine)
+    return Spot(
+        pool=machine.pool,
+        tier=min(machine.tier, len(snapshot.quota.tiers) - 1),
+        slice=machine.slice,
+        names=(machine.name, machine.hostname),
+        labels=_labels(snapshot.pools.get(machine.pool), machine),
+        size=size,
+        free=size,
+        is_vacant=True,
+        is_sound=True,
+    )
+
+
+def _labels(pool: Pool | None, machine: Machine | None = None) -> tuple[tuple[str, str], ...]:
+    of_pool = pool.labels if pool else {}
+    return tuple(sorted({**of_pool, **(machine.labels if machine else {})}.items()))
+
+
+def _to_make(snapshot: Snapshot, now: float, machines: Mapping[str, Machine]) -> dict[str, Spot]:
+    """Machines that pools may make beside `machines`, slice by slice."""
+    found = {}
+    for pool in snapshot.pools.values():
+        room = pool.max_machines - sum(each.pool == pool.name for each in machines.values())
+        if snapshot.stockouts.get(pool.name, now) > now:
+            room = 0
+        for i in range(room // pool.hosts * pool.hosts):
+            machine = Machine(
+                name=f"new {pool.name} {i}",
+                pool=pool.name,
+                tier=pool.tier,
+                slice=f"new {pool.name} {i // pool.hosts}" if pool.hosts > 1 else "",
+            )
+            found[machine.name] = spot_of(snapshot, machine)
+    return found
 
 
 @dataclass(frozen=True)
@@ -180,7 +222,7 @@ class _Need:
     units: Amounts
     hosts: int
     is_exclusive: bool
-    pool: str
+    where: Where
 
 
 def can_start(
@@ -193,7 +235,7 @@ def can_start(
             units=job.request.per_replica,
             hosts=job.request.hosts,
             is_exclusive=job.request.where.exclusive,
-            pool=job.request.where.pool or "",
+            where=job.request.where,
         )
         for job in gang
         for _ in range(job.request.replicas)
@@ -236,12 +278,24 @@ def _try(
     return False
 
 
+def is_wanted(where: Where, spot: Spot) -> bool:
+    """Whether every filter of `where` leaves it."""
+    labels = {**where.labels}
+    labels |= {"cluster": where.cluster} if where.cluster else {}
+    labels |= {"shard": where.shard} if where.shard else {}
+    return (
+        where.pool in ("", spot.pool)
+        and (not where.hostnames or bool({*where.hostnames} & {*spot.names}))
+        and labels.items() <= dict(spot.labels).items()
+    )
+
+
 def _ways(need: _Need, spots: Mapping[str, Spot]) -> Iterable[dict[str, Spot]]:
     if need.hosts > 1:
         yield from _slices(need, spots)
         return
     for name, spot in spots.items():
-        if spot.slice or (need.pool and need.pool != spot.pool):
+        if spot.slice or not is_wanted(need.where, spot):
             continue
         if not need.units and not need.is_exclusive:
             if spot.guests < GUESTS and not spot.owner:
@@ -261,6 +315,7 @@ def _slices(need: _Need, spots: Mapping[str, Spot]) -> Iterable[dict[str, Spot]]
         hosts = {n: spot for n, spot in spots.items() if spot.slice == name}
         is_free = all(s.is_vacant and s.is_sound and not s.owner for s in hosts.values())
         size = Amounts.sum(spot.size for spot in hosts.values())
+        is_free = is_free and all(is_wanted(need.where, spot) for spot in hosts.values())
         if len(hosts) == need.hosts and is_free and need.units <= size:
             yield {n: replace(spot, is_vacant=False, owner=need.job) for n, spot in hosts.items()}
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from bastion.job import Phase
-from bastion.machine import Machine
+from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
@@ -98,6 +98,46 @@ def mixed_world_of(random: Random, decide: Decide) -> World:
     return world
 
 
+def wide_world_of(random: Random, decide: Decide) -> World:
+    """
+    A small world of several pools, that differ in labels, zones and limits.
+
+    Its jobs ask for pools, clusters, shards, labels and machines by name; pools make machines, run
+    out of them, and are given other limits; machines are drained and deleted; jobs are held.
+    """
+    machines = machines_of(random.choice((1, 2)), gpu=4)
+    machines |= machines_of(random.choice((0, 1)), "q", gpu=4)
+    machines = {n: replace(m, hostname=f"{n}.example") for n, m in machines.items()}
+    first = min(machines)
+    machines[first] = replace(machines[first], labels={"net": "fast"})
+    pools = {
+        "p": replace(pool_of(2, gpu=4), labels={"cluster": "east"}, zones=("a", "b")),
+        "q": replace(pool_of(2, "q", gpu=4), labels={"cluster": "west", "shard": "s1"}),
+    }
+    is_tiered = random.random() < 0.3
+    if is_tiered:
+        pools["q"] = replace(pools["q"], tier=1)
+        machines |= {n: replace(m, tier=1) for n, m in machines.items() if m.pool == "q"}
+    shares = dict(zip(PROJECTS, random.choice(SHARES)))
+    total = random.choice((12, 16))
+    world = World(
+        quota_of(
+            [{"gpu": 8}, {"gpu": total - 8}] if is_tiered else {"gpu": total},
+            {name: {"gpu": share} for name, share in shares.items()},
+            min_runtime_s=random.choice((0, 100)),
+            grace_s=10,
+            max_grace_s=30,
+            plan_after_s=random.choice((60, 300)),
+            borrow_slice_s=random.choice((100, 500)),
+        ),
+        machines,
+        pools,
+        decide=decide,
+    )
+    world.is_wide = True
+    return world
+
+
 def slices_of(count: int, pool: str = "t", *, hosts: int, **resources: int) -> dict[str, Machine]:
     """`count` whole slices of `hosts` machines each."""
     found = {}
@@ -139,6 +179,8 @@ def step(random: Random, world: World) -> None:
         hurt(random, world)
     elif kind < 0.73:
         edit(random, world)
+    elif kind < 0.83 and world.is_wide:
+        upset(random, world)
     else:
         world.pass_time(random.choice((1.0, 10.0, 50.0, 200.0)))
 
@@ -191,8 +233,61 @@ def ask(random: Random, world: World) -> None:
         asked = {**common, **units}
         world.ask(project, name, replicas=replicas, hosts=hosts, where=where, **asked)
         return
+    if world.is_wide:
+        replicas, gpu = random.choice((1, 1, 1, 2)), random.choice((1, 2, 4))
+        world.ask(project, name, replicas=replicas, gpu=gpu, where=_filter(random, world), **common)
+        return
     replicas = random.choice((1, 1, 1, 2, 3))
     world.ask(project, name, replicas=replicas, gpu=random.choice((1, 1, 2, 3, 4, 8)), **common)
+
+
+def _filter(random: Random, world: World) -> Where:
+    names = [each for m in world.machines.values() for each in (m.name, m.hostname) if each]
+    return random.choice(
+        (
+            Where(),
+            Where(),
+            Where(pool=random.choice("pq")),
+            Where(cluster=random.choice(("east", "west"))),
+            Where(shard="s1", exclusive=random.random() < 0.5),
+            Where(labels={"net": "fast"}),
+            Where(hostnames=random.sample(sorted(names), k=min(2, len(names)))),
+            Where(exclusive=True, cluster=random.choice(("", "east"))),
+        )
+    )
+
+
+def upset(random: Random, world: World) -> None:
+    """A pool has no machines for a while, or another limit; machines come and go; jobs are held."""
+    pool = random.choice(sorted(world.pools))
+    used = {
+        h.machine
+        for job in world.jobs.values()
+        if job.attempt
+        for r in job.attempt.placement
+        for h in r.hosts
+    }
+    idle = sorted(world.machines.keys() - used)
+    what = random.choice(("stockout", "limit", "drain", "delete", "hold", "release"))
+    if what == "stockout":
+        world.extra["stockouts"] = {pool: world.now + random.choice((20.0, 200.0))}
+    elif what == "limit":
+        limit = random.choice((0, 1, 2, 3))
+        world.pools[pool] = replace(world.pools[pool], max_machines=limit)
+    elif what == "drain" and world.machines:
+        name = random.choice(sorted(world.machines))
+        world.machines[name] = replace(world.machines[name], draining=random.random() < 0.5)
+    elif what == "delete" and idle:
+        name = random.choice(idle)
+        if world.machines[name].phase is MachinePhase.DELETING:
+            del world.machines[name]
+        else:
+            world.machines[name] = replace(world.machines[name], phase=MachinePhase.DELETING)
+    elif what in ("hold", "release"):
+        waiting = [name for name, job in sorted(world.jobs.items()) if job.phase is Phase.QUEUED]
+        if waiting:
+            name, by = random.choice(waiting), "admin" if what == "hold" else ""
+            world.jobs[name] = replace(world.jobs[name], held=by)
 
 
 def _mixed_asks(world: World) -> list[tuple[str, dict[str, int]]]:
@@ -216,6 +311,8 @@ def _mixed_asks(world: World) -> list[tuple[str, dict[str, int]]]:
 
 def hurt(random: Random, world: World) -> None:
     """A machine is cordoned or healed, loses a device, or dies with everything on it."""
+    if not world.machines:
+        return
     name = random.choice(sorted(world.machines))
     machine: Machine = world.machines[name]
     what = random.choice(("cordon", "heal", "device", "die"))
@@ -262,3 +359,7 @@ def run(
 def has_stopping(world: World) -> bool:
     """Whether somebody is on the way out."""
     return any(job.phase is Phase.STOPPING for job in world.jobs.values())
+
+
+WORLDS: tuple[Make, ...] = (world_of, mixed_world_of, wide_world_of)
+"""Every kind of world."""

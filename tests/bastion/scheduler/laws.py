@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
-from bastion.scheduler.promise import Promise
+from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reason import NeverFits, text
 from bastion.scheduler.shape import grace_of
 from bastion.scheduler.snapshot import Snapshot
@@ -27,9 +27,11 @@ from tests.bastion.scheduler.byhand import (
     can_start,
     charge_of,
     held_by,
+    is_wanted,
     machines_of,
     placed,
     size_of,
+    spot_of,
     stand,
     takes_whole,
     total,
@@ -204,6 +206,20 @@ def no_machine_holds_too_much(snapshot: Snapshot, now: float, plan: Plan) -> Non
                 assert amounts[host.machine] <= size_of(snapshot, machines[host.machine])
 
 
+def filters_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """Who starts, or is promised or planned a start, lies where its filters allow."""
+    machines = machines_of(snapshot, plan)
+    reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned]
+    given = [(name, verdict.placement) for name, verdict in admits(plan).items()]
+    given += [pair for each in reserved for pair in zip(each.gang, each.placements)]
+    for name, placement in given:
+        where = snapshot.jobs[name].request.where
+        for place in placement:
+            for host in place.hosts:
+                if host.machine in machines:
+                    assert is_wanted(where, spot_of(snapshot, machines[host.machine])), name
+
+
 def within_capacity(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """No plan raises the usage of a tier above its total, whatever the type."""
     tiers = range(len(snapshot.quota.tiers))
@@ -309,7 +325,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         for victim in _gangs(snapshot, own):
             gone = (stopping | firm | victims) - victim
             held = usage(snapshot, plan, gone=gone, promises=others)
-            left = stand(snapshot, plan, gone=gone, ignoring=[promise.gang])
+            left = stand(snapshot, now, plan, gone=gone, ignoring=[promise.gang])
             allows = _allows(snapshot, gang[0].project, held)
             assert not can_start(snapshot, gang, left, allows), (promise, victim)
 
@@ -344,7 +360,7 @@ def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
     if plan.promises or plan.planned:
         return
     held = usage(snapshot, plan)
-    left = stand(snapshot, plan)
+    left = stand(snapshot, now, plan)
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Wait | Refuse) or _is_aside(verdict.reason.kind):
             continue
@@ -427,7 +443,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
                 job.id not in safe and (job.project != project or _lowest(snapshot, job) > priority)
             )
         }
-        left = stand(snapshot, plan, gone=movable, ignoring=plans)
+        left = stand(snapshot, now, plan, gone=movable, ignoring=plans)
 
         def allows(charge: Amounts, project: str = project) -> bool:
             return is_within(snapshot, project, held.get(project, NOTHING), charge)
@@ -439,6 +455,7 @@ LAWS: tuple[Law, ...] = (
     everyone_has_a_verdict,
     no_device_is_shared,
     no_machine_holds_too_much,
+    filters_are_kept,
     within_capacity,
     gangs_are_whole,
     no_guaranteed_victim,

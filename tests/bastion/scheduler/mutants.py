@@ -15,6 +15,7 @@ from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Verdicts, Wait
 from bastion.scheduler.reason import Held, WaitingReason
 from bastion.scheduler.snapshot import Snapshot
+from bastion.spec.where import Where
 from quota import Amounts, Quota
 from tests.bastion.scheduler.world import Decide
 
@@ -102,6 +103,16 @@ def _shared_machines(snapshot: Snapshot) -> Snapshot:
 
     def change(job: JobRecord) -> JobRecord:
         where = replace(job.request.where, exclusive=False)
+        return replace(job, request=replace(job.request, where=where))
+
+    return _jobs(snapshot, change)
+
+
+def _anywhere(snapshot: Snapshot) -> Snapshot:
+    """No filter is seen, but who takes all of a machine."""
+
+    def change(job: JobRecord) -> JobRecord:
+        where = Where(exclusive=job.request.where.exclusive)
         return replace(job, request=replace(job.request, where=where))
 
     return _jobs(snapshot, change)
@@ -263,6 +274,7 @@ MUTANTS: Mapping[str, tuple[Decide, str]] = {
     "impatient": (seeing(_impatient), "borrowers_have_their_time"),
     "half the machines": (seeing(_half_the_machines), "work_is_conserved"),
     "shared machines": (seeing(_shared_machines), "no_machine_holds_too_much"),
+    "no filters": (seeing(_anywhere), "filters_are_kept"),
     "forgotten promises": (forgets_its_promises, "what_is_promised_is_closed"),
     "one too many": (stops_one_too_many, "victims_are_minimal"),
     "holds back": (holds_back, "work_is_conserved"),

@@ -27,7 +27,7 @@ def law(name: str) -> laws.Law:
     return found
 
 
-WORLDS = pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
+WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 
 
 @WORLDS
@@ -49,6 +49,7 @@ def test_every_plan_keeps_every_law(seed: int, make: histories.Make) -> None:
             (seed, histories.mixed_world_of)
             for seed in (2_094, 350_912, 351_132, 351_834, 4_000_277)
         ),
+        *((seed, histories.wide_world_of) for seed in (1_022, 1_408, 1_464)),
     ],
 )
 def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
@@ -69,7 +70,7 @@ def test_every_plan_keeps_every_law_at_length(seed: int, make: histories.Make) -
 def test_a_broken_scheduler_is_noticed(name: str) -> None:
     """The law made for it fails on some early seed."""
     inner, broken = mutants.MUTANTS[name]
-    for seed, make in product(range(300), (histories.world_of, histories.mixed_world_of)):
+    for seed, make in product(range(300), histories.WORLDS):
         try:
             histories.run(seed, [law(broken)], steps=12, inner=inner, make=make)
         except AssertionError:

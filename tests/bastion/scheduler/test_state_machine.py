@@ -60,10 +60,11 @@ class Life(RuleBasedStateMachine):
         """Somebody has done what he came for."""
         histories.end(random, self.world)
 
-    @rule(random=RANDOMS, is_edited=st.booleans())
-    def change(self, random: Random, *, is_edited: bool) -> None:
-        """The quota file is edited, or something breaks or heals."""
-        (histories.edit if is_edited else histories.hurt)(random, self.world)
+    @rule(random=RANDOMS)
+    def change(self, random: Random) -> None:
+        """The quota file is edited, something breaks or heals, or what an admin may do."""
+        kinds = [histories.edit, histories.hurt, *([histories.upset] * self.world.is_wide)]
+        random.choice(kinds)(random, self.world)
 
     @rule(seconds=st.sampled_from((1.0, 10.0, 50.0, 200.0)))
     def wait(self, seconds: float) -> None:
@@ -87,7 +88,7 @@ def machine(make: histories.Make, inner: Decide) -> type[Life]:
     return Here
 
 
-WORLDS = pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
+WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 
 
 @WORLDS
@@ -109,4 +110,4 @@ def test_what_breaks_a_law_is_found(name: str) -> None:
     broken, _ = mutants.MUTANTS[name]
     few = settings(QUICK, max_examples=300, phases=[Phase.generate])
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(machine(histories.mixed_world_of, broken), settings=few)
+        run_state_machine_as_test(machine(histories.wide_world_of, broken), settings=few)

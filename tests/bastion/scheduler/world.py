@@ -104,12 +104,15 @@ class World:
         self.extra: dict[str, object] = {}
         self.is_mixed = False
         """Whether its jobs ask for several types."""
+        self.is_wide = False
+        """Whether its jobs filter machines."""
         self._decide = decide
 
     def copy(self) -> World:
         """A world that goes its own way from here."""
         twin = copy(self)
         twin.jobs, twin.machines = dict(self.jobs), dict(self.machines)
+        twin.pools = dict(self.pools)
         twin.ends, twin.extra = dict(self.ends), dict(self.extra)
         twin.preemptions = list(self.preemptions)
         return twin
