@@ -18,7 +18,7 @@ from bastion.scheduler.estimate import Estimates, estimates
 from bastion.scheduler.footprint import Footprint, Pairs, pairs_of
 from bastion.scheduler.order import Entry, Gang, Line
 from bastion.scheduler.outage import outage_of
-from bastion.scheduler.placement import place_cheaply
+from bastion.scheduler.placement import cheapest
 from bastion.scheduler.plan import Wait, wait_for
 from bastion.scheduler.planned import Claims
 from bastion.scheduler.reason import (
@@ -258,9 +258,7 @@ class Diagnosis:
         """What one that takes whole machines is charged on those that are free."""
         if not shape.takes_whole:
             return None
-        self.draft.capacity.begin()
-        placed = place_cheaply(self.draft.capacity, shape, self.draft.parts.placement)
-        self.draft.capacity.undo()
+        placed = cheapest(self.draft.capacity, shape, self.draft.parts.placement)
         return None if placed is None else placed.total
 
     def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:

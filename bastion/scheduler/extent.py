@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.capacity import Capacity, can_make, passes, wanted_labels
-from bastion.scheduler.placement import Placed, place_cheaply
+from bastion.scheduler.placement import Placed, cheapest
 from bastion.scheduler.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.room import Room, Shelf
 from bastion.scheduler.shape import Part, Shape
@@ -117,10 +117,7 @@ class Extent:
     def alone(self, shape: Shape) -> Placed | None:
         """Where a gang of `shape` would cost least, and what; None when there is no way."""
         if shape.form not in self._alone:
-            self._capacity.begin()
-            placed = place_cheaply(self._capacity, shape, self._policy)
-            self._capacity.undo()
-            self._alone[shape.form] = placed
+            self._alone[shape.form] = cheapest(self._capacity, shape, self._policy)
         return self._alone[shape.form]
 
 

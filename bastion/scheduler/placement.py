@@ -18,7 +18,7 @@ from bastion.scheduler.capacity import Capacity, Charge, Scope, can_make
 from bastion.scheduler.room import Room, Shelf
 from bastion.scheduler.shape import Part, Shape
 from bastion.scheduler.view import Choose, PlacementPolicy, View
-from bastion.scheduler.whole import Wholes
+from bastion.scheduler.whole import Order, Wholes
 from quota.amounts import Amounts
 
 
@@ -53,39 +53,50 @@ def place(
         allows: Whether it may be charged so much. Asked where it takes whole machines: if it may
             not be charged those that come first, it gets those that cost least.
     """
-    if allows is None or not shape.takes_whole:
-        return _place(capacity, shape, policy, guaranteed=guaranteed)
-    return _place(capacity, shape, policy, guaranteed=guaranteed, allows=allows) or _place(
-        capacity, shape, policy, guaranteed=guaranteed, allows=allows, cheaply=True
-    )
+    orders = (Order.BY_TIER,) if allows is None or not shape.takes_whole else Order
+    for order in orders:
+        placed = _place(capacity, shape, policy, order, guaranteed=guaranteed, allows=allows)
+        if placed is not None:
+            return placed
+    return None
 
 
-def place_cheaply(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Placed | None:
-    """The same, on the machines that cost least, whatever their tier."""
-    return _place(capacity, shape, policy, guaranteed=False, cheaply=True) or _place(
-        capacity, shape, policy, guaranteed=False
-    )
+def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Placed | None:
+    """What it would cost least, if it can be placed; nothing is taken."""
+    found = []
+    for order in Order if shape.takes_whole else (Order.BY_TIER,):
+        capacity.begin()
+        placed = _place(capacity, shape, policy, order, guaranteed=False)
+        capacity.undo()
+        if placed is not None:
+            found.append(placed)
+    totals = capacity.quota.totals
+
+    def weight(placed: Placed) -> float:
+        return max((n / totals[t] for t, n in placed.total.items()), default=0.0)
+
+    return min(found, key=weight, default=None)
 
 
 def _place(
     capacity: Capacity,
     shape: Shape,
     policy: PlacementPolicy,
+    order: Order,
     *,
     guaranteed: bool,
     allows: Callable[[Amounts], bool] | None = None,
-    cheaply: bool = False,
 ) -> Placed | None:
     for block in policy.blocks(capacity):
-        how = _How(policy.choose, block, guaranteed, cheaply)
+        how = _How(policy.choose, block, guaranteed, order)
         if shape.is_single:
             placed = _place_all(capacity, shape, shape.orders[0], how)
             if placed is not None:
                 return placed
             continue
-        for order in shape.orders:
+        for parts in shape.orders:
             capacity.begin()
-            placed = _place_all(capacity, shape, order, how)
+            placed = _place_all(capacity, shape, parts, how)
             if placed is not None and (allows is None or allows(placed.total)):
                 capacity.agree()
                 return placed
@@ -100,13 +111,13 @@ class _How(NamedTuple):
     block: Shelf | None
     """The pool to be in, or None for all of them."""
     guaranteed: bool
-    cheaply: bool
+    order: Order
 
 
-def _place_all(capacity: Capacity, shape: Shape, order: Sequence[int], how: _How) -> Placed | None:
+def _place_all(capacity: Capacity, shape: Shape, parts: Sequence[int], how: _How) -> Placed | None:
     charge = capacity.nothing()
     placements: list[Placement] = [()] * len(shape.parts)
-    for index in order:
+    for index in parts:
         found = _Search(capacity, shape.parts[index], how).run(charge)
         if found is None:
             return None
@@ -120,9 +131,9 @@ class _Search:
     __slots__ = (
         "block",
         "capacity",
-        "cheaply",
         "choose",
         "guaranteed",
+        "order",
         "part",
         "places",
         "scope",
@@ -131,7 +142,7 @@ class _Search:
     def __init__(self, capacity: Capacity, part: Part, how: _How) -> None:
         self.capacity = capacity
         self.part = part
-        self.choose, self.block, self.guaranteed, self.cheaply = how
+        self.choose, self.block, self.guaranteed, self.order = how
         self.scope: Scope = capacity.scope_of(part)
         self.places: list[ReplicaPlace] = []
 
@@ -153,10 +164,10 @@ class _Search:
         return None
 
     def _run_whole(self, tiers: list[list[Shelf]], charge: list[Amounts]) -> Placement | None:
-        if self.cheaply:
+        if self.order is not Order.BY_TIER:
             tiers = [list(chain.from_iterable(tiers))]
         for shelves in tiers:
-            wholes = Wholes(self.capacity, self.part, self.scope, shelves, cheaply=self.cheaply)
+            wholes = Wholes(self.capacity, self.part, self.scope, shelves, order=self.order)
             left = self.part.replicas - len(self.places)
             self.places += wholes.take(left, charge, guaranteed=self.guaranteed)
             if len(self.places) == self.part.replicas:

@@ -10,6 +10,7 @@ It must not know who asks, nor whether he may.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from operator import itemgetter
 
 from bastion.job import ReplicaPlace
@@ -21,7 +22,18 @@ from quota.amounts import NOTHING, Amounts
 
 _Rooms = tuple[Room, ...]
 _Key = tuple[bool, float, float, int, int]
-"""(is it new, cost of a replica, cost of all, place of its shelf, ordinal)"""
+"""(is it new, cost of a replica or how many it holds, cost, place of its shelf, ordinal)"""
+
+
+class Order(Enum):
+    """Which come first; in each it is looked for those that cost little."""
+
+    BY_TIER = "by tier"
+    """Machines that stand before new ones, tier by tier."""
+    CHEAPEST = "cheapest"
+    """Those that cost least a replica, of whatever tier."""
+    FEWEST = "fewest"
+    """Those that hold all of it, or most of it."""
 
 
 @value
@@ -40,7 +52,7 @@ class _Unit:
 
 
 class Wholes:
-    """What `part` could take of `shelves`; new machines last, unless it is to cost little."""
+    """What `part` could take of `shelves`."""
 
     def __init__(
         self,
@@ -49,13 +61,13 @@ class Wholes:
         scope: Scope,
         shelves: Iterable[Shelf],
         *,
-        cheaply: bool,
+        order: Order,
     ) -> None:
         self.capacity = capacity
         self.part = part
         self.scope = scope
         self.shelves = [s for s in shelves if s.hosts == part.hosts]
-        self.cheaply = cheaply
+        self.order = order
 
     def take(self, want: int, charge: list[Amounts], *, guaranteed: bool) -> list[ReplicaPlace]:
         """At most `want` replicas placed, their cost added to `charge`."""
@@ -103,7 +115,8 @@ class Wholes:
             size = shelf.pool.resources if shelf.pool else NOTHING
             if self.part.per_replica <= shelf.hosts * size:
                 key = self._key(size, self._slots_of(size), place)
-                found.append(((not self.cheaply, *key, len(self.capacity.rooms)), shelf))
+                is_last = self.order is Order.BY_TIER
+                found.append(((is_last, *key, len(self.capacity.rooms)), shelf))
         for _, each in sorted(found, key=itemgetter(0)):
             if isinstance(each, Shelf):
                 yield from self._new(each, spent)
@@ -114,13 +127,15 @@ class Wholes:
 
     def _key(self, size: Amounts, slots: int, place: int) -> tuple[float, float, int]:
         """What a replica costs on a unit of machines of that `size`."""
-        if self.cheaply:
+        if self.order is not Order.BY_TIER:
             totals = self.capacity.quota.totals
             weight = max((n / totals[t] for t, n in size.items() if totals[t]), default=0.0)
         else:
             weight = size[self.part.leading[0]]
         weight *= self.part.hosts
-        return weight / max(1, min(slots, self.part.replicas)), weight, place
+        holds = max(1, min(slots, self.part.replicas))
+        first = -holds if self.order is Order.FEWEST else weight / holds
+        return first, weight, place
 
     def _new(self, shelf: Shelf, spent: list[Amounts]) -> Iterator[_Unit]:
         """Machines that `shelf` makes for it."""

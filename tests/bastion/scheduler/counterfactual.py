@@ -125,7 +125,7 @@ def _change(world: World, reason: Reason) -> None:
     match reason:
         case CapacityLost():
             for name in reason.machines:
-                healed = replace(world.machines[name], cordoned="", bad_devices={})
+                healed = replace(world.machines[name], cordoned="", draining=False, bad_devices={})
                 world.machines[name] = healed
         case Dependency():
             for name in reason.on:

@@ -81,3 +81,12 @@ def test_who_waits_for_a_machine_that_costs_less_is_told_what_the_quota_lacks() 
     world.end("b")
     world.cycle()
     assert world.runs("alone")
+
+
+def test_one_large_machine_is_taken_where_the_totals_have_no_room_for_a_small_one_too() -> None:
+    """The small one costs less a replica, but is not enough, and both are more than the total."""
+    machines = machines_of(1, "large", gpu=4) | machines_of(1, "small", gpu=2)
+    world = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines)
+    world.ask("A", "three", replicas=3, where=ALONE, gpu=1)
+    world.cycle()
+    assert world.runs("three"), world.why("three")
