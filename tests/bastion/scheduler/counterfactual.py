@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bastion.job import Phase
+from bastion.machine import MachinePhase
 from bastion.scheduler.plan import Admit, Wait
 from bastion.scheduler.reason import (
     Behind,
@@ -125,12 +126,12 @@ def _change(world: World, reason: Reason) -> None:
     match reason:
         case CapacityLost():
             for name in reason.machines:
-                healed = replace(world.machines[name], cordoned="", draining=False, bad_devices={})
-                world.machines[name] = healed
+                _heal(world, name)
         case Dependency():
             for name in reason.on:
                 if world.jobs[name].phase is Phase.STOPPING:
                     world.requeue(name)
+                world.jobs[name] = replace(world.jobs[name], held="")
         case WaitsFor():
             for job in [job for job in world.jobs.values() if job.after]:
                 world.jobs[job.id] = replace(job, after=())
@@ -139,6 +140,16 @@ def _change(world: World, reason: Reason) -> None:
             world.extra.pop("stockouts", None)
         case _:
             _edit_quota(world, reason)
+
+
+def _heal(world: World, name: str) -> None:
+    """The machine is in order again; one that is being deleted is gone, and its pool has room."""
+    machine = world.machines[name]
+    if machine.phase is MachinePhase.DELETING:
+        del world.machines[name]
+    else:
+        healed = replace(machine, cordoned="", draining=False, bad_devices={})
+        world.machines[name] = healed
 
 
 def _edit_quota(world: World, reason: Reason) -> None:

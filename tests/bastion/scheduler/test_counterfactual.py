@@ -13,12 +13,12 @@ from tests.bastion.scheduler import histories, mutants
 from tests.bastion.scheduler.counterfactual import reasons_are_true
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
-QUICK = settings(max_examples=40, deadline=None, database=None, derandomize=True)
+QUICK = settings(max_examples=30, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=2_000, deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 
 
-WORLDS = pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
+WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 
 
 @WORLDS
