@@ -101,8 +101,6 @@ class Draft:
         """Of projects with waiting gangs, as far as it counts in their order."""
         self.doomed: dict[str, Doom] = {}
         """Running gangs that will be stopped, or are from this cycle on."""
-        self.waiting: dict[str, WaitingReason] = {}
-        """Reasons that the phases found out themselves."""
         self.rank = parts.order.rank(snapshot, now)
         self._too_full: set[tuple[int, bool]] = set()
         self._leaving: list[str] | None = None
