@@ -6,36 +6,127 @@ It must not know how it was found out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from bastion.scheduler.carried import carried, planned_of
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.outset import Outset
+from bastion.scheduler.moves import Doom
+from bastion.scheduler.order import Ids, ids_of
+from bastion.scheduler.outset import PASSES, Outset
 from bastion.scheduler.promise import Promise
+from bastion.scheduler.reason import Reclaimed, Rotated
 
 
-def outset_after(draft: Draft) -> Outset:
-    """What to begin again with."""
+def outset_after(draft: Draft) -> Outset | None:
+    """What to begin again with after a pass that went through; None when its plan stands."""
+    outset = draft.outset
+    undone = _undone(draft)
+    if outset.passes >= PASSES:
+        if undone:  # what the first pass decides can be done
+            return Outset(given=outset.given, snapshot=outset.given, passes=PASSES)
+        return None
+    if useless := _useless(draft):
+        return _from_the_start(outset, useless)
+    if undone:
+        draft.instead.update(undone)
+        return outset_without(draft)
+    return None if _is_settled(draft) else carried(draft)
+
+
+def _is_settled(draft: Draft) -> bool:
+    """
+    Whether the next cycle would move nobody, as far as that can be seen without deciding it.
+
+    Who starts leaves less to all others, and phase 3 has looked at what its own victims leave. But
+    a promise that rests on priority may not stand beside who starts; and of what phases 4 and 5
+    plan and stop, somebody that was looked at before may make use.
+    """
+    snapshot, now = draft.snapshot, draft.now
+    if draft.outset.skipped or planned_of(draft) != snapshot.planned:
+        return False
+    if any(d.stop_at <= now and not isinstance(d.reason, Reclaimed) for d in draft.doomed.values()):
+        return False
+    known = () if draft.admitted else {promise.gang for promise in snapshot.promises}
+    return all(each.within_share or each.gang in known for each in draft.promises.values())
+
+
+def _undone(draft: Draft) -> dict[Ids, frozenset[Ids]]:
+    """Gangs with a promise, and those that earlier passes started and it would have stopped."""
+    names = {draft.of_job[each.gang[0].id].name: each for each in draft.outset.done.started}
+    found: dict[Ids, set[Ids]] = {}
+    for name in names.keys() & draft.doomed.keys():
+        promise = draft.promises.get(draft.doomed[name].by)
+        if promise is not None:
+            found.setdefault(promise.gang, set()).add(ids_of(names[name].gang))
+    return {gang: frozenset(ids) for gang, ids in found.items()}
+
+
+def outset_without(draft: Draft) -> Outset:
+    """What to begin again with when something is void, or somebody is not to start."""
     outset, snapshot = draft.outset, draft.snapshot
-    new: dict[str, Promise] = {}
+    names: set[str] = set()
     for gang in draft.instead:
-        _resting_on(draft, gang[0], new)
-    gone = draft.void.union(*draft.instead.values(), (each.gang for each in new.values()))
+        _resting_on(draft, gang[0], names)
+    new = [promise for name, promise in draft.promises.items() if name in names]
+    gone = draft.void.union(*draft.instead.values(), (each.gang for each in new))
     kept = [_as_started(draft, each) for each in snapshot.promises if each.gang not in gone]
     planned = tuple(each for each in snapshot.planned if each.gang not in gone)
     late = [outset.before[gang] for gang in draft.void if gang in outset.before]
-    return Outset(
-        snapshot=replace(snapshot, promises=(*kept, *new.values()), planned=planned),
+    waiting = {job for gangs in draft.instead.values() for ids in gangs for job in ids}
+    done = outset.done.without(waiting)
+    unmade = {each.name for each in outset.done.machines} - {each.name for each in done.machines}
+    machines = {name: each for name, each in snapshot.machines.items() if name not in unmade}
+    jobs = {**snapshot.jobs, **{name: outset.given.jobs[name] for name in waiting}}
+    return replace(
+        outset,
+        snapshot=replace(
+            snapshot,
+            jobs=jobs,
+            machines=machines,
+            promises=(*kept, *new),
+            planned=planned,
+        ),
+        done=done,
         before={**outset.before, **draft.instead},
-        new=outset.new.union(each.gang for each in new.values()),
+        new=outset.new.union(each.gang for each in new),
         late=outset.late.union(*late),
         unplanned=outset.unplanned | draft.unplanned,
         passes=outset.passes + 1,
     )
 
 
-def _resting_on(draft: Draft, name: str, found: dict[str, Promise]) -> None:
+def _useless(draft: Draft) -> list[Doom]:
+    """Of those whom earlier passes stopped: for gangs that do not need it, or cannot have it."""
+    outset, promises = draft.outset, draft.promises
+    within = {name for name, promise in promises.items() if promise.within_share}
+    known = outset.vain | outset.unplanned | outset.later
+    return [
+        doom
+        for doom in outset.done.stopped.values()
+        if doom.by not in known | within
+        and doom.by not in (draft.planned if isinstance(doom.reason, Rotated) else promises)
+    ]
+
+
+def _from_the_start(outset: Outset, useless: Sequence[Doom]) -> Outset:
+    """As if nothing had been done yet, so that nobody is stopped for nothing."""
+    reclaimed = {each.by for each in useless if isinstance(each.reason, Reclaimed)}
+    rotated = {each.by for each in useless if isinstance(each.reason, Rotated)}
+    others = {each.by for each in useless} - reclaimed - rotated
+    return Outset(
+        given=outset.given,
+        snapshot=outset.given,
+        vain=outset.vain | others,
+        unplanned=outset.unplanned | rotated,
+        later=outset.later | reclaimed,
+        passes=outset.passes + 1,
+    )
+
+
+def _resting_on(draft: Draft, name: str, found: set[str]) -> None:
     """Add the promise to gang `name`, and those that stop whom it waits for."""
-    found[name] = draft.promises[name]
+    found.add(name)
     for running in draft.reserved[name].waits:
         doom = draft.doomed.get(running.name)
         if doom is not None and doom.by in draft.reserved and doom.by not in found:

@@ -17,6 +17,7 @@ from bastion.scheduler.draft import Draft
 from bastion.scheduler.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
 from bastion.scheduler.order import Gang, Line, Projects, Queue
 from bastion.scheduler.planned import plan_again, start_borrowing
+from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.starting import may_yield, newest
@@ -142,6 +143,7 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
     draft.set_apart(closed, others)
     done = start_borrowing(draft, gang, shape)
     if done:
+        draft.borrows(draft.admitted[-1])
         new = newest(draft)
         for each in closed:  # who is gone by then is one of those for whom it waits
             each.waits += (new,) if each.footprint.meets(new.footprint) else ()
@@ -157,6 +159,8 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if line.fail_when_busy or not _has_lower(draft, line.project, line.shape):
         return False
     own = draft.plans.get(line.head[0].id)
+    if line.head[0].id in draft.outset.vain or (own is not None and _is_due(draft, own)):
+        return False
     spared = draft.spare_for(own) if own else {}
     if own is not None:
         draft.lend(own)  # what is kept for it already needs nobody's stop
@@ -175,6 +179,11 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     else:
         draft.doomed.update(spared)
     return done
+
+
+def _is_due(draft: Draft, plan: Reserved) -> bool:
+    """Whether somebody may have been rotated for it: to stop others too would gain no more."""
+    return any(plan.until <= draft.now + running.grace_s for running in plan.waits)
 
 
 def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:

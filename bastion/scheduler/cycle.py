@@ -7,7 +7,7 @@ a virtual clock, `whatif` to tell what would happen. A memory that is handed in 
 
 from __future__ import annotations
 
-from bastion.scheduler.again import outset_after
+from bastion.scheduler.again import outset_after, outset_without
 from bastion.scheduler.borrow import borrow
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.explain import explain
@@ -41,13 +41,12 @@ def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan
 def decide_with(parts: Parts, snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
     """`decide` with other parts than the quota file names."""
     memory = memory or Memory()
-    outset = Outset(snapshot=snapshot)
-    while True:
+    outset: Outset | None = Outset(given=snapshot, snapshot=snapshot)
+    while outset is not None:
         draft = Draft(outset, now, parts, memory)
-        if _goes_through(draft):
-            # 6. Explain: every job leaves with a verdict.
-            return explain(draft)
-        outset = outset_after(draft)
+        outset = outset_after(draft) if _goes_through(draft) else outset_without(draft)
+    # 6. Explain: every job leaves with a verdict.
+    return explain(draft)
 
 
 PHASES = (

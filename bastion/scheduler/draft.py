@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 from bastion.job import JobClass
 from bastion.scheduler.capacity import Capacity, Charge
@@ -19,40 +18,18 @@ from bastion.scheduler.eligible import Waiting, wait_or_queue
 from bastion.scheduler.extent import Beyond, Extent, beyond
 from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.memory import Memory
+from bastion.scheduler.moves import Admitted, Doom
 from bastion.scheduler.order import Gang, Ids, Line, stand
 from bastion.scheduler.outset import Outset
 from bastion.scheduler.parts import Parts
 from bastion.scheduler.placement import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
-from bastion.scheduler.reason import PreemptReason, WaitingReason
+from bastion.scheduler.reason import WaitingReason
 from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running, charge_of, gather
 from bastion.scheduler.shape import Shape
 from bastion.scheduler.shares import Shares
-from bastion.value import value
 from quota.amounts import Amounts
-
-
-class Admitted(NamedTuple):
-    """A gang that starts now."""
-
-    gang: Gang
-    shape: Shape
-    placed: Placed
-    within_share: bool
-    """Whether it was, when it was admitted or promised its place."""
-
-
-@value
-class Doom:
-    """When a victim is told to stop, and when it has ended at the latest."""
-
-    by: str
-    stop_at: float
-    end_at: float
-    reason: PreemptReason
-    is_firm: bool = True
-    """Otherwise it may still be spared: a gang within its share may break the promise behind it."""
 
 
 class Draft:
@@ -90,7 +67,7 @@ class Draft:
         """Some of those who start, as the next cycle will see them."""
         self.instead: dict[Ids, frozenset[Ids]] = {}
         """Gangs with a promise, and those that do not start for their sake: it begins again."""
-        self.unplanned: set[Ids] = set()
+        self.unplanned: set[str] = set()
         """Gangs with a plan that those who start leave no room for."""
         self.planned: dict[str, PlannedStart] = {}
         self.plans: dict[str, Reserved] = {}
@@ -116,8 +93,6 @@ class Draft:
         """Projects whose `borrowers` are in the order in which they are let go."""
         self.is_overtaken = False
         """Whether it began without knowing where a gang with a promise starts: it begins again."""
-        self.is_shaken = False
-        """Whether somebody within its share may have taken what was closed for others."""
         self.is_deferred = False
         """Whether somebody within its share may borrow rather than have others stopped."""
         self.is_open = True
@@ -162,6 +137,8 @@ class Draft:
         self.aside = {**waiting.aside, **held_back}
         if held_back:
             standing = [each for each in standing if each[0].id not in held_back]
+        if skipped := self.outset.skipped:
+            standing = [each for each in standing if each[0].id not in skipped]
         self.lines = self.memory.lines.of(standing)
 
     def cost_of(self, promise: Promise, gang: Gang) -> Amounts:
@@ -235,6 +212,11 @@ class Draft:
         self.shares.add(project, charge)
         if shape.priority > self.lowest_priority(project):
             self._lowest[project] = shape.priority
+
+    def borrows(self, admitted: Admitted) -> None:
+        """The newest that starts has its place on a share after what was promised before."""
+        for found in (self.admitted, self.admitted_by[admitted.gang[0].project]):
+            found[-1] = admitted._replace(within_share=False)
 
     # Reserving
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cache, partial
 
 from bastion.job import JobClass, JobRecord
+from bastion.scheduler.carried import classes_after, machines_made, planned_of, promises_of
 from bastion.scheduler.census import censuses
-from bastion.scheduler.classes import Newcomer, derive, promised_by
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts, Wait
@@ -34,50 +34,20 @@ from bastion.scheduler.wake import wake_at
 
 def explain(draft: Draft) -> Plan:
     """The plan that `draft` has become."""
-    classes = _classes(draft)
+    classes = classes_after(draft)
     verdicts: dict[str, Verdict] = {}
     verdicts.update(_admitted(draft, classes))
     verdicts.update(_running(draft, classes))
+    verdicts.update(_done(draft, classes))
     diagnosis = Diagnosis(draft)
     verdicts.update(_waiting(diagnosis))
     return Plan(
         verdicts=Verdicts(verdicts, diagnosis.in_line, diagnosis.estimates.starts),
-        promises=tuple(sorted(draft.promises.values(), key=lambda p: (p.made_at, p.gang))),
-        planned=tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang))),
-        new_machines=tuple(
-            replace(room.machine, created_at=draft.now)
-            for room in draft.capacity.created
-            if not room.is_vacant  # a trial may have made more than it needed
-        ),
+        promises=promises_of(draft),
+        planned=planned_of(draft),
+        new_machines=(*draft.outset.done.machines, *machines_made(draft)),
         wake_at=wake_at(draft, diagnosis.estimates.passes_at),
     )
-
-
-def _classes(draft: Draft) -> dict[str, JobClass]:
-    """
-    At the end of the cycle: with those who start.
-
-    Where nobody does, classes are those of the beginning: deriving them again gives the same.
-    """
-    newcomers = [
-        Newcomer(
-            name=each.gang[0].id,
-            project=each.gang[0].project,
-            job_class=JobClass.GUARANTEED if each.within_share else JobClass.BORROWED,
-            priority=each.shape.priority,
-            admitted_at=draft.now,
-            held=each.placed.total,
-        )
-        for each in draft.admitted
-    ]
-    jobs, quota = draft.snapshot.jobs, draft.snapshot.quota
-    newcomers += promised_by(draft.promises.values(), jobs, draft.cost_of)
-    changed = {each.project for each in newcomers}
-    changed |= {jobs[name].project for name in draft.class_of_promise}
-    holding = draft.running.values()
-    classes = {r.name: r.job_class for r in holding if r.project not in changed}
-    again = [r for r in holding if r.project in changed]
-    return classes | derive(quota, [*again, *newcomers])
 
 
 def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
@@ -111,6 +81,19 @@ def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, 
             verdict = Keep(job_class=classes[running.name], reason=doomed)
         for job in running.jobs:
             yield job.id, verdict
+
+
+def _done(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
+    """Of those whom earlier passes started or stopped: here they run, or end."""
+    holding = cache(partial(_holding, draft))
+    for each in draft.outset.done.started:
+        project, name = each.gang[0].project, draft.of_job[each.gang[0].id].name
+        reason = holding(project, classes[name], draft.now)
+        for job, placement in zip(each.gang, each.placed.placements):
+            yield job.id, Admit(job_class=classes[name], placement=placement, reason=reason)
+    for name, doom in draft.outset.done.stopped.items():
+        deadline = draft.of_job[name].frees_at
+        yield name, Preempt(by=doom.by, deadline=deadline, reason=doom.reason)
 
 
 def _ending(running: Running) -> Ending:

@@ -15,8 +15,9 @@ from dataclasses import replace
 from itertools import chain
 
 from bastion.scheduler.awaited import awaited, by_end
-from bastion.scheduler.draft import Doom, Draft
+from bastion.scheduler.draft import Draft
 from bastion.scheduler.footprint import Footprint, pairs_of
+from bastion.scheduler.moves import Doom
 from bastion.scheduler.order import Gang, Line, Projects, Queue, ids_of, usage_of
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reason import Outranked, PreemptReason, Reclaimed, Yielded
@@ -177,7 +178,7 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
     if draft.try_admit(gang, shape, allows, guaranteed=True):
         return True
     lower = draft.outranked(project, shape.priority)
-    within = [each for each in lower if draft.is_within(each)]
+    within = [r for r in lower if draft.promises[r.name].within_share and draft.is_within(r)]
     weak = [*draft.weak(project), *lower]
     for each in weak:
         draft.lend(each)
@@ -187,7 +188,6 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
     for each in weak:
         draft.call_in(each)
     if done:
-        draft.is_shaken = draft.is_shaken or bool(weak)
         broken = [each for each in within if not draft.is_within(each)]
         draft.void.update(draft.promises[each.name].gang for each in broken)
     return done

@@ -1,10 +1,12 @@
 """
 `Outset`: what one pass of a cycle begins with.
 
-A cycle that finds out late what it should have known begins once more, knowing it. Two things are
-found out late. A promise of an earlier cycle does not hold: all was decided beside a promise that
-there is not. Or a gang that starts in this cycle would be stopped for one of higher priority in the
-next: then that one gets its promise first, and the other does not start.
+A cycle that finds out late what it should have known begins once more, knowing it: a promise or a
+plan of an earlier cycle does not hold; or a gang that starts in this cycle would be stopped for
+another: then that one gets its promise first, and the other does not start.
+
+And what a pass decides is carried out, and decided upon again, until nothing more moves: so the
+next cycle has nothing to add.
 """
 
 from __future__ import annotations
@@ -12,20 +14,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from bastion.scheduler.moves import Moves
 from bastion.scheduler.order import Ids
 from bastion.scheduler.snapshot import Snapshot
 from bastion.value import value
 
-PASSES = 8
-"""After so many, who starts does: what somebody else should have had is his in the next cycle."""
+PASSES = 12
+"""After so many, what was found stands; the rest is for the next cycle."""
 
 
 @value
 class Outset:
     """What one pass of a cycle begins with."""
 
+    given: Snapshot
+    """As the cycle was given it."""
     snapshot: Snapshot
-    """As the cycle was given it, its promises and plans apart."""
+    """The same with what is `done`, and without promises and plans that do not hold."""
+    done: Moves = field(default_factory=Moves)
+    """What earlier passes decided: the snapshot has it as carried out."""
     before: Mapping[Ids, frozenset[Ids]] = field(default_factory=dict)
     """Gangs that were given a promise in this cycle, and those that would have started instead."""
     late: frozenset[Ids] = frozenset()
@@ -40,7 +47,18 @@ class Outset:
 
     It counts in no class yet: whoever stood on a share when it began does so until it ends.
     """
+    vain: frozenset[str] = frozenset()
+    """Names of gangs beyond their share for whom nobody is stopped: it would be for nothing."""
+    unplanned: frozenset[str] = frozenset()
+    """Names of gangs for whom nothing is planned: what moves in this cycle leaves no room."""
+    later: frozenset[str] = frozenset()
+    """Names of gangs within their share that would have had somebody stopped for nothing."""
+    is_first: bool = True
+    """Whether nothing is carried out yet."""
     passes: int = 1
     """How many there were, this one included."""
-    unplanned: frozenset[Ids] = frozenset()
-    """Gangs for whom nothing is planned: what starts in this cycle leaves no room for them."""
+
+    @property
+    def skipped(self) -> frozenset[str]:
+        """Names of gangs that are not looked at in this pass; in the next they are."""
+        return self.later if self.is_first and self.passes < PASSES else frozenset()

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from bastion.scheduler.awaited import awaited
-from bastion.scheduler.draft import Doom, Draft
+from bastion.scheduler.draft import Draft
+from bastion.scheduler.moves import Doom
 from bastion.scheduler.order import Gang, Line, ids_of
 from bastion.scheduler.placement import Placed
 from bastion.scheduler.promise import PlannedStart
@@ -93,7 +94,7 @@ def _give_up(draft: Draft) -> None:
         line = lines.get(ids_of(plan.gang))
         if line is not None and not claims.leave_room(line):
             draft.void.add(ids_of(plan.gang))
-            draft.unplanned.add(ids_of(plan.gang))
+            draft.unplanned.add(plan.name)
 
 
 def _plan_oldest(draft: Draft, aged: list[Line], claims: Claims) -> None:
@@ -104,7 +105,7 @@ def _plan_oldest(draft: Draft, aged: list[Line], claims: Claims) -> None:
         pools = set(_pools(draft, line.shape))
         if line.is_over or line.head[0].id in draft.plans:
             continue
-        if pools <= planned_pools or ids_of(line.head) in draft.outset.unplanned:
+        if pools <= planned_pools or line.head[0].id in draft.outset.unplanned:
             continue
         if not claims.leave_room(line) or _goes_behind(draft, line):
             continue
@@ -239,6 +240,8 @@ def _waited_for(draft: Draft, project: str) -> Amounts:
     gangs: dict[int, int] = {}
     shapes: dict[int, Shape] = {}
     for line in draft.rest[project]:
+        if line.fail_when_busy:
+            continue  # it does not wait
         form = line.shape.form
         shapes[form] = line.shape
         gangs[form] = gangs.get(form, 0) + len(line.gangs) - line.at

@@ -19,9 +19,10 @@ from dataclasses import replace
 from bastion.job import JobClass, Placement
 from bastion.scheduler.awaited import awaited, by_end
 from bastion.scheduler.capacity import Capacity
-from bastion.scheduler.draft import Admitted, Draft
+from bastion.scheduler.draft import Draft
 from bastion.scheduler.footprint import Footprint, pairs_of
 from bastion.scheduler.guarantee import doom_of, is_in_vain, look_again
+from bastion.scheduler.moves import Admitted
 from bastion.scheduler.order import Entry, Gang, Line, ids_of
 from bastion.scheduler.outset import PASSES
 from bastion.scheduler.placement import Placed
@@ -33,7 +34,7 @@ from bastion.scheduler.victims import is_legal
 
 def stand_by(draft: Draft) -> None:
     """Take over every promise that still holds."""
-    for promise in sorted(draft.snapshot.promises, key=lambda p: (p.made_at, p.gang)):
+    for promise in sorted(draft.snapshot.promises, key=lambda p: p.made_at):
         found = waiting_gang(draft, promise.gang)
         if found is None or _take_over(draft, promise, *found):
             continue
@@ -118,7 +119,7 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
         return False
     if draft.promises[reserved.name].within_share:
         return True
-    if draft.is_shaken and _lacks_room(draft, reserved):
+    if _lacks_room(draft, reserved):
         return False
     draft.lend(reserved)
     is_kept = not is_in_vain(draft, reserved.gang, reserved.victims)
@@ -164,7 +165,6 @@ def _break_in(draft: Draft, reserved: Reserved) -> bool:
     done = bool(weak) and start_reserved(draft, reserved, guaranteed=True, lent=weak)
     for each in weak:
         draft.call_in(each)
-    draft.is_shaken = draft.is_shaken or done
     return done
 
 
@@ -189,7 +189,8 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
     placed = placed_again(draft, line, promise.placements)
     if placed is None:
         return False
-    if draft.shares.is_within(line.project, placed.total) and not promise.within_share:
+    is_of_before = promise.gang not in draft.outset.new
+    if is_of_before and draft.shares.is_within(line.project, placed.total):
         promise = replace(promise, within_share=True)  # others of its project have ended since
     victims = list(_victims(draft, promise, gang, line))
     waits = _waits(draft, promise, line, placed, victims)
@@ -233,7 +234,9 @@ def _waits(
     is_within = draft.shares.is_within(line.project, placed.total)
     was = draft.class_of_promise.get(promise.gang[0])
     is_own = was is JobClass.GUARANTEED or promise.gang in draft.outset.new
-    if promise.within_share and not (is_within or is_own):
+    if promise.within_share and not (
+        is_within or is_own or _is_within_then(draft, promise, placed)
+    ):
         return None
     wanted = Footprint(pairs_of(line.shape.parts, placed.placements))
     going = {victim.name for victim in victims}
@@ -256,6 +259,15 @@ def _waits(
         by_end(draft, others),
         within_share=promise.within_share,
     )
+
+
+def _is_within_then(draft: Draft, promise: Promise, placed: Placed) -> bool:
+    """Whether it is within the share once those have ended who are stopped for it."""
+    victims = {job: draft.of_job[job] for job, _ in promise.victims if job in draft.of_job}
+    gone = {running.name: running for running in victims.values()}
+    with draft.shares.without(gone.values()):
+        project = draft.snapshot.jobs[promise.gang[0]].project
+        return draft.shares.is_within(project, placed.total)
 
 
 def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator[Running]:

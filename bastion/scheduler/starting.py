@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 
 from bastion.job import Attempt
-from bastion.scheduler.draft import Admitted, Draft
+from bastion.scheduler.draft import Draft
+from bastion.scheduler.moves import Admitted
 from bastion.scheduler.order import Gang, ids_of
 from bastion.scheduler.outset import PASSES
 from bastion.scheduler.release import Release

@@ -43,11 +43,11 @@ def test_every_plan_keeps_every_law(seed: int, make: histories.Make) -> None:
     [
         *(
             (seed, histories.world_of)
-            for seed in (300_482, 301_514, 301_626, 301_805, 301_890, 701_499, 3_000_696)
+            for seed in (6_176, 300_482, 301_514, 301_626, 301_805, 301_890, 701_499, 3_000_696)
         ),
         *(
             (seed, histories.mixed_world_of)
-            for seed in (2_094, 350_912, 351_132, 351_834, 4_000_277)
+            for seed in (110, 2_094, 350_912, 351_132, 351_834, 4_000_277)
         ),
         *((seed, histories.wide_world_of) for seed in (1_022, 1_408, 1_464)),
     ],

@@ -72,21 +72,37 @@ def _after(world: World) -> None:
 @WORLDS
 def test_the_same_state_decided_twice_moves_nothing(make: histories.Make) -> None:
     """A plan carried out stands, and who was stopped and waits again at once stops nobody."""
-    for seed in range(60):
+    for seed in range(40):
+        histories.run(seed, (), steps=25, after=_after, make=make)
+
+
+MOVED: dict[histories.Make, tuple[int, ...]] = {
+    histories.world_of: (75, 3_016, 3_173, 3_200, 3_317, 5_103, 5_156),
+    histories.mixed_world_of: (
+        *(110, 152, 231, 254, 1_380, 1_704, 2_002, 2_064, 3_052, 3_076, 3_088, 3_090, 3_205, 3_214),
+        *(5_058, 5_080, 5_091, 5_118),
+    ),
+}
+
+
+@WORLDS
+def test_what_once_moved_stands(make: histories.Make) -> None:
+    """Histories in which the same state, decided twice, moved somebody; kept."""
+    for seed in MOVED[make]:
         histories.run(seed, (), steps=25, after=_after, make=make)
 
 
 @pytest.mark.prove
 @WORLDS
 def test_few_histories_have_a_cycle_that_does_not_stand(make: histories.Make) -> None:
-    """Not all do, see docs/explanation/scheduling.md; but never more than four in a hundred."""
+    """A few may be left, see the explanation of scheduling; never more than two in a thousand."""
     failed = 0
     for seed in range(100_000, 102_000):
         try:
             histories.run(seed, (), steps=25, after=_after, make=make)
         except AssertionError:
             failed += 1
-    assert failed <= 80
+    assert failed <= 4
 
 
 @pytest.mark.parametrize("inner", [mutants.thrashes])
@@ -361,3 +377,29 @@ def test_a_promise_counts_in_the_share_as_the_whole_machine_it_will_block() -> N
     w.ask("A", "a", gpu=4)
     w.cycle()
     assert w.reason("a") == "Promised"
+
+
+def test_who_is_planned_to_start_soon_has_nobody_of_its_own_project_stopped() -> None:
+    """`c` has borrowed for longer than a slice and is rotated; `low` on its share runs on."""
+    quota = quota_of(
+        {"gpu": 8},
+        {"A": {"gpu": 0.5}, "C": {}},
+        min_runtime_s=0,
+        grace_s=10,
+        plan_after_s=60,
+        borrow_slice_s=100,
+    )
+    w = World(quota, machines_of(1, gpu=8), decide=histories.watched(LAWS))
+    w.ask("A", "low", priority=5, gpu=4)
+    w.ask("C", "c", gpu=4)
+    w.cycle()
+    w.pass_time(150)
+    w.ask("A", "high", priority=1, gpu=4)
+    w.jobs["high"] = replace(w.jobs["high"], queued_at=w.now - 100)
+    w.cycle()
+    assert w.reason("high") == "Planned"
+    assert w.preemptions == [("c", "high")]
+    assert_stable(w)
+    w.run(20)
+    assert w.runs("high")
+    assert w.runs("low")
