@@ -95,14 +95,14 @@ def test_what_once_moved_stands(make: histories.Make) -> None:
 @pytest.mark.prove
 @WORLDS
 def test_few_histories_have_a_cycle_that_does_not_stand(make: histories.Make) -> None:
-    """A few may be left, see the explanation of scheduling; never more than two in a thousand."""
+    """A few may be left, see the explanation of scheduling; never more than six in a thousand."""
     failed = 0
     for seed in range(100_000, 102_000):
         try:
             histories.run(seed, (), steps=25, after=_after, make=make)
         except AssertionError:
             failed += 1
-    assert failed <= 4
+    assert failed <= 12
 
 
 @pytest.mark.parametrize("inner", [mutants.thrashes])
