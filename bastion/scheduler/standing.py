@@ -198,7 +198,7 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
         return False
     for victim in victims:
         known = draft.doomed.get(victim.name)
-        if known is not None and known.is_firm:
+        if known is not None and (known.is_firm or not promise.within_share):
             continue
         stop = min(at for job, at in promise.victims if job in victim.ids)
         stop = max(draft.now, stop)  # its grace begins when it is told

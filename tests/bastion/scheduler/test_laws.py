@@ -43,7 +43,17 @@ def test_every_plan_keeps_every_law(seed: int, make: histories.Make) -> None:
     [
         *(
             (seed, histories.world_of)
-            for seed in (6_176, 300_482, 301_514, 301_626, 301_805, 301_890, 701_499, 3_000_696)
+            for seed in (
+                6_176,
+                7_183,
+                300_482,
+                301_514,
+                301_626,
+                301_805,
+                301_890,
+                701_499,
+                3_000_696,
+            )
         ),
         *(
             (seed, histories.mixed_world_of)
