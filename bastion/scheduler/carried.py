@@ -13,7 +13,7 @@ from bastion.job import Attempt, JobClass, JobRecord, Phase, Placement, Stop, St
 from bastion.machine import Machine
 from bastion.scheduler.classes import Newcomer, derive, promised_by
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.moves import Moves
+from bastion.scheduler.moves import Doom, Moves
 from bastion.scheduler.outset import Outset
 from bastion.scheduler.promise import PlannedStart, Promise
 
@@ -22,12 +22,8 @@ def carried(draft: Draft) -> Outset:
     """The outset of a pass that finds what `draft` decides as done."""
     outset, snapshot = draft.outset, draft.snapshot
     made = machines_made(draft)
-    stopped = {
-        job: doom
-        for name, doom in draft.doomed.items()
-        if doom.stop_at <= draft.now
-        for job in draft.running[name].ids
-    }
+    now = stopped_now(draft)
+    stopped = {job: doom for name, doom in now.items() for job in draft.running[name].ids}
     done = Moves(
         started=(*outset.done.started, *draft.admitted),
         stopped={**outset.done.stopped, **stopped},
@@ -42,6 +38,11 @@ def carried(draft: Draft) -> Outset:
     )
     passes = outset.passes + 1
     return replace(outset, snapshot=after, done=done, is_first=False, passes=passes)
+
+
+def stopped_now(draft: Draft) -> dict[str, Doom]:
+    """Who is told to stop in this cycle, by name."""
+    return {name: doom for name, doom in draft.doomed.items() if doom.stop_at <= draft.now}
 
 
 def promises_of(draft: Draft) -> tuple[Promise, ...]:
@@ -121,4 +122,4 @@ def classes_after(draft: Draft) -> dict[str, JobClass]:
     holding = draft.running.values()
     classes = {r.name: r.job_class for r in holding if r.project not in changed}
     again = [r for r in holding if r.project in changed]
-    return classes | derive(quota, [*again, *newcomers])
+    return classes | derive(quota, [*again, *newcomers], stopped=stopped_now(draft))

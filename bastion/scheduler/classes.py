@@ -2,7 +2,8 @@
 Classes: which admitted gangs stand on their project's own share.
 
 Rules: a fixed order, so nothing changes class unless something came, went or was cut: those that
-were guaranteed first, then priority, then the time of admission, then name. A quota cut therefore
+were guaranteed first (last among them those that are being stopped), then priority, then the time
+of admission, then name. A quota cut therefore
 demotes the lowest priority first, then the newest.
 
 It must not know machines.
@@ -11,7 +12,7 @@ It must not know machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from bastion.job import JobClass, JobRecord, Phase
@@ -37,8 +38,20 @@ Claimant = Running | Newcomer
 """Who asks for a place in the share; those who run ask for theirs again."""
 
 
-def derive(quota: Quota, claimants: Iterable[Claimant]) -> dict[str, JobClass]:
-    """The class of every gang, by name."""
+def derive(
+    quota: Quota, claimants: Iterable[Claimant], *, stopped: Collection[str] = ()
+) -> dict[str, JobClass]:
+    """The class of every gang, by name; those `stopped` are being stopped from now on."""
+
+    def leaves_share(each: Claimant) -> bool:
+        if each.job_class is JobClass.BORROWED:
+            return False
+        return each.name in stopped or (isinstance(each, Running) and each.is_leaving)
+
+    def precedence(each: Claimant) -> tuple[bool, bool, int, float, str]:
+        is_borrowed = each.job_class is JobClass.BORROWED
+        return is_borrowed, leaves_share(each), each.priority, each.admitted_at, each.name
+
     by_project: dict[str, list[Claimant]] = {}
     for each in claimants:
         by_project.setdefault(each.project, []).append(each)
@@ -46,17 +59,13 @@ def derive(quota: Quota, claimants: Iterable[Claimant]) -> dict[str, JobClass]:
     for project, asking in by_project.items():
         nominal, held = quota.project(project).nominal, NOTHING
         all_fit = Amounts.sum(each.held for each in asking) <= nominal
-        for each in asking if all_fit else sorted(asking, key=_precedence):
-            if each.held and (all_fit or nominal.holds(held, each.held)):
+        for each in asking if all_fit else sorted(asking, key=precedence):
+            if each.held and (all_fit or nominal.holds(held, each.held) or leaves_share(each)):
                 held = held if all_fit else held + each.held
                 classes[each.name] = JobClass.GUARANTEED
             else:
                 classes[each.name] = JobClass.BORROWED
     return classes
-
-
-def _precedence(each: Claimant) -> tuple[bool, int, float, str]:
-    return each.job_class is JobClass.BORROWED, each.priority, each.admitted_at, each.name
 
 
 def classify(
@@ -66,7 +75,8 @@ def classify(
     Set the class of every running gang; those that are being stopped keep theirs.
 
     They take part until they have ended: that their own project stops somebody on its share lets
-    nobody else of it stand there yet, whom another may have been promised.
+    nobody else of it stand there yet, whom another may have been promised. They come last, so that
+    whoever was promised their place takes it from nobody who runs on.
 
     A promise within the share counts like the newest guaranteed gang of its priority: what its
     project takes on beside it is borrowed. The classes of promised gangs are returned.

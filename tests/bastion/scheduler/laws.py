@@ -40,7 +40,7 @@ from tests.bastion.scheduler.byhand import (
 
 Devices = Counter[tuple[str, str, int]]
 Law = Callable[[Snapshot, float, Plan], None]
-_Claim = tuple[bool, float, float, str, Amounts, Sequence[JobRecord]]
+_Claim = tuple[bool, bool, float, float, str, Amounts, Sequence[JobRecord]]
 
 
 def devices(placements: Iterable[Placement]) -> Devices:
@@ -107,7 +107,8 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
     """
     Jobs on their project's own share by the fixed order, worked out here once more.
 
-    Who is being stopped has its place until it has ended, each job of it on its own.
+    Who is being stopped has its place until it has ended, each job of it on its own, and after all
+    who run on: two that follow each other never cost a third its place.
     """
     found = set()
     gangs: dict[str, list[_Claim]] = defaultdict(list)
@@ -129,7 +130,8 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         priority = min(j.request.priority for j in members)
         at = min(a.admitted_at for a in attempts)
         held = Amounts.sum(held_by(snapshot, j) for j in members)
-        gangs[job.project].append((was, priority, at, first, held, members))
+        leaves = job.phase is Phase.STOPPING and not was
+        gangs[job.project].append((was, leaves, priority, at, first, held, members))
     for promise in snapshot.promises:
         left = waiting(snapshot, promise.gang)
         is_sound = all(
@@ -141,12 +143,12 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         if promise.within_share and left and is_sound:
             priority = min(job.request.priority for job in left)
             held = promised(snapshot, None, promise)
-            entry = (False, priority, float("inf"), promise.gang[0], held, left)
+            entry = (False, False, priority, float("inf"), promise.gang[0], held, left)
             gangs[left[0].project].append(entry)
     for project, entries in gangs.items():
         room = snapshot.quota.project(project).nominal
-        for *_, held, jobs in sorted(entries, key=lambda entry: entry[:4]):
-            if held and all(units <= room[t] for t, units in held.items()):
+        for _, leaves, *_, held, jobs in sorted(entries, key=lambda entry: entry[:5]):
+            if held and (leaves or all(units <= room[t] for t, units in held.items())):
                 room = room - held
                 found |= {job.id for job in jobs}
     return found

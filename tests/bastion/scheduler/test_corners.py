@@ -126,3 +126,17 @@ def test_a_gang_finds_its_place_whatever_the_filters_of_its_jobs(
     world.run(60)
     assert world.runs("large"), world.why("large")
     assert world.preemptions == [("borrower", "large")]
+
+
+def test_two_that_follow_each_other_cost_no_third_its_place_on_the_share() -> None:
+    """Until the first has ended both count; whoever runs on has its place before the leaving."""
+    shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}}
+    world = World(quota_of({"gpu": 8}, shares, min_runtime_s=0, grace_s=30), machines_of(2, gpu=4))
+    world.ask("A", "first", where=Where(hostnames=("p-000",)), gpu=3)
+    world.ask("A", "third", where=Where(hostnames=("p-001",)), priority=5, gpu=3)
+    world.cycle()
+    world.ask("A", "second", where=Where(hostnames=("p-000",)), priority=1, gpu=3)
+    world.ask("B", "b", gpu=2)
+    world.run(60)
+    assert world.preemptions == [("first", "second")]
+    assert world.running("A") == ["second", "third"]
