@@ -6,11 +6,12 @@ It must not know how it was found out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from bastion.scheduler.carried import carried, planned_of
 from bastion.scheduler.draft import Draft
+from bastion.scheduler.lean import made_leaner
 from bastion.scheduler.moves import Doom
 from bastion.scheduler.order import Ids, ids_of
 from bastion.scheduler.outset import PASSES, Outset
@@ -31,7 +32,27 @@ def outset_after(draft: Draft) -> Outset | None:
     if undone:
         draft.instead.update(undone)
         return outset_without(draft)
+    if outset.done.stopped and (given_up := _given_up(draft)):
+        return _without_plans(outset, given_up)
+    if outset.passes > 1 and (leaner := made_leaner(draft)):
+        return _with_promises(draft, {gang[0] for gang in leaner})
     return None if _is_settled(draft) else carried(draft)
+
+
+def _with_promises(draft: Draft, names: set[str]) -> Outset:
+    """The same pass again, with the promises to gangs `names` from the beginning."""
+    outset, snapshot = draft.outset, draft.snapshot
+    for name in [*names]:
+        _resting_on(draft, name, names)
+    new = [promise for name, promise in draft.promises.items() if name in names]
+    gangs = {each.gang for each in new}
+    kept = [each for each in snapshot.promises if each.gang not in gangs]
+    return replace(
+        outset,
+        snapshot=replace(snapshot, promises=(*kept, *new)),
+        new=outset.new | gangs,
+        passes=outset.passes + 1,
+    )
 
 
 def _is_settled(draft: Draft) -> bool:
@@ -39,16 +60,29 @@ def _is_settled(draft: Draft) -> bool:
     Whether the next cycle would move nobody, as far as that can be seen without deciding it.
 
     Who starts leaves less to all others, and phase 3 has looked at what its own victims leave. But
-    a promise that rests on priority may not stand beside who starts; and of what phases 4 and 5
-    plan and stop, somebody that was looked at before may make use.
+    a promise that rests on priority may not stand beside who starts; of what phases 4 and 5 plan
+    and stop, somebody that was looked at before may make use; and a project whose borrower is
+    stopped holds less, so that others of it may outrank.
     """
     snapshot, now = draft.snapshot, draft.now
-    if draft.outset.skipped or planned_of(draft) != snapshot.planned:
+    outset = draft.outset
+    if outset.skipped or outset.late or planned_of(draft) != snapshot.planned:
         return False
-    if any(d.stop_at <= now and not isinstance(d.reason, Reclaimed) for d in draft.doomed.values()):
+    stopped = {name: doom for name, doom in draft.doomed.items() if doom.stop_at <= now}
+    if not all(isinstance(doom.reason, Reclaimed) for doom in stopped.values()):
+        return False
+    if _may_outrank(draft, {draft.running[name].project for name in stopped}):
         return False
     known = () if draft.admitted else {promise.gang for promise in snapshot.promises}
     return all(each.within_share or each.gang in known for each in draft.promises.values())
+
+
+def _may_outrank(draft: Draft, projects: Collection[str]) -> bool:
+    """Whether one of `projects` has somebody waiting of higher priority than somebody who runs."""
+    return draft.parts.preemption.outranks and any(
+        line.project in projects and line.shape.priority < draft.lowest_priority(line.project)
+        for line in (draft.blocked if projects else ())
+    )
 
 
 def _undone(draft: Draft) -> dict[Ids, frozenset[Ids]]:
@@ -96,17 +130,48 @@ def outset_without(draft: Draft) -> Outset:
     )
 
 
+def _given_up(draft: Draft) -> set[Ids]:
+    """Gangs for whom earlier cycles or passes had planned, and nothing is done any more."""
+    outset = draft.outset
+    started = {each.gang[0].id for each in (*outset.done.started, *draft.admitted)}
+    kept = started | draft.planned.keys() | draft.promises.keys()
+    before = (*outset.given.planned, *outset.snapshot.planned)
+    return {each.gang for each in before if each.gang[0] not in kept}
+
+
+def _without_plans(outset: Outset, gangs: set[Ids]) -> Outset:
+    """From the start, as if nothing had been planned for `gangs`: less may have to be stopped."""
+    planned = tuple(each for each in outset.given.planned if each.gang not in gangs)
+    given = replace(outset.given, planned=planned)
+    names = {gang[0] for gang in gangs}
+    return Outset(
+        given=given,
+        snapshot=given,
+        vain=outset.vain,
+        unplanned=outset.unplanned | names,
+        later=outset.later,
+        passes=outset.passes + 1,
+    )
+
+
 def _useless(draft: Draft) -> list[Doom]:
     """Of those whom earlier passes stopped: for gangs that do not need it, or cannot have it."""
-    outset, promises = draft.outset, draft.promises
-    within = {name for name, promise in promises.items() if promise.within_share}
+    outset = draft.outset
     known = outset.vain | outset.unplanned | outset.later
     return [
         doom
-        for doom in outset.done.stopped.values()
-        if doom.by not in known | within
-        and doom.by not in (draft.planned if isinstance(doom.reason, Rotated) else promises)
+        for job, doom in outset.done.stopped.items()
+        if doom.by not in known and not _is_of_use(draft, job, doom)
     ]
+
+
+def _is_of_use(draft: Draft, job: str, doom: Doom) -> bool:
+    """Whether that for which `job` is stopped is still meant to be."""
+    is_promised = doom.by in draft.promises
+    if not isinstance(doom.reason, Rotated):
+        return is_promised
+    waits = draft.reserved[doom.by].waits if is_promised else ()
+    return doom.by in draft.planned or any(job in running.ids for running in waits)
 
 
 def _from_the_start(outset: Outset, useless: Sequence[Doom]) -> Outset:

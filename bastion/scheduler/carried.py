@@ -37,7 +37,9 @@ def carried(draft: Draft) -> Outset:
         planned=planned_of(draft),
     )
     passes = outset.passes + 1
-    return replace(outset, snapshot=after, done=done, is_first=False, passes=passes)
+    return replace(
+        outset, snapshot=after, done=done, late=frozenset(), is_first=False, passes=passes
+    )
 
 
 def stopped_now(draft: Draft) -> dict[str, Doom]:

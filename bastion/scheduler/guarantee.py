@@ -293,7 +293,7 @@ def keep_promise(
         draft.doomed[victim.name] = doom
     waits = _waits(draft, gang, shape, found, within_share=within_share)
     deadline = max([draft.now, *(draft.ends_at(running) for running in waits)])
-    victims = (*found.victims, *_shared(draft, gang, shape, found, within_share=within_share))
+    victims = (*found.victims, *_shared(draft, gang, shape, found))
     draft.capacity.make_again(found.placed.placements)
     reserved = Reserved(
         gang=gang,
@@ -328,14 +328,14 @@ def _waits(
     return waits
 
 
-def _shared(
-    draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
-) -> list[Running]:
+def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Running]:
     """
     Victims of earlier promises whose devices it needs too, as far as they are its own by right.
 
-    If the earlier promise is fulfilled otherwise, they are still to be stopped for this one.
+    If the earlier promise is fulfilled otherwise, they are still to be stopped for this one. Those
+    of other projects are not while its own project holds too much, though it will not for long.
     """
+    within_share = draft.shares.is_within(gang[0].project, found.placed.total)
     wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
     return [
         running

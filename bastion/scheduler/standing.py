@@ -129,7 +129,7 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
 
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
     """Whether it has no room even once all for whom it waits have gone."""
-    others = _sharing(draft, reserved)
+    others = sharing(draft, reserved)
     draft.set_apart([reserved], others)
     project = reserved.gang[0].project
     ending = by_end(draft, draft.departing())
@@ -308,7 +308,7 @@ def start_reserved(
     draft: Draft, reserved: Reserved, *, guaranteed: bool, lent: Sequence[Reserved] = ()
 ) -> bool:
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
-    others = [each for each in _sharing(draft, reserved) if each not in lent]
+    others = [each for each in sharing(draft, reserved) if each not in lent]
     draft.set_apart([reserved], others)
     placed = _taken(draft, reserved, guaranteed=guaranteed) if _has_room(draft, reserved) else None
     if placed is None:
@@ -319,7 +319,7 @@ def start_reserved(
     return True
 
 
-def _sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
+def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
     """Others that wait for the same gangs: what these give back counts for one of them only."""
     payers = {running.name for running, _, _ in reserved.paid}
     payers |= {running.name for running, _ in reserved.gifts}

@@ -75,11 +75,12 @@ def find(
     departing = tuple(draft.departing(firm=guaranteed))
     departing += tuple(running for running in going if running not in departing)
     try:
-        left = _leave(draft, shape, departing)
+        left, gone = _leave(draft, shape, departing)
         search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows, left)
         if not search.let_go(legal):
             return None
         victims = search.spare()
+        search.do_without(gone[running] for running in departing if _may_stay(draft, running, gone))
         placed = draft.try_place(shape, search.may_cost, guaranteed=guaranteed)
         assert placed is not None, "it fitted when the last victim was spared"
     finally:
@@ -90,17 +91,23 @@ def find(
     return Found(placed=placed, victims=victims, ending=ending, departing=departing)
 
 
-def _leave(draft: Draft, shape: Shape, departing: Sequence[Running]) -> set[Running]:
+def _may_stay(draft: Draft, running: Running, gone: Collection[Running]) -> bool:
+    """Whether one of `gone` is not told to stop yet, and may still be spared."""
+    doom = draft.doomed.get(running.name)
+    return running in gone and doom is not None and not doom.is_firm
+
+
+def _leave(
+    draft: Draft, shape: Shape, departing: Sequence[Running]
+) -> tuple[set[Running], dict[Running, Release]]:
     """
-    Let `departing` go, but for those who leave nothing; these are returned.
+    Let `departing` go, but for those who leave nothing; these are returned first.
 
     Most of them leave what is promised already, on machines where nothing is free: whether they
     are there makes a difference only once somebody else goes from there.
     """
     if shape.takes_whole or not all(part.devices for part in shape.parts):
-        for running in departing:
-            Release(draft.capacity, running)
-        return set()
+        return set(), {running: Release(draft.capacity, running) for running in departing}
     going, near = set(), set()
     for running in departing:
         if running.name in draft.leaves_nothing:
@@ -114,10 +121,8 @@ def _leave(draft: Draft, shape: Shape, departing: Sequence[Running]) -> set[Runn
             draft.leaves_nothing.add(running.name)
     for machine in near:
         going.update(draft.on(machine))
-    for running in departing:
-        if running in going:
-            Release(draft.capacity, running)
-    return {running for running in departing if running not in going}
+    gone = {r: Release(draft.capacity, r) for r in departing if r in going}
+    return {running for running in departing if running not in going}, gone
 
 
 class _Search:
@@ -187,6 +192,13 @@ class _Search:
                 self.need.again(release)
                 self.released.insert(at, release)
         return tuple(release.running for release in self.released)
+
+    def do_without(self, gone: Iterable[Release]) -> None:
+        """Count without those of `gone` whom it need not wait for."""
+        for release in gone:
+            self.need.withdraw(release)
+            if not self._is_enough():
+                self.need.again(release)
 
     def _instead(self, at: int, gone: Iterable[Running]) -> None:
         """Let `gone` go in place of all from `at` on: the first of them pays what is owed."""

@@ -280,9 +280,9 @@ def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> Non
 
 
 def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Whoever has another project stopped is within its share, or planned for long."""
+    """Whoever has another project stopped is within its share, or planned, or was when it began."""
     held = usage(snapshot)
-    planned = {each.gang[0] for each in plan.planned}
+    planned = {each.gang[0] for each in (*snapshot.planned, *plan.planned)}
     for name, verdict in preempts(plan).items():
         by = snapshot.jobs[verdict.by]
         if by.project == snapshot.jobs[name].project or verdict.by in planned:

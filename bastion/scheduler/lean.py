@@ -1,0 +1,64 @@
+"""
+Promises made again with fewer victims, where what was decided after them leaves enough.
+
+A promise is kept from pass to pass, and others stop somebody after it: what it once needed may come
+free anyway, or a plan that was in its way may be gone.
+
+It must not know what begins again with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bastion.scheduler.draft import Draft
+from bastion.scheduler.guarantee import keep_promise
+from bastion.scheduler.order import Ids
+from bastion.scheduler.promise import Promise
+from bastion.scheduler.reserved import Reserved
+from bastion.scheduler.running import Running
+from bastion.scheduler.standing import sharing
+from bastion.scheduler.victims import Found, find
+from quota.amounts import Amounts
+
+
+def made_leaner(draft: Draft) -> list[Ids]:
+    """Gangs whose promises of this cycle are now others, that stop fewer."""
+    given = [(each.gang, each.placements) for each in draft.outset.given.promises]
+    new = [each for each in draft.promises.values() if (each.gang, each.placements) not in given]
+    return [each.gang for each in new if _is_made_again(draft, each)]
+
+
+def _is_made_again(draft: Draft, promise: Promise) -> bool:
+    reserved = draft.reserved[promise.gang[0]]
+    own = [r for r in reserved.victims if draft.doomed[r.name].by == reserved.name]
+    if not own:
+        return False
+    others = sharing(draft, reserved)
+    dooms = {running.name: draft.doomed.pop(running.name) for running in own}
+    draft.set_apart([reserved], others)
+    found = _found(draft, reserved, own, within_share=promise.within_share)
+    draft.doomed.update(dooms)
+    if found is None or len(found.victims) == len(own):
+        draft.put_back([reserved], others)
+        return False
+    draft.drop(reserved)
+    keep_promise(draft, reserved.gang, reserved.shape, found, within_share=promise.within_share)
+    return True
+
+
+def _found(
+    draft: Draft, reserved: Reserved, own: Sequence[Running], *, within_share: bool
+) -> Found | None:
+    """Where it fits with some of its `own` victims; they are not being stopped."""
+    shares, project = draft.shares, reserved.gang[0].project
+
+    def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
+        if within_share:
+            return shares.is_within(project, units)
+        with shares.without(gone):
+            return shares.may_borrow(project, units)
+
+    gone = () if within_share else draft.departing()
+    with shares.without(gone):
+        return find(draft, reserved.shape, own, may_have, guaranteed=within_share)
