@@ -101,7 +101,7 @@ def _done(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Ver
 
 
 def _taken_back(draft: Draft, running: Running, doom: Doom) -> Reclaimed | None:
-    """For whom else its own share it ends, where a later pass did without whom it was stopped for."""
+    """Who takes back what it leaves, where nothing is kept for whom it was stopped any more."""
     if doom.by in draft.promises or doom.by in draft.planned or not running.is_borrowed:
         return None
     for reserved in draft.reserved.values():
