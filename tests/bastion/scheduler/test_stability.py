@@ -19,7 +19,7 @@ from tests.bastion.scheduler import histories, mutants
 from tests.bastion.scheduler.laws import LAWS
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
-WORLDS = pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
+WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 
 
 def moves(plan: Plan) -> set[str]:
@@ -72,7 +72,7 @@ def _after(world: World) -> None:
 @WORLDS
 def test_the_same_state_decided_twice_moves_nothing(make: histories.Make) -> None:
     """A plan carried out stands, and who was stopped and waits again at once stops nobody."""
-    for seed in range(40):
+    for seed in range(25):
         histories.run(seed, (), steps=25, after=_after, make=make)
 
 
@@ -85,7 +85,7 @@ MOVED: dict[histories.Make, tuple[int, ...]] = {
 }
 
 
-@WORLDS
+@pytest.mark.parametrize("make", MOVED)
 def test_what_once_moved_stands(make: histories.Make) -> None:
     """Histories in which the same state, decided twice, moved somebody; kept."""
     for seed in MOVED[make]:
@@ -97,12 +97,12 @@ def test_what_once_moved_stands(make: histories.Make) -> None:
 def test_few_histories_have_a_cycle_that_does_not_stand(make: histories.Make) -> None:
     """A few may be left, see the explanation of scheduling; never more than six in a thousand."""
     failed = 0
-    for seed in range(100_000, 102_000):
+    for seed in range(100_000, 100_700):
         try:
             histories.run(seed, (), steps=25, after=_after, make=make)
         except AssertionError:
             failed += 1
-    assert failed <= 12
+    assert failed <= 4
 
 
 @pytest.mark.parametrize("inner", [mutants.thrashes])
