@@ -6,7 +6,7 @@ It must not know how it was found out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bastion.scheduler.carried import carried, planned_of
@@ -60,29 +60,17 @@ def _is_settled(draft: Draft) -> bool:
     Whether the next cycle would move nobody, as far as that can be seen without deciding it.
 
     Who starts leaves less to all others, and phase 3 has looked at what its own victims leave. But
-    a promise that rests on priority may not stand beside who starts; of what phases 4 and 5 plan
-    and stop, somebody that was looked at before may make use; and a project whose borrower is
-    stopped holds less, so that others of it may outrank.
+    a promise that rests on priority may not stand beside who starts; and of what phases 4 and 5
+    plan and stop, somebody that was looked at before may make use.
     """
     snapshot, now = draft.snapshot, draft.now
     outset = draft.outset
     if outset.skipped or outset.late or planned_of(draft) != snapshot.planned:
         return False
-    stopped = {name: doom for name, doom in draft.doomed.items() if doom.stop_at <= now}
-    if not all(isinstance(doom.reason, Reclaimed) for doom in stopped.values()):
-        return False
-    if _may_outrank(draft, {draft.running[name].project for name in stopped}):
+    if any(d.stop_at <= now and not isinstance(d.reason, Reclaimed) for d in draft.doomed.values()):
         return False
     known = () if draft.admitted else {promise.gang for promise in snapshot.promises}
     return all(each.within_share or each.gang in known for each in draft.promises.values())
-
-
-def _may_outrank(draft: Draft, projects: Collection[str]) -> bool:
-    """Whether one of `projects` has somebody waiting of higher priority than somebody who runs."""
-    return draft.parts.preemption.outranks and any(
-        line.project in projects and line.shape.priority < draft.lowest_priority(line.project)
-        for line in (draft.blocked if projects else ())
-    )
 
 
 def _undone(draft: Draft) -> dict[Ids, frozenset[Ids]]:

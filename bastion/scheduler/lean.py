@@ -22,11 +22,15 @@ from bastion.scheduler.victims import Found, find
 from quota.amounts import Amounts
 
 
+TRIES = 16
+"""Promises that are tried in one pass; each costs a search."""
+
+
 def made_leaner(draft: Draft) -> list[Ids]:
     """Gangs whose promises of this cycle are now others, that stop fewer."""
     given = [(each.gang, each.placements) for each in draft.outset.given.promises]
     new = [each for each in draft.promises.values() if (each.gang, each.placements) not in given]
-    return [each.gang for each in new if _is_made_again(draft, each)]
+    return [each.gang for each in new[:TRIES] if _is_made_again(draft, each)]
 
 
 def _is_made_again(draft: Draft, promise: Promise) -> bool:

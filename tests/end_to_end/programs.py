@@ -129,12 +129,14 @@ class Programs:
         return found
 
     def stop_everything(self) -> None:
-        """Stop what is left, by process id."""
-        for process in self.processes():
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
+        """Stop what is left, by process id; and what that started anew before it was stopped."""
+        while left := self.processes():
+            for process in left:
+                try:
+                    process.kill()
+                except psutil.NoSuchProcess:
+                    continue
+            psutil.wait_procs(left, timeout=DEADLINE_S)
 
 
 def until(done: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) -> None:
