@@ -21,7 +21,6 @@ from bastion.scheduler.standing import sharing
 from bastion.scheduler.victims import Found, find
 from quota.amounts import Amounts
 
-
 TRIES = 16
 """Promises that are tried in one pass; each costs a search."""
 
