@@ -131,15 +131,8 @@ def _without_plans(outset: Outset, gangs: set[Ids]) -> Outset:
     """From the start, as if nothing had been planned for `gangs`: less may have to be stopped."""
     planned = tuple(each for each in outset.given.planned if each.gang not in gangs)
     given = replace(outset.given, planned=planned)
-    names = {gang[0] for gang in gangs}
-    return Outset(
-        given=given,
-        snapshot=given,
-        vain=outset.vain,
-        unplanned=outset.unplanned | names,
-        later=outset.later,
-        passes=outset.passes + 1,
-    )
+    unplanned = outset.unplanned.union(gang[0] for gang in gangs)
+    return _from_the_start(replace(outset, given=given, unplanned=unplanned), useless=())
 
 
 def _useless(draft: Draft) -> list[Doom]:

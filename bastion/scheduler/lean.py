@@ -27,8 +27,8 @@ TRIES = 16
 
 def made_leaner(draft: Draft) -> list[Ids]:
     """Gangs whose promises of this cycle are now others, that stop fewer."""
-    given = [(each.gang, each.placements) for each in draft.outset.given.promises]
-    new = [each for each in draft.promises.values() if (each.gang, each.placements) not in given]
+    given = {each.gang: each.placements for each in draft.outset.given.promises}
+    new = [each for each in draft.promises.values() if given.get(each.gang) != each.placements]
     return [each.gang for each in new[:TRIES] if _is_made_again(draft, each)]
 
 
