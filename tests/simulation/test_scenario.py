@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -233,17 +234,13 @@ def test_invariants_hold_in_many_wilds(first: int) -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
-@pytest.mark.parametrize("first", range(1, 1001, 50))
-def test_a_leader_may_die_at_any_operation(first: int, fate: Fate) -> None:
-    """A crash before and after each of the first 1,000 operations of the leader."""
+@pytest.mark.parametrize(
+    ("load", "first"),
+    [(calm, n) for n in range(1, 1001, 50)] + [(chains, n) for n in range(1, 501, 50)],
+)
+def test_a_leader_may_die_at_any_operation(
+    load: Callable[..., World], first: int, fate: Fate
+) -> None:
+    """A crash before and after each of the leader's first 1,000 operations; of chains, 500."""
     for nth in range(first, first + 50):
-        calm(1, fates=Choice("north", "", "", fate, nth=nth)).run()
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
-@pytest.mark.parametrize("first", range(1, 501, 50))
-def test_a_leader_of_chains_may_die_at_any_operation(first: int, fate: Fate) -> None:
-    """The same for each of the first 500 operations of a leader of chains."""
-    for nth in range(first, first + 50):
-        chains(1, fates=Choice("north", "", "", fate, nth=nth)).run()
+        load(1, fates=Choice("north", "", "", fate, nth=nth)).run()

@@ -40,15 +40,6 @@ class Life(RuleBasedStateMachine):
 
     world: World
 
-    def made(self, random: Random) -> World:
-        """Some quota, some machines, a scheduler."""
-        raise NotImplementedError
-
-    @initialize(random=RANDOMS)
-    def begin(self, random: Random) -> None:
-        """There is a world."""
-        self.world = self.made(random)
-
     @rule(random=RANDOMS, jobs=st.integers(1, 3))
     def ask(self, random: Random, jobs: int) -> None:
         """Somebody asks for something."""
@@ -82,8 +73,9 @@ def machine(make: histories.Make, inner: Decide) -> type[Life]:
     """The life of the worlds that `make` makes, every plan of `inner` held against the laws."""
 
     class Here(Life):
-        def made(self, random: Random) -> World:
-            return make(random, histories.watched(laws.LAWS, inner))
+        @initialize(random=RANDOMS)
+        def begin(self, random: Random) -> None:
+            self.world = make(random, histories.watched(laws.LAWS, inner))
 
     return Here
 
