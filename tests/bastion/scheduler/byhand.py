@@ -55,6 +55,23 @@ def machines_of(snapshot: Snapshot, plan: Plan | None = None) -> dict[str, Machi
     return {**snapshot.machines, **{machine.name: machine for machine in made}}
 
 
+def _machines_to_be(snapshot: Snapshot, plan: Plan | None) -> dict[str, Machine]:
+    """All of these, and those on which `plan` promises or plans a start before they are made."""
+    found = machines_of(snapshot, plan)
+    reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned] if plan else []
+    places = (replica for each in reserved for place in each.placements for replica in place)
+    for name in sorted({host.machine for place in places for host in place.hosts} - found.keys()):
+        pool = next(pool for pool in snapshot.pools if name.startswith(f"{pool}-"))
+        found[name] = _unmade(snapshot.pools[pool], name, name.partition("-h")[0])
+    return found
+
+
+def _unmade(pool: Pool, name: str, slice_: str) -> Machine:
+    return Machine(
+        name=name, pool=pool.name, tier=pool.tier, slice=slice_ if pool.hosts > 1 else ""
+    )
+
+
 def takes_whole(job: JobRecord) -> bool:
     """Whether it is given whole machines, and charged for them."""
     return job.request.where.exclusive or job.request.hosts > 1
@@ -64,7 +81,7 @@ def charge_of(
     snapshot: Snapshot, job: JobRecord, placement: Placement, plan: Plan | None = None
 ) -> Charge:
     """What a job is charged for `placement`."""
-    machines = machines_of(snapshot, plan)
+    machines = _machines_to_be(snapshot, plan)
     types = snapshot.quota.types
     by_tier = [NOTHING for _ in snapshot.quota.tiers]
     seen = set()
@@ -141,7 +158,7 @@ def stand(
     for each in reserved:
         if each.gang not in left_out:
             taken += [(snapshot.jobs[n], p) for n, p in zip(each.gang, each.placements)]
-    machines = machines_of(snapshot, plan)
+    machines = _machines_to_be(snapshot, plan)
     devices: dict[str, set[tuple[str, int]]] = defaultdict(set)
     amounts: dict[str, Amounts] = defaultdict(lambda: NOTHING)
     guests: dict[str, int] = defaultdict(int)
@@ -206,12 +223,7 @@ def _to_make(snapshot: Snapshot, now: float, machines: Mapping[str, Machine]) ->
         if snapshot.stockouts.get(pool.name, now) > now:
             room = 0
         for i in range(room // pool.hosts * pool.hosts):
-            machine = Machine(
-                name=f"new {pool.name} {i}",
-                pool=pool.name,
-                tier=pool.tier,
-                slice=f"new {pool.name} {i // pool.hosts}" if pool.hosts > 1 else "",
-            )
+            machine = _unmade(pool, f"new {pool.name} {i}", f"new {pool.name} {i // pool.hosts}")
             found[machine.name] = spot_of(snapshot, machine)
     return found
 
