@@ -315,13 +315,14 @@ class Draft:
         ]
         return [*promised, *self.plans.values()]
 
-    def outranked(self, project: str, priority: int) -> list[Reserved]:
+    def outranked(self, project: str, priority: int, *, later: bool = False) -> list[Reserved]:
         """
         Promises of `project` that a gang of it of that priority, within the share, may break.
 
         Those of lower priority, whose gangs it could stop if they ran; not those of higher or equal
         priority: those who stopped it would stop it again, for ever. One within the share that was
-        made in this cycle stands: it was made after all of higher priority had been looked at.
+        made in this pass stands: it was made after all of higher priority had been looked at. But
+        `later`, in another pass, it may be broken too.
         """
         return [
             reserved
@@ -331,7 +332,7 @@ class Draft:
             and reserved.shape.priority > priority
             and (
                 not self.promises[reserved.name].within_share
-                or (self.parts.preemption.outranks and reserved.name in self.known)
+                or (self.parts.preemption.outranks and (later or reserved.name in self.known))
             )
         ]
 

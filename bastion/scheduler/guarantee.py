@@ -66,8 +66,10 @@ def look_again(draft: Draft) -> None:
     while is_better and draft.hopeless:
         made = len(draft.promises)
         lines = {name: _without_victims(draft, name) for name in draft.rest}
+        before = draft.hopeless.copy()
         draft.hopeless.clear()
         _go_through(draft, lines)
+        draft.hopeless |= before  # some are beyond the share only while a promise stands
         is_better = len(draft.promises) > made
 
 
@@ -133,13 +135,17 @@ def _divide(draft: Draft, project: str, lines: list[Line]) -> tuple[list[Line], 
     return within, beyond
 
 
-def _may_be_within(draft: Draft, project: str, shape: Shape) -> bool:
-    """Whether it may be within the share; what whole machines cost is known when they are found."""
+def _may_be_within(draft: Draft, project: str, shape: Shape, *, later: bool = False) -> bool:
+    """
+    Whether it may be within the share; what whole machines cost is known when they are found.
+
+    `later` as in `Draft.outranked`.
+    """
     if shape.takes_whole and not shape.asked:
         return True
     if draft.shares.is_within(project, shape.asked):
         return True
-    lower = draft.outranked(project, shape.priority)
+    lower = draft.outranked(project, shape.priority, later=later)
     for each in lower:
         draft.discount(each)
     is_within = bool(lower) and draft.shares.is_within(project, shape.asked)
@@ -264,9 +270,10 @@ def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
 
 def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:
     """Whether the head of `line`, within its share, could start once `going` have gone."""
-    if not _may_be_within(draft, line.project, line.shape):
+    if not _may_be_within(draft, line.project, line.shape, later=True):
         return False
     weak = [each for each in draft.weak(line.project) if each.gang is not gang]
+    weak += draft.outranked(line.project, line.shape.priority, later=True)
     for each in weak:
         draft.lend(each)
     legal = _legal(draft, line.head, line.shape)

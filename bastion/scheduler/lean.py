@@ -57,11 +57,11 @@ def _found(
     shares, project = draft.shares, reserved.gang[0].project
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
-        if within_share:
-            return shares.is_within(project, units)
         with shares.without(gone):
+            if within_share:
+                return shares.is_within(project, units)
             return shares.may_borrow(project, units)
 
-    gone = () if within_share else draft.departing()
-    with shares.without(gone):
+    leaving = [r for r in draft.departing() if r.is_leaving or not within_share]
+    with shares.without(leaving):
         return find(draft, reserved.shape, own, may_have, guaranteed=within_share)

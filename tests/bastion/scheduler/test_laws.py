@@ -46,7 +46,7 @@ def test_every_plan_keeps_every_law(seed: int, make: histories.Make) -> None:
             (seed, histories.world_of)
             for seed in (
                 *(6_176, 7_183, 7_222, 100_793, 200_140, 300_482, 301_514),
-                *(301_626, 301_805, 301_890, 701_499, 3_000_696),
+                *(301_626, 301_805, 301_890, 701_499, 3_000_696, 220_963, 400_377),
             )
         ),
         *(
@@ -56,7 +56,7 @@ def test_every_plan_keeps_every_law(seed: int, make: histories.Make) -> None:
                 *(350_912, 351_132, 351_834, 4_000_277),
             )
         ),
-        *((seed, histories.wide_world_of) for seed in (1_022, 1_408, 1_464)),
+        *((seed, histories.wide_world_of) for seed in (1_022, 1_408, 1_464, 220_632)),
     ],
 )
 def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
