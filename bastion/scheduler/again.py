@@ -6,7 +6,7 @@ It must not know how it was found out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bastion.scheduler.carried import carried, planned_of
@@ -42,17 +42,21 @@ def outset_after(draft: Draft) -> Outset | None:
 def _with_promises(draft: Draft, names: set[str]) -> Outset:
     """The same pass again, with the promises to gangs `names` from the beginning."""
     outset, snapshot = draft.outset, draft.snapshot
-    for name in [*names]:
-        _resting_on(draft, name, names)
-    new = [promise for name, promise in draft.promises.items() if name in names]
+    new = [draft.promises[name] for name in _resting_on(draft, names)]
     gangs = {each.gang for each in new}
     kept = [each for each in snapshot.promises if each.gang not in gangs]
     return replace(
         outset,
-        snapshot=replace(snapshot, promises=(*kept, *new)),
+        snapshot=replace(snapshot, promises=_in_order(draft, [*kept, *new])),
         new=outset.new | gangs,
         passes=outset.passes + 1,
     )
+
+
+def _in_order(draft: Draft, promises: Sequence[Promise]) -> tuple[Promise, ...]:
+    """As they were promised, but each after those that stop whom it waits for."""
+    order = {name: at for at, name in enumerate(_resting_on(draft, draft.promises))}
+    return tuple(sorted(promises, key=lambda each: order.get(each.gang[0], -1)))
 
 
 def _is_settled(draft: Draft) -> bool:
@@ -87,10 +91,7 @@ def _undone(draft: Draft) -> dict[Ids, frozenset[Ids]]:
 def outset_without(draft: Draft) -> Outset:
     """What to begin again with when something is void, or somebody is not to start."""
     outset, snapshot = draft.outset, draft.snapshot
-    names: set[str] = set()
-    for gang in draft.instead:
-        _resting_on(draft, gang[0], names)
-    new = [promise for name, promise in draft.promises.items() if name in names]
+    new = [draft.promises[name] for name in _resting_on(draft, (g[0] for g in draft.instead))]
     gone = draft.void.union(*draft.instead.values(), (each.gang for each in new))
     kept = [_as_started(draft, each) for each in snapshot.promises if each.gang not in gone]
     planned = tuple(each for each in snapshot.planned if each.gang not in gone)
@@ -106,7 +107,7 @@ def outset_without(draft: Draft) -> Outset:
             snapshot,
             jobs=jobs,
             machines=machines,
-            promises=(*kept, *new),
+            promises=_in_order(draft, [*kept, *new]),
             planned=planned,
         ),
         done=done,
@@ -170,13 +171,24 @@ def _from_the_start(outset: Outset, useless: Sequence[Doom]) -> Outset:
     )
 
 
-def _resting_on(draft: Draft, name: str, found: set[str]) -> None:
-    """Add the promise to gang `name`, and those that stop whom it waits for."""
-    found.add(name)
-    for running in draft.reserved[name].waits:
-        doom = draft.doomed.get(running.name)
-        if doom is not None and doom.by in draft.reserved and doom.by not in found:
-            _resting_on(draft, doom.by, found)
+def _resting_on(draft: Draft, names: Iterable[str]) -> list[str]:
+    """`names` of gangs with a promise, each after those that stop whom it waits for."""
+    seen: set[str] = set()
+    found: list[str] = []
+
+    def add(name: str) -> None:
+        if name in seen:
+            return
+        seen.add(name)
+        for running in draft.reserved[name].waits:
+            doom = draft.doomed.get(running.name)
+            if doom is not None and doom.by in draft.reserved:
+                add(doom.by)
+        found.append(name)
+
+    for name in names:
+        add(name)
+    return found
 
 
 def _as_started(draft: Draft, promise: Promise) -> Promise:

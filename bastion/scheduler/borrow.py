@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
+from bastion.scheduler.carried import stopped_now
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
 from bastion.scheduler.order import Gang, Line, Projects, Queue
@@ -218,7 +219,8 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
             return False
         with draft.shares.without(found.victims):
             may_borrow = draft.shares.may_borrow(line.project, found.placed.total)
-    leaving = [running for running in draft.departing() if running.is_leaving]
+    stopped = stopped_now(draft)
+    leaving = [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
     with draft.shares.without([*found.victims, *leaving]):
         within_share = draft.shares.is_within(line.project, found.placed.total)
     if not found.victims and not within_share:
