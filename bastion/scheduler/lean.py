@@ -9,7 +9,7 @@ It must not know what begins again with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.guarantee import keep_promise
@@ -42,12 +42,18 @@ def _is_made_again(draft: Draft, promise: Promise) -> bool:
     draft.set_apart([reserved], others)
     found = _found(draft, reserved, own, within_share=promise.within_share)
     draft.doomed.update(dooms)
-    if found is None or len(found.victims) == len(own):
+    if found is None or _is_needed(draft, reserved, {*own} - {*found.victims}):
         draft.put_back([reserved], others)
         return False
     draft.drop(reserved)
     keep_promise(draft, reserved.gang, reserved.shape, found, within_share=promise.within_share)
     return True
+
+
+def _is_needed(draft: Draft, reserved: Reserved, spared: Collection[Running]) -> bool:
+    """Whether nobody would be spared, or another promise waits for one of them."""
+    waiting = (each for each in draft.reserved.values() if each is not reserved)
+    return not spared or any(running in spared for each in waiting for running in each.waits)
 
 
 def _found(
