@@ -37,6 +37,8 @@ def awaited(
     """
     `sure`, and those of `ending` without whom there is no room; None when there is none even so.
 
+    The last to end come first: what they give back is counted on before what others could use too.
+
     Args:
         draft: Unchanged when this returns.
         project: Whose gang is to start.
@@ -72,7 +74,7 @@ def awaited(
         fewer = [each for each in needed if each is not running]
         if has_room(fewer):
             needed = fewer
-    return [*certain.values(), *needed]
+    return sorted([*certain.values(), *needed], key=draft.ends_at, reverse=True)
 
 
 def _freed(gone: Iterable[Running], machine: str, resource: str) -> float:

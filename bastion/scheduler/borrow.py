@@ -147,7 +147,8 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
         draft.borrows(draft.admitted[-1])
         new = newest(draft)
         for each in closed:  # who is gone by then is one of those for whom it waits
-            each.waits += (new,) if each.footprint.meets(new.footprint) else ()
+            if each.footprint.meets(new.footprint):
+                each.waits = (new, *each.waits)
     draft.put_back(closed, others)
     return done
 
