@@ -128,7 +128,11 @@ class _Look:
             raise RecordError(error.message, hint=error.hint or _WAY_BACK) from error
 
     def events(self, key: str) -> tuple[Event, ...]:
-        data = self._data(key) or b""
+        data = self._data(key)
+        if data is None:
+            return ()
+        if not data:
+            self.unread[key] = "there is no event in it"
         try:
             return tuple(decode(Event, line, key=key) for line in data.splitlines())
         except RecordError as error:

@@ -146,11 +146,14 @@ class Spoiling:
         self._chance = chance
         self._share = share
         self._keys = keys
+        self.spoilt: set[str] = set()
+        """The keys that this has befallen."""
 
     def draw(self, actor: str, operation: str, key: str) -> Fate:
         """At random."""
         is_met = operation == "create" and key.startswith(self._keys) and not self.is_over
         if is_met and self._chance.random() < self._share:
+            self.spoilt.add(key)
             return Fate.SPOILT
         return self._fates.draw(actor, operation, key)
 

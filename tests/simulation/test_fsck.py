@@ -9,20 +9,34 @@ from bastion.records import layout
 from bastion.service.fsck import findings
 from bastion.service.survey import survey
 from tests.simulation.__main__ import WORLDS
+from tests.simulation.fates import Spoiling
 from tests.simulation.processes import SOUND
 from tests.simulation.world import World
 
 
 def broken(world: World) -> list[str]:
-    """What the audit finds in the bucket when all is over."""
+    """What the audit finds in the bucket when all is over, beside the objects that were spoilt."""
     world.run()
+    found = findings(survey(world.bucket))
+    spoilt = _spoilt(world)
+    told = {each.key for each in found if each.rule == "readable"}
+    assert {key for key in spoilt if key.startswith((layout.RUNS, layout.EVENTS))} <= told
     # Of a machine that died with logs that nobody had, the audit tells, and is right.
     lost = tuple(_logs_of(key) for key in world.invariants.waited_for_in_vain)
     return [
         f"{each.rule} {each.key}: {each.text}"
-        for each in findings(survey(world.bucket))
+        for each in found
         if not (each.rule == "logs" and each.key.startswith(lost))
+        and not (each.rule == "readable" and each.key in spoilt)
     ]
+
+
+def _spoilt(world: World) -> set[str]:
+    """Objects that are empty, and were made so on purpose."""
+    if not isinstance(world.fates, Spoiling):
+        return set()
+    entries = world.bucket.list("", limit=1_000_000)
+    return {each.key for each in entries if not each.size and each.key in world.fates.spoilt}
 
 
 def _logs_of(key: str) -> str:

@@ -174,6 +174,8 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a bad copy of root": (
         lambda w: w.rig.bucket.create(layout.snapshot("9999-01-01", 1), b"{}"),
         "readable", "epoch: missing"),
+    "an empty segment": (
+        lambda w: w.put(layout.events(0), b""), "readable", "there is no event in it"),
     "a lost segment": (
         lambda w: w.rig.bucket.delete(layout.events(0)), "history", "events 0 to .* are nowhere"),
     "a segment of somebody else": (
