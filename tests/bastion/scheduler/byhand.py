@@ -142,19 +142,20 @@ def stand(
     *,
     gone: Iterable[str] = (),
     ignoring: Iterable[tuple[str, ...]] = (),
+    beside: Iterable[Promise] = (),
 ) -> Stand:
     """
     What is left once the jobs `gone` have ended, with all that starts, is promised and planned.
 
     Machines that a pool may still make are there too. `ignoring` are gangs whose promises and
-    plans do not count.
+    plans do not count; `beside` are more promises that do.
     """
     without, left_out = set(gone), set(ignoring)
     taken: list[tuple[JobRecord, Placement]] = [
         (job, placed(job)) for job in alive(snapshot) if job.id not in without
     ]
     taken += [(snapshot.jobs[name], verdict.placement) for name, verdict in admits(plan).items()]
-    reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned]
+    reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned, *beside]
     for each in reserved:
         if each.gang not in left_out:
             taken += [(snapshot.jobs[n], p) for n, p in zip(each.gang, each.placements)]

@@ -302,8 +302,9 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     Of the victims of a new promise none could be left out, neither for its devices nor its quota.
 
     What else starts or is promised in the same cycle counts as there already: that makes less free
-    than was, so whoever fits all the same without a victim proves it was one too many. A victim of
-    two promises is judged by the one for which it is stopped.
+    than was, so whoever fits all the same without a victim proves it was one too many. So does an
+    earlier promise that gave way to a gang which lies on what the victim leaves: it would stand. A
+    victim of two promises is judged by the one for which it is stopped.
     """
     doomed = {
         name: each.reason.by
@@ -326,10 +327,31 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         others = [each for each in plan.promises if each.gang != promise.gang]
         for victim in _gangs(snapshot, own):
             gone = (stopping | firm | victims) - victim
-            held = usage(snapshot, plan, gone=gone, promises=others)
-            left = stand(snapshot, now, plan, gone=gone, ignoring=[promise.gang])
+            broken = _gave_way(snapshot, plan, victim, others)
+            held = usage(snapshot, plan, gone=gone, promises=[*others, *broken])
+            left = stand(snapshot, now, plan, gone=gone, ignoring=[promise.gang], beside=broken)
             allows = _allows(snapshot, gang[0].project, held)
             assert not can_start(snapshot, gang, left, allows), (promise, victim)
+
+
+def _gave_way(
+    snapshot: Snapshot, plan: Plan, victim: set[str], others: Sequence[Promise]
+) -> list[Promise]:
+    """Earlier promises whose project is now promised, among `others`, what `victim` leaves."""
+    left = devices([placed(job) for job in alive(snapshot) if job.id in victim])
+    projects = {
+        snapshot.jobs[each.gang[0]].project
+        for each in others
+        if _is_new(snapshot, each) and devices(each.placements) & left
+    }
+    kept = {each.gang[0] for each in plan.promises} | admits(plan).keys()
+    return [
+        each
+        for each in snapshot.promises
+        if each.gang[0] not in kept
+        and each.gang[0] in snapshot.jobs
+        and snapshot.jobs[each.gang[0]].project in projects
+    ]
 
 
 def _allows(
