@@ -55,6 +55,13 @@ def devices(placements: Iterable[Placement]) -> Devices:
     )
 
 
+def hosts(placements: Iterable[Placement]) -> set[str]:
+    """The machines of `placements`."""
+    return {
+        host.machine for placement in placements for replica in placement for host in replica.hosts
+    }
+
+
 def preempts(plan: Plan) -> dict[str, Preempt]:
     """Who is stopped."""
     return {name: v for name, v in plan.verdicts.items() if isinstance(v, Preempt)}
@@ -303,8 +310,8 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
     What else starts or is promised in the same cycle counts as there already: that makes less free
     than was, so whoever fits all the same without a victim proves it was one too many. So does an
-    earlier promise that gave way to a gang which lies on what the victim leaves: it would stand. A
-    victim of two promises is judged by the one for which it is stopped.
+    earlier promise that gave way to a gang on machines that the victim leaves: it would stand.
+    A victim of two promises is judged by the one for which it is stopped.
     """
     doomed = {
         name: each.reason.by
@@ -337,12 +344,12 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
 def _gave_way(
     snapshot: Snapshot, plan: Plan, victim: set[str], others: Sequence[Promise]
 ) -> list[Promise]:
-    """Earlier promises whose project is now promised, among `others`, what `victim` leaves."""
-    left = devices([placed(job) for job in alive(snapshot) if job.id in victim])
+    """Earlier promises whose project is now promised, among `others`, a place of `victim`."""
+    left = hosts([placed(job) for job in alive(snapshot) if job.id in victim])
     projects = {
         snapshot.jobs[each.gang[0]].project
         for each in others
-        if _is_new(snapshot, each) and devices(each.placements) & left
+        if _is_new(snapshot, each) and hosts(each.placements) & left
     }
     kept = {each.gang[0] for each in plan.promises} | admits(plan).keys()
     return [
