@@ -51,8 +51,10 @@ def _is_made_again(draft: Draft, promise: Promise) -> bool:
 
 
 def _is_needed(draft: Draft, reserved: Reserved, spared: Collection[Running]) -> bool:
-    """Whether nobody would be spared, or another promise waits for one of them."""
-    waiting = (each for each in draft.reserved.values() if each is not reserved)
+    """Whether nobody would be spared, or one for whom others are stopped waits for one of them."""
+    dooms = (*draft.outset.done.stopped.values(), *draft.doomed.values())
+    names = {doom.by for doom in dooms} - {reserved.name}
+    waiting = (draft.reserved[name] for name in sorted(names & draft.reserved.keys()))
     return not spared or any(running in spared for each in waiting for running in each.waits)
 
 
