@@ -109,6 +109,8 @@ class Capacity:
         self.rooms.append(room)
         self.by_name[machine.name] = room
         shelf.add(room)
+        if machine.name.startswith(self._stem(shelf)):  # an earlier pass of this cycle made it
+            shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
 
     # What machines there are
 
@@ -151,16 +153,23 @@ class Capacity:
         names = {host.machine for each in placements for replica in each for host in replica.hosts}
         missing = names - self.by_name.keys()
         for shelf in self.shelves.values():
-            stem = f"{shelf.name}-{self.seq}-"
-            numbers = [name.removeprefix(stem).partition("-h")[0] for name in missing]
-            last = max((int(each) for each in numbers if each.isdigit()), default=-1)
+            last = max((self._number(shelf, name) for name in missing), default=-1)
             while shelf.made <= last:
                 self.make_room(shelf)
+
+    def _stem(self, shelf: Shelf) -> str:
+        """How the names of machines begin that this cycle makes for `shelf`."""
+        return f"{shelf.name}-{self.seq}-"
+
+    def _number(self, shelf: Shelf, name: str) -> int:
+        """Which of those it is; -1 for another's."""
+        number = name.removeprefix(self._stem(shelf)).partition("-h")[0]
+        return int(number) if number.isdigit() else -1
 
     def _make_room(self, shelf: Shelf, host: int) -> Room:
         pool = shelf.pool
         assert pool is not None, "only a pool makes machines"
-        stem = f"{shelf.name}-{self.seq}-{shelf.made}"
+        stem = f"{self._stem(shelf)}{shelf.made}"
         machine = Machine(
             name=f"{stem}-h{host}" if shelf.hosts > 1 else stem,
             pool=shelf.name,
