@@ -172,7 +172,7 @@ def _from_the_start(outset: Outset, useless: Sequence[Doom]) -> Outset:
 
 
 def _resting_on(draft: Draft, names: Iterable[str]) -> list[str]:
-    """`names` of gangs with a promise, each after those that stop whom it waits for."""
+    """`names` of gangs with a promise, and those that stop whom they wait for; these come first."""
     seen: set[str] = set()
     found: list[str] = []
 
