@@ -42,7 +42,8 @@ def _is_made_again(draft: Draft, promise: Promise) -> bool:
     draft.set_apart([reserved], others)
     found = _found(draft, reserved, own, within_share=promise.within_share)
     draft.doomed.update(dooms)
-    if found is None or _is_needed(draft, reserved, {*own} - {*found.victims}):
+    spared = set() if found is None else {*own} - {*found.victims}
+    if found is None or not spared or _are_counted_on(draft, reserved, spared):
         draft.put_back([reserved], others)
         return False
     draft.drop(reserved)
@@ -50,12 +51,12 @@ def _is_made_again(draft: Draft, promise: Promise) -> bool:
     return True
 
 
-def _is_needed(draft: Draft, reserved: Reserved, spared: Collection[Running]) -> bool:
-    """Whether nobody would be spared, or one for whom others are stopped waits for one of them."""
+def _are_counted_on(draft: Draft, reserved: Reserved, spared: Collection[Running]) -> bool:
+    """Whether another promise, for which somebody is stopped, waits for one of `spared`."""
     dooms = (*draft.outset.done.stopped.values(), *draft.doomed.values())
     names = {doom.by for doom in dooms} - {reserved.name}
     waiting = (draft.reserved[name] for name in sorted(names & draft.reserved.keys()))
-    return not spared or any(running in spared for each in waiting for running in each.waits)
+    return any(running in spared for each in waiting for running in each.waits)
 
 
 def _found(
