@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.errors import UsageError, note
 from launch.parser import Verbs, choice, number, switch, text
+from launch.printout import Printout
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -65,9 +66,11 @@ def show(args: argparse.Namespace) -> int:
         return _download(chunks, Path(args.download))
     several = job.replicas > 1 and args.replica is None
     prefix = args.prefix == "always" or (args.prefix == "auto" and several and sys.stdout.isatty())
+    out = Printout(client.clock)
     try:
-        write(chunks, prefix=prefix)
+        write(chunks, out, prefix=prefix)
     except KeyboardInterrupt:
+        out.end_line()
         note(f"detached; {job.id} goes on, bastion logs {job.id} -f comes back to it")
         return exits.DETACHED
     if not args.exit:
@@ -84,11 +87,11 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
             f"{args.job} names {len(tasks)} tasks, and --follow, --download and --exit are for one",
             hint=f"bastion logs {one} -f",
         )
-    wanted = wanted_of(args, now=session.out.now)
+    wanted, out = wanted_of(args, now=session.out.now), Printout(session.client.clock)
     for task in tasks:
         if task.state not in ("queued", "held"):
             chunks = session.client.following.of(task, wanted, follow=False)
-            write(chunks, prefix=args.prefix != "never", of={task.id: f"{task.task}/"})
+            write(chunks, out, prefix=args.prefix != "never", of={task.id: f"{task.task}/"})
     return exits.OK
 
 
@@ -117,17 +120,20 @@ def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
 
 
 def write(
-    chunks: Iterator[Chunk], *, prefix: bool, of: Mapping[str, str] = MappingProxyType({})
+    chunks: Iterator[Chunk],
+    out: Printout,
+    *,
+    prefix: bool,
+    of: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """
-    Write what was printed to stdout, exactly; with `prefix` line by line, each with its origin.
+    Write what was printed, exactly; with `prefix` line by line, each with its origin.
 
     What `of` has for a job stands before its origins.
 
     Raises:
         BrokenPipeError: Nobody reads it any more.
     """
-    out = sys.stdout.buffer
     rest: dict[str, bytes] = {}
     for chunk in chunks:
         if not prefix:
@@ -135,11 +141,10 @@ def write(
         else:
             name = f"{of.get(chunk.job, '')}r{chunk.stream.replica}/p{chunk.stream.process}"
             *lines, rest[name] = (rest.get(name, b"") + chunk.data).split(b"\n")
-            out.writelines(f"{name} | ".encode() + line + b"\n" for line in lines)
-        out.flush()
+            out.write(b"".join(f"{name} | ".encode() + line + b"\n" for line in lines))
     for name, line in rest.items():
-        out.write(f"{name} | ".encode() + line + b"\n" if line else b"")
-    out.flush()
+        if line:
+            out.write(f"{name} | ".encode() + line + b"\n")
 
 
 def _download(chunks: Iterator[Chunk], folder: Path) -> int:

@@ -15,6 +15,7 @@ from launch.commands.logs import write
 from launch.errors import UsageError, note
 from launch.outlook import outlook_lines
 from launch.parser import Parser, Verbs, choice, many, number, switch, text
+from launch.printout import Printout
 from launch.progress import bar
 from launch.render import span
 from launch.session import Session
@@ -255,7 +256,7 @@ def _wait_for_tasks(session: Session, handle: LaunchHandle) -> int:
 
     if not session.is_quiet:
         note(f"waiting for the tasks of {handle.id}; Ctrl-C detaches and does not stop them")
-    tell = Teller(quiet=session.is_quiet, states_only=True)
+    tell = Teller(Printout(session.client.clock), quiet=session.is_quiet, states_only=True)
     try:
         with bar(shown=not session.is_quiet) as draw:
 
@@ -279,7 +280,7 @@ def _follow(session: Session, handle: LaunchHandle) -> int:
     """Follow the logs of all jobs, then wait for all; Ctrl-C detaches."""
     if handle.is_array:
         return _wait_for_tasks(session, handle)
-    client, args = session.client, session.args
+    client, args, out = session.client, session.args, Printout(session.client.clock)
     several = len(handle.jobs) > 1
     if not session.is_quiet:
         jobs = f"the {len(handle.jobs)} jobs of {handle.id}" if several else handle.id
@@ -288,14 +289,17 @@ def _follow(session: Session, handle: LaunchHandle) -> int:
     try:
         names = {job: f"{name}/" for job, name in zip(handle.jobs, handle.names) if several}
         prefix = several or (args.replicas > 1 and sys.stdout.isatty())
-        tell = Teller(quiet=session.is_quiet)
+        tell = Teller(out, quiet=session.is_quiet)
         places = dict.fromkeys(handle.jobs, handle.project)
-        write(client.following.of_new(places, tell=tell), prefix=prefix, of=names)
+        write(client.following.of_new(places, tell=tell), out, prefix=prefix, of=names)
         ended = handle.wait().jobs
     except KeyboardInterrupt:
+        out.end_line()
         back = f"wait {handle.id}" if several else f"logs {handle.id} -f"
         note(f"detached; {handle.id} goes on, bastion {back} comes back to it")
         return exits.DETACHED
+    if not session.is_quiet:
+        out.end_line()
     for job in ended:
         tell_ended(session, job)
     return exits.of_jobs(ended)
@@ -315,18 +319,20 @@ def tell_ended(session: Session, job: JobView) -> None:
 class Teller:
     """Says on stderr when a followed job is in another state, or for another reason."""
 
-    def __init__(self, *, quiet: bool, states_only: bool = False) -> None:
+    def __init__(self, out: Printout, *, quiet: bool, states_only: bool = False) -> None:
+        self._out = out
         self._quiet = quiet
         self._states_only = states_only
         self._said: dict[str, str] = {}
 
     def __call__(self, job: JobView) -> None:
-        """Say it, unless it was the last thing said of it."""
+        """Say it, unless it was the last thing said of it or has to wait for the end of a line."""
         said = f"{job.id} is {job.state}: {job.text}"
         news = job.state if self._states_only else _SPAN.sub("", said)
-        if news != self._said.get(job.id) and not self._quiet and not job.is_decided:
+        if news == self._said.get(job.id) or self._quiet or job.is_decided:
+            return
+        if self._out.note(said):
             self._said[job.id] = news
-            note(said)
 
 
 def _launch_of(session: Session) -> Launch:

@@ -1,0 +1,110 @@
+"""Notes about a job that is followed stay out of the lines that it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from bastion.client import JobView
+from bastion.clock import VirtualClock
+from launch.commands.submit import Teller
+from launch.printout import Printout
+
+RUNNING = "train is running: on vm-1"
+
+
+class Screen:
+    """One file that takes both stdout and stderr, as a terminal does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.clock = VirtualClock()
+        self.out = Printout(self.clock)
+
+    @property
+    def shown(self) -> str:
+        """All that was written so far."""
+        return self._path.read_text()
+
+
+@contextmanager
+def screen(folder: Path) -> Iterator[Screen]:
+    """A screen on which a job is followed."""
+    path = folder / "screen"
+    with path.open("w") as both, redirect_stdout(both), redirect_stderr(both):
+        yield Screen(path)
+
+
+def job(state: str) -> JobView:
+    """A job in `state`."""
+    return JobView(
+        id="train",
+        name="train",
+        project="p",
+        user="ada",
+        launch="train",
+        state=state,
+        text="on vm-1",
+    )
+
+
+def test_a_note_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
+    """The line comes in two parts; what happened in between is said after it, and once."""
+    with screen(tmp_path) as seen:
+        tell = Teller(seen.out, quiet=False)
+        seen.out.write(b"one\ntw")
+        tell(job("running"))
+        seen.out.write(b"o")
+        seen.clock.advance(4)
+        tell(job("running"))
+        assert seen.shown == "one\ntwo"
+        seen.out.write(b"\n")
+        tell(job("running"))
+        tell(job("running"))
+        assert seen.shown == f"one\ntwo\n{RUNNING}\n"
+
+
+def test_a_line_that_does_not_end_is_broken(tmp_path: Path) -> None:
+    """A progress bar goes on for hours, and what happens to its job is told all the same."""
+    with screen(tmp_path) as seen:
+        tell = Teller(seen.out, quiet=False)
+        for percent in range(3):
+            seen.out.write(b"%d %% " % percent)
+            seen.clock.advance(2)
+        tell(job("running"))
+        assert seen.shown == f"0 % 1 % 2 % \n{RUNNING}\n"
+
+
+def test_each_line_has_its_own_time_to_end(tmp_path: Path) -> None:
+    """Many lines that come in parts are not taken for one that never ends."""
+    with screen(tmp_path) as seen:
+        tell = Teller(seen.out, quiet=False)
+        seen.out.write(b"on")
+        seen.clock.advance(4)
+        seen.out.write(b"e\ntw")
+        seen.clock.advance(4)
+        tell(job("running"))
+        assert seen.shown == "one\ntw"
+
+
+def test_the_end_is_told_on_a_line_of_its_own(tmp_path: Path) -> None:
+    """A job whose last line has no end is not told to have succeeded in the middle of it."""
+    with screen(tmp_path) as seen:
+        seen.out.write(b"done")
+        seen.out.end_line()
+        seen.out.end_line()
+        assert seen.shown == "done\n"
+
+
+def test_nothing_waits_where_stdout_goes_elsewhere(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """With stdout in a file, notes come at once, and no line is broken on the screen."""
+    out = Printout(VirtualClock())
+    out.write(b"half")
+    Teller(out, quiet=False)(job("running"))
+    out.end_line()
+    assert capfdbinary.readouterr() == (b"half", f"{RUNNING}\n".encode())
