@@ -9,20 +9,24 @@ what two surveys show.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from bastion.errors import NotFoundError, RecordError
+from bastion.machine import Batch
 from bastion.records import layout
 from bastion.records.codec import decode
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.request import Answer
+from bastion.records.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
+from bastion.records.request import Answer, Result, SpecRecord
 from bastion.records.root import Event, Root, decode_root
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
+from bundler.lanes import in_lanes
 
 _T = TypeVar("_T")
 _PAGE = 1000
+_LANES = 16
+"""Reads at once: a cloud store takes tens of milliseconds for each, and hundreds at a time."""
 _WAY_BACK = "if a bastion ever led here: bastion restore shows what copies there are"
 
 Register = ClaimRegister | EndRegister | GoRegister
@@ -74,11 +78,14 @@ def survey(store: ObjectStore) -> Survey:
         for entry in look.all(layout.EVENTS)
         if (first := layout.parse_events(entry.key)) is not None
     }
-    machines = [entry.key for entry in look.all(layout.MACHINES)]
-    answers = look.records(layout.ANSWERS, Answer)
+    machines = look.keys(layout.MACHINES)
+    answers = look.records(look.keys(layout.ANSWERS), lambda _: Answer)
     root = look.root()
-    specs = (layout.parse_spec(entry.key) for entry in look.all(layout.SPECS))
-    results = (layout.parse_result(entry.key) for entry in look.all(layout.RESULTS))
+    specs = look.named(layout.SPECS, layout.parse_spec)
+    results = look.named(layout.RESULTS, layout.parse_result)
+    look.records(specs, lambda _: SpecRecord)
+    look.records(results, lambda _: Result)
+    look.records(machines, _of_machine)
     look.copies()
     return Survey(
         root=root,
@@ -87,9 +94,9 @@ def survey(store: ObjectStore) -> Survey:
         lives=_grouped(layout.parse_life(key) for key in machines),
         batches=_batches(machines),
         answers=answers,
-        specs=frozenset(name for name in specs if name is not None),
-        results=frozenset(name for name in results if name is not None),
-        registers=look.registers(),
+        specs=frozenset(specs.values()),
+        results=frozenset(results.values()),
+        registers=look.records(look.keys(layout.RUNS), _of_run),
         logs=look.logs(),
         unread=look.unread,
         now=max(look.newest_at, root.now),
@@ -116,6 +123,17 @@ class _Look:
         self.newest_at = max([self.newest_at, *(entry.modified_at for entry in found)])
         return tuple(found)
 
+    def keys(self, prefix: str) -> list[str]:
+        """The key of each of these objects."""
+        return [entry.key for entry in self.all(prefix)]
+
+    def named(
+        self, prefix: str, parse: Callable[[str], tuple[str, str] | None]
+    ) -> dict[str, tuple[str, str]]:
+        """What `parse` makes of these keys; those of which it makes nothing are left out."""
+        found = ((key, parse(key)) for key in self.keys(prefix))
+        return {key: name for key, name in found if name is not None}
+
     def root(self) -> Root:
         try:
             found = self._store.read(layout.ROOT)
@@ -139,18 +157,18 @@ class _Look:
             self.unread[key] = error.message
             return ()
 
-    def records(self, prefix: str, kind: type[_T]) -> dict[str, _T]:
-        """The records of one kind below `prefix`, by key."""
-        read = ((entry.key, self._record(entry.key, kind)) for entry in self.all(prefix))
-        return {key: record for key, record in read if record is not None}
-
-    def registers(self) -> dict[str, Register]:
-        found: dict[str, Register] = {}
-        for entry in self.all(layout.RUNS):
-            name = layout.parse_register(entry.key)
-            record = self._record(entry.key, _KINDS[name.kind]) if name is not None else None
-            if record is not None:
-                found[entry.key] = record
+    def records(
+        self, keys: Iterable[str], kind_of: Callable[[str], type[_T] | None]
+    ) -> dict[str, _T]:
+        """The records at `keys`, by key; where `kind_of` knows no kind there is none to read."""
+        kinds = {key: kind for key in keys if (kind := kind_of(key)) is not None}
+        found: dict[str, _T] = {}
+        for key, data in zip(kinds, in_lanes(self._data, kinds, lanes=_LANES)):
+            try:
+                if data is not None:
+                    found[key] = decode(kinds[key], data, key=key)
+            except RecordError as error:
+                self.unread[key] = error.message
         return found
 
     def logs(self) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -173,16 +191,6 @@ class _Look:
             except RecordError as error:
                 self.unread[newest] = error.message
 
-    def _record(self, key: str, kind: type[_T]) -> _T | None:
-        data = self._data(key)
-        if data is None:
-            return None
-        try:
-            return decode(kind, data, key=key)
-        except RecordError as error:
-            self.unread[key] = error.message
-            return None
-
     def _data(self, key: str) -> bytes | None:
         """What the object holds, or None when it was deleted since it was listed."""
         try:
@@ -191,6 +199,17 @@ class _Look:
             return None
         assert found is not None
         return found.data
+
+
+def _of_run(key: str) -> type[Register] | None:
+    name = layout.parse_register(key)
+    return _KINDS[name.kind] if name is not None else None
+
+
+def _of_machine(key: str) -> type[LifeRegister] | type[Batch] | None:
+    if layout.parse_life(key) is not None:
+        return LifeRegister
+    return Batch if layout.parse_instructions(key) is not None else None
 
 
 def _grouped(names: Iterator[tuple[str, int] | None]) -> dict[str, tuple[int, ...]]:

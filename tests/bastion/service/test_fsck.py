@@ -171,6 +171,14 @@ def _claimed_elsewhere(worked: Worked) -> None:
 BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a bad register": (
         lambda w: w.put(w.register("claim", w.runs), b"{"), "readable", "invalid JSON"),
+    "a bad spec": (
+        lambda w: w.put(layout.spec("blue", w.runs), b"[]"), "readable", "spec.json: "),
+    "a bad final record": (
+        lambda w: w.put(layout.result("blue", w.ended), b"{}"), "readable", "outcome: missing"),
+    "a bad life": (
+        lambda w: w.put(layout.life(w.machine(w.runs), 1), b""), "readable", "invalid JSON"),
+    "a bad batch": (
+        lambda w: w.put(_batch(w, 1), b"{}"), "readable", "number: missing"),
     "a bad copy of root": (
         lambda w: w.rig.bucket.create(layout.snapshot("9999-01-01", 1), b"{}"),
         "readable", "epoch: missing"),
