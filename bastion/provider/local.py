@@ -127,6 +127,9 @@ class LocalProvider:
         if _lives(folder / "end"):
             return False
         if (folder / "home" / "ended").exists():
+            if _agent_lives(folder):  # it was only starting when its home was ended
+                _end_agent(folder)
+                return False
             _write(folder / "gone", "")
             return True
         _write(folder / "end", self._run(folder, ("end", "--home", str(folder / "home"))))

@@ -110,7 +110,7 @@ def test_deleting_while_it_begins_leaves_no_process(site: Site, delay_s: float) 
     while time.monotonic() < deadline:
         time.sleep(0.01)
     site.delete()
-    site.until(lambda: not site.living())
+    assert site.living() == []
     assert site.state() == "gone"
 
 
