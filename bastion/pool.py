@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 
 from bastion.machine import Machine, MachinePhase, Pool
+from bastion.machine_name import MachineName, parse_machine
 from bastion.value import value
 
 LISTINGS_TO_BE_GONE = 2
@@ -113,7 +115,8 @@ def machine_actions(
         elif _wants_create(machine, seen):
             actions.append(Create(machine=machine.name))
     for seen in shown.values():
-        if seen.name not in machines and not seen.gone and _seq_of(seen) <= seq:
+        named = parse_machine(seen.name, seen.pool)
+        if named and named.seq <= seq and seen.name not in machines and not seen.gone:
             actions.append(Delete(machine=seen.name, pool=seen.pool))
     return tuple(actions)
 
@@ -129,22 +132,13 @@ def _wants_create(machine: Machine, seen: Seen | None) -> bool:
     return not (seen.runs or seen.gone)
 
 
-def new_name(pool: str, seq: int, index: int) -> str:
-    """The name of the `index`-th machine (or slice) that commit `seq` allocates in `pool`."""
-    return f"{pool}-{seq}-{index}"
-
-
-def _seq_of(seen: Seen) -> int:
-    seq = seen.name.removeprefix(f"{seen.pool}-").partition("-")[0]
-    return int(seq) if seq.isdecimal() else 0
-
-
 def _strangers(
     listings: Mapping[str, tuple[Seen, ...]], machines: Mapping[str, Machine], *, newer_than: int
 ) -> Iterator[str]:
     for seens in listings.values():
         for seen in seens:
-            if seen.name not in machines and not seen.gone and _seq_of(seen) > newer_than:
+            named = parse_machine(seen.name, seen.pool)
+            if named and named.seq > newer_than and seen.name not in machines and not seen.gone:
                 yield seen.name
 
 
@@ -180,14 +174,10 @@ def _missing(pool: Pool, machines: Mapping[str, Machine], now: float, seq: int) 
     )[: max(0, len(alive) - pool.min_machines)]
     if surplus:
         return [replace(surplus[0], phase=MachinePhase.DELETING)]  # one a turn, so that each counts
-    names = {m.name for m in mine}
-    free = (
-        i for i in range(pool.min_machines + len(names)) if new_name(pool.name, seq, i) not in names
-    )
-    return [
-        _new(pool, new_name(pool.name, seq, next(free)), now)
-        for _ in range(pool.min_machines - len(alive))
-    ]
+    taken = {m.name for m in mine}
+    names = (str(MachineName(pool=pool.name, seq=seq, index=index)) for index in count())
+    free = (name for name in names if name not in taken)
+    return [_new(pool, next(free), now) for _ in range(pool.min_machines - len(alive))]
 
 
 def _never_came(machine: Machine, pool: Pool, now: float) -> bool:

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from bastion.job import HostPlace, Placement, ReplicaPlace
 from bastion.machine import Machine, MachinePhase, Pool
+from bastion.machine_name import MachineName, parse_machine
 from bastion.scheduler.room import GUESTS, Keep, Room, Shelf, has_labels
 from bastion.scheduler.shape import COUNTED, Part
 from bastion.scheduler.snapshot import Snapshot
@@ -109,8 +110,7 @@ class Capacity:
         self.rooms.append(room)
         self.by_name[machine.name] = room
         shelf.add(room)
-        if machine.name.startswith(self._stem(shelf)):  # an earlier pass of this cycle made it
-            shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
+        shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
 
     # What machines there are
 
@@ -157,25 +157,21 @@ class Capacity:
             while shelf.made <= last:
                 self.make_room(shelf)
 
-    def _stem(self, shelf: Shelf) -> str:
-        """How the names of machines begin that this cycle makes for `shelf`."""
-        return f"{shelf.name}-{self.seq}-"
-
-    def _number(self, shelf: Shelf, name: str) -> int:
-        """Which of those it is; -1 for another's."""
-        number = name.removeprefix(self._stem(shelf)).partition("-h")[0]
-        return int(number) if number.isdigit() else -1
+    def _number(self, shelf: Shelf, machine: str) -> int:
+        """Which of those that this cycle makes for `shelf` it is; -1 for another's."""
+        named = parse_machine(machine, shelf.name)
+        return named.index if named is not None and named.seq == self.seq else -1
 
     def _make_room(self, shelf: Shelf, host: int) -> Room:
         pool = shelf.pool
         assert pool is not None, "only a pool makes machines"
-        stem = f"{self._stem(shelf)}{shelf.made}"
+        name = MachineName(pool=shelf.name, seq=self.seq, index=shelf.made)
         machine = Machine(
-            name=f"{stem}-h{host}" if shelf.hosts > 1 else stem,
+            name=str(replace(name, host=host)) if shelf.hosts > 1 else str(name),
             pool=shelf.name,
             phase=MachinePhase.CREATING,
             resources=pool.resources,
-            slice=stem if shelf.hosts > 1 else "",
+            slice=str(name) if shelf.hosts > 1 else "",
             tier=pool.tier,
             zone=pool.zones[0] if pool.zones else "",
             labels=dict(pool.labels),

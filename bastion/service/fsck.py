@@ -15,6 +15,7 @@ from bastion.clock import Clock
 from bastion.errors import SpecError
 from bastion.job import Attempt, HostPlace, HostState, JobRecord, Phase
 from bastion.machine import Machine
+from bastion.machine_name import parse_machine
 from bastion.records import layout
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.records.root import Root
@@ -324,9 +325,10 @@ def _future(seen: Survey) -> Broken:
     pools = _pools(seen.root)
     names = {*seen.root.machines, *seen.lives, *(machine for machine, _ in seen.batches)}
     for name in sorted(names):
-        seq = next((seq for pool in pools if (seq := _seq_of(name, pool))), 0)
-        if seq > seen.root.seq:
-            yield name, f"commit {seq} would have named it; root is at {seen.root.seq}"
+        for pool in pools:
+            named = parse_machine(name, pool)
+            if named and named.seq > seen.root.seq:
+                yield name, f"commit {named.seq} would have named it; root is at {seen.root.seq}"
 
 
 def _pools(root: Root) -> set[str]:
@@ -335,13 +337,6 @@ def _pools(root: Root) -> set[str]:
         return pools | set(parse_config(root.config_text).pools)
     except SpecError:
         return pools
-
-
-def _seq_of(machine: str, pool: str) -> int:
-    """The commit in the name of a machine of `pool`; 0 when it has none."""
-    seq, dash, index = machine.removeprefix(f"{pool}-").partition("-")
-    is_named = machine.startswith(f"{pool}-") and dash and seq.isdecimal() and index.isdecimal()
-    return int(seq) if is_named else 0
 
 
 def _running(root: Root) -> Iterator[tuple[JobRecord, int, int, HostPlace, HostState]]:

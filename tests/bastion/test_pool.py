@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.pool import Create, Delete, Seen, machine_actions, new_name, reconcile
+from bastion.pool import Create, Delete, Seen, machine_actions, reconcile
 from quota import Amounts
 
 POOL = Pool(
@@ -145,6 +145,13 @@ def test_a_newer_stranger_means_that_we_are_stale() -> None:
     assert reconciled.stale == "gpu-9-0"
 
 
+def test_a_stranger_whose_name_no_commit_allocates_is_left_alone() -> None:
+    """Somebody's machine in the provider's list is neither ours to delete nor a newer bastion's."""
+    other = Seen(name="gpu-of-ada", pool="gpu", runs=True, gone=False)
+    assert act(listing=(other,), seq=5) == []
+    assert not reconcile({}, {"gpu": POOL}, {"gpu": (other,)}, (), 0.0, seq=6).stale
+
+
 def test_a_pool_that_is_no_more_loses_its_machines() -> None:
     """Machines of a pool that left the configuration go when nothing uses them any more."""
     used = reconcile({"gpu-1-0": READY}, {}, {}, ["gpu-1-0"], 0.0, seq=5).machines
@@ -188,11 +195,6 @@ def test_machines_in_use_are_never_deleted(
                 assert machines[name].phase is machine.phase
         assert not (machines.keys() - before.keys()) & created, "no name twice"
         created |= machines.keys()
-
-
-def test_names_tell_pool_and_commit() -> None:
-    """A name is pool, commit and index."""
-    assert new_name("gpu", 12, 3) == "gpu-12-3"
 
 
 def test_a_machine_that_never_greets_is_given_up() -> None:

@@ -258,6 +258,9 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a machine of the future": (
         lambda w: w.rig.bucket.create(layout.life("gpu-99999-0", 1), b"{}"),
         "future", "commit 99999 would have named it"),
+    "a slice of the future": (
+        lambda w: w.rig.bucket.create(layout.life("gpu-99999-0-h1", 1), b"{}"),
+        "future", "commit 99999 would have named it"),
 }  # fmt: skip
 
 

@@ -1,0 +1,46 @@
+"""What the name of a machine says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bastion.machine_name import MachineName, parse_machine
+
+NAMES = st.builds(
+    MachineName,
+    pool=st.from_regex(r"[a-z][a-z0-9]{0,3}(-[a-z0-9]{1,3}){0,2}", fullmatch=True),
+    seq=st.integers(0, 10**6),
+    index=st.integers(0, 99),
+    host=st.none() | st.integers(0, 63),
+)
+
+
+@given(NAMES)
+def test_a_name_says_what_it_was_made_of(name: MachineName) -> None:
+    """What is written is read back, whatever the pool is called."""
+    assert parse_machine(str(name), name.pool) == name
+
+
+@given(NAMES, NAMES)
+def test_no_two_allocations_have_one_name(one: MachineName, other: MachineName) -> None:
+    """Also where the name of one pool goes on as that of another does."""
+    assert (str(one) == str(other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpu", "gpu-1", "gpu-1-", "gpu-1-x", "gpu-1-2-h", "gpus-1-2", "gpu-1-2-3", "gpu-²-1"]
+)
+def test_other_names_say_nothing(name: str) -> None:
+    """A name that no commit allocates is not taken for one."""
+    assert parse_machine(name, "gpu") is None
+
+
+def test_a_name_reads_as_the_design_has_it() -> None:
+    """Pool, commit, index, and the host of a slice."""
+    name = MachineName(pool="gpu", seq=12, index=3)
+    assert (str(name), str(MachineName(pool="tpu", seq=1, index=0, host=2))) == (
+        "gpu-12-3",
+        "tpu-1-0-h2",
+    )
