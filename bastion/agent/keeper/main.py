@@ -65,10 +65,15 @@ def keep(home: str, *, life: int, permit_s: float, use_cgroups: bool) -> None:
     Be the keeper of `home` until told to end.
 
     Raises:
-        SystemExit: Another keeper holds this home, or a life with this number or a later has been.
+        SystemExit: Another keeper holds this home, a life with this number or a later has been, or
+            there is no such home: one that was removed while a keeper began is not made again.
     """
     folder = f"{home}/keeper"
-    os.makedirs(f"{folder}/spool", mode=0o700, exist_ok=True)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(f"{folder}/spool", mode=0o700)
+    except FileNotFoundError:
+        sys.exit(f"keeper of {home}: there is no {folder}; whoever starts it makes that")
     lock = _lock(f"{folder}/lock", life)
     _become_subreaper()
     journal = Journal(f"{folder}/journal")

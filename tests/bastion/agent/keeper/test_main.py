@@ -9,6 +9,8 @@ import random
 import resource
 import select
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -361,6 +363,16 @@ def test_an_older_life_cannot_come_back(world: RealWorld) -> None:
     world.life = 5
     world.next_life()
     assert world.keeper.life == 6
+
+
+def test_a_home_that_was_removed_is_not_made_again(tmp_path: Path) -> None:
+    """A keeper that was slow to start ends itself: whoever removed its home wants none there."""
+    home = tmp_path / "removed"
+    words = [sys.executable, "-m", "bastion.agent.keeper", "--home", str(home), "--life", "1"]
+    ran = subprocess.run([*words, "--permit_s", "0"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert f"there is no {home}/keeper" in ran.stderr
+    assert not home.exists()
 
 
 def test_term_ends_the_keeper_in_order(world: RealWorld) -> None:
