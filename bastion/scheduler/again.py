@@ -64,14 +64,17 @@ def _is_settled(draft: Draft) -> bool:
     Whether the next cycle would move nobody, as far as that can be seen without deciding it.
 
     Who starts leaves less to all others, and phase 3 has looked at what its own victims leave. But
-    a promise that rests on priority may not stand beside who starts; and of what phases 4 and 5
-    plan and stop, somebody that was looked at before may make use.
+    a promise that rests on priority may not stand beside who starts, who may be a victim for whom
+    there was none, and have taken what would have come free for somebody anyway; and of what
+    phases 4 and 5 plan and stop, somebody that was looked at before may make use.
     """
     snapshot, now = draft.snapshot, draft.now
     outset = draft.outset
     if outset.skipped or outset.late or planned_of(draft) != snapshot.planned:
         return False
     if any(d.stop_at <= now and not isinstance(d.reason, Reclaimed) for d in draft.doomed.values()):
+        return False
+    if draft.admitted and (draft.hopeless or draft.patient):
         return False
     known = () if draft.admitted else {promise.gang for promise in snapshot.promises}
     return all(each.within_share or each.gang in known for each in draft.promises.values())

@@ -54,13 +54,14 @@ class Scope:
 class Hold:
     """Devices closed for one gang; to be lifted as one."""
 
-    __slots__ = ("charge", "counts", "masks", "wholes")
+    __slots__ = ("charge", "counts", "guests", "masks", "wholes")
 
     def __init__(self) -> None:
         self.charge: Charge = ()
         self.masks: list[tuple[Room, str, int, int, int]] = []
         """(room, type, devices wanted, of them those that were free, those that others hold)"""
         self.counts: list[tuple[Room, str, int, int]] = []
+        self.guests: list[Room] = []
         self.wholes: list[Room] = []
 
 
@@ -342,6 +343,9 @@ class Capacity:
             self._close_mask(hold, room, resource, mask_of(indices))
         for resource, units in part.counts:
             self._close_count(hold, room, resource, units)
+        if part.asks_nothing:
+            hold.guests.append(room)
+            room.guests += 1
 
     def _close_mask(self, hold: Hold, room: Room, resource: str, mask: int) -> None:
         free = room.masks.get(resource, 0) & mask
@@ -366,6 +370,9 @@ class Capacity:
         for room in hold.wholes:
             self.note(room)
             room.closed -= 1
+        for room in hold.guests:
+            self.note(room)
+            room.guests -= 1
         for room, resource, _, free, later in hold.masks:
             self.note(room)
             if free:

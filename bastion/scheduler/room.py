@@ -71,6 +71,7 @@ class Room:
         self.closed = 0
         """For how many gangs all of it is closed: not even one who asks for nothing may come."""
         self.guests = 0
+        """Replicas that ask for nothing, those who are promised this machine among them."""
         self.tenants = 0
         self.sealed = False
         """Whether one gang has all of it."""

@@ -128,18 +128,19 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
 
 
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
-    """Whether it has no room even once all for whom it waits have gone."""
+    """Whether it has no room even once all have gone who will have by then."""
     others = sharing(draft, reserved)
     draft.set_apart([reserved], others)
     project = reserved.gang[0].project
-    ending = by_end(draft, draft.departing())
+    running = draft.running.values()
+    ending = (r for r in running if draft.is_departing(r) or r.frees_at <= reserved.until)
     waits = awaited(
         draft,
         project,
         reserved.footprint,
         reserved.placed,
         reserved.waits,
-        ending,
+        by_end(draft, ending),
         within_share=False,
     )
     draft.put_back([reserved], others)

@@ -80,8 +80,9 @@ MOVED: dict[histories.Make, tuple[int, ...]] = {
     histories.world_of: (75, 3_016, 3_173, 3_200, 3_317, 5_103, 5_156, 25_106, 100_273),
     histories.mixed_world_of: (
         *(110, 152, 231, 254, 1_380, 1_704, 2_002, 2_064, 3_052, 3_076, 3_088, 3_090, 3_205, 3_214),
-        *(5_058, 5_080, 5_091, 5_118, 23_028, 30_263, 100_096),
+        *(5_058, 5_080, 5_091, 5_118, 23_028, 30_263, 100_096, 100_680),
     ),
+    histories.wide_world_of: (100_227, 100_318),
 }
 
 
@@ -143,6 +144,17 @@ def test_nobody_comes_to_a_machine_of_which_all_is_promised() -> None:
     w.ends["short"] = 20.0
     w.run(130)
     assert w.runs("a")
+
+
+def test_a_machine_promised_to_one_who_asks_for_nothing_is_not_taken_whole() -> None:
+    """Else `low`, who must be alone there, would start and be stopped for `high` at once."""
+    w = world(4, {"A": {"gpu": 1.0}})
+    w.ask("A", "low", priority=5, where=Where(exclusive=True), gpu=1)
+    w.ask("A", "high", priority=1)
+    w.cycle()
+    assert w.runs("high")
+    assert not w.runs("low")
+    assert_stable(w)
 
 
 def test_one_whose_machine_is_kept_for_another_is_told_so() -> None:
