@@ -326,7 +326,7 @@ def ends_at(draft: Draft, running: Running, shape: Shape) -> float:
     may_rotate = running.is_borrowed and draft.parts.preemption.reclaims
     if running.is_leaving or not may_rotate or running.priority < shape.priority:
         return own
-    rotated = max(draft.now, running.started_at + draft.options.borrow_slice_s)
+    rotated = max(draft.now, running.whole_since + draft.options.borrow_slice_s)
     return min(own, rotated + running.grace_s)
 
 
@@ -338,7 +338,7 @@ def _commit(draft: Draft, plan: Reserved) -> None:
     for running in plan.waits:
         stop = plan.until - running.grace_s
         if draft.ends_at(running) > plan.until and stop <= draft.now:
-            borrowed_s = draft.now - running.started_at
+            borrowed_s = draft.now - running.whole_since
             slice_s = draft.options.borrow_slice_s
             reason = Rotated(by=plan.name, borrowed_s=borrowed_s, slice_s=slice_s)
             doom = Doom(by=plan.name, stop_at=draft.now, end_at=plan.until, reason=reason)

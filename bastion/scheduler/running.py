@@ -42,6 +42,7 @@ class Running:
         "shape",
         "started_at",
         "user",
+        "whole_since",
     )
 
     def __init__(self, jobs: Sequence[JobRecord], shape: Shape, capacity: Capacity) -> None:
@@ -54,6 +55,8 @@ class Running:
         self.priority = shape.priority
         self.grace_s = shape.grace_s
         self.admitted_at = self.started_at = math.inf
+        self.whole_since = -math.inf
+        """When the last of its jobs started: one that is lost starts again alone."""
         was = JobClass.GUARANTEED
         self.places: list[tuple[Part, ReplicaPlace]] = []
         for job, part in zip(jobs, shape.parts):
@@ -64,6 +67,7 @@ class Running:
             self.admitted_at = min(self.admitted_at, admitted_at)
             began = admitted_at if started_at is None else started_at
             self.started_at = min(self.started_at, began)
+            self.whole_since = max(self.whole_since, began)
             if attempt.job_class is JobClass.BORROWED:
                 was = JobClass.BORROWED
             for place in attempt.alive:
@@ -89,7 +93,7 @@ class Running:
             return max((stop.deadline for stop in stops if stop is not None), default=0.0)
         if self.shape.max_runtime_s is None:
             return math.inf
-        return self.started_at + self.shape.max_runtime_s + self.grace_s
+        return self.whole_since + self.shape.max_runtime_s + self.grace_s
 
     def pay(self, tier: int, units: Amounts) -> None:
         """Let a gang that waits for it count on `units` of what it is charged in `tier`."""

@@ -140,3 +140,29 @@ def test_two_that_follow_each_other_cost_no_third_its_place_on_the_share() -> No
     world.run(60)
     assert world.preemptions == [("first", "second")]
     assert world.running("A") == ["second", "third"]
+
+
+@pytest.mark.parametrize(("limit_s", "gone_at"), [(None, 300 + 200 + 10), (100.0, 300 + 100 + 10)])
+def test_a_job_that_was_lost_has_its_time_when_it_starts_again(
+    limit_s: float | None, gone_at: int
+) -> None:
+    """Its gang is gone a slice, or its limit, after that: not after the first of its jobs began."""
+    quota = quota_of(
+        *({"gpu": 4}, {"A": {"gpu": 1.0}, "B": {}, "C": {}}),
+        min_runtime_s=0, grace_s=10, plan_after_s=60, borrow_slice_s=200,
+    )  # fmt: skip
+    world = World(quota, machines_of(1, gpu=4))
+    for name in ("b0", "b1"):
+        world.ask("B", name, gang=("b0", "b1"), gpu=1, max_runtime_s=limit_s)
+    world.cycle()
+    begun = world.now
+    world.pass_time(300)
+    world.requeue("b1")
+    world.cycle()
+    assert world.runs("b1")
+    world.ask("C", "c", gpu=4)
+    world.pass_time(70)
+    world.cycle()
+    (planned,) = world.plan.planned
+    assert planned.at - begun == gone_at
+    assert not world.preemptions
