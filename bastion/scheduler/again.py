@@ -6,7 +6,7 @@ It must not know how it was found out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bastion.scheduler.carried import carried, planned_of
@@ -28,7 +28,7 @@ def outset_after(draft: Draft) -> Outset | None:
             return Outset(given=outset.given, snapshot=outset.given, passes=PASSES)
         return None
     if useless := _useless(draft):
-        return _from_the_start(outset, useless)
+        return _from_the_start(outset, useless, begun=_begun(draft))
     if undone:
         draft.instead.update(undone)
         return outset_without(draft)
@@ -36,7 +36,11 @@ def outset_after(draft: Draft) -> Outset | None:
         return _without_plans(outset, given_up)
     if outset.passes > 1 and (leaner := made_leaner(draft)):
         return _with_promises(draft, {gang[0] for gang in leaner})
-    return None if _is_settled(draft) else carried(draft)
+    if not _is_settled(draft):
+        return carried(draft)
+    if missed := outset.helped - _begun(draft) - draft.promises.keys():
+        return _from_the_start(outset, useless=(), needed=missed)
+    return None
 
 
 def _with_promises(draft: Draft, names: set[str]) -> Outset:
@@ -125,8 +129,7 @@ def outset_without(draft: Draft) -> Outset:
 def _given_up(draft: Draft) -> set[Ids]:
     """Gangs for whom earlier cycles or passes had planned, and nothing is done any more."""
     outset = draft.outset
-    started = {each.gang[0].id for each in (*outset.done.started, *draft.admitted)}
-    kept = started | draft.planned.keys() | draft.promises.keys()
+    kept = _begun(draft) | draft.planned.keys() | draft.promises.keys()
     before = (*outset.given.planned, *outset.snapshot.planned)
     return {each.gang for each in before if each.gang[0] not in kept}
 
@@ -142,7 +145,7 @@ def _without_plans(outset: Outset, gangs: set[Ids]) -> Outset:
 def _useless(draft: Draft) -> list[Doom]:
     """Of those whom earlier passes stopped: for gangs that do not need it, or cannot have it."""
     outset = draft.outset
-    known = outset.vain | outset.unplanned | outset.later
+    known = outset.vain | outset.unplanned | outset.later | outset.needed
     return [
         doom
         for job, doom in outset.done.stopped.items()
@@ -159,7 +162,18 @@ def _is_of_use(draft: Draft, job: str, doom: Doom) -> bool:
     return doom.by in draft.planned or any(job in running.ids for running in waits)
 
 
-def _from_the_start(outset: Outset, useless: Sequence[Doom]) -> Outset:
+def _begun(draft: Draft) -> set[str]:
+    """Names of gangs that start in this cycle."""
+    return {each.gang[0].id for each in (*draft.outset.done.started, *draft.admitted)}
+
+
+def _from_the_start(
+    outset: Outset,
+    useless: Sequence[Doom],
+    *,
+    begun: Collection[str] = (),
+    needed: Collection[str] = (),
+) -> Outset:
     """As if nothing had been done yet, so that nobody is stopped for nothing."""
     reclaimed = {each.by for each in useless if isinstance(each.reason, Reclaimed)}
     rotated = {each.by for each in useless if isinstance(each.reason, Rotated)}
@@ -167,7 +181,9 @@ def _from_the_start(outset: Outset, useless: Sequence[Doom]) -> Outset:
     return Outset(
         given=outset.given,
         snapshot=outset.given,
-        vain=outset.vain | others,
+        vain=(outset.vain | others).difference(needed),
+        helped=outset.helped.union(others & set(begun)).difference(needed),
+        needed=outset.needed.union(needed),
         unplanned=outset.unplanned | rotated,
         later=outset.later | reclaimed,
         passes=outset.passes + 1,

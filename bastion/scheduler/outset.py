@@ -49,6 +49,10 @@ class Outset:
     """
     vain: frozenset[str] = frozenset()
     """Names of gangs beyond their share for whom nobody is stopped: it would be for nothing."""
+    helped: frozenset[str] = frozenset()
+    """Those of them that had started then: perhaps because somebody was stopped."""
+    needed: frozenset[str] = frozenset()
+    """Those of them that do not start unless somebody is stopped for them: he is."""
     unplanned: frozenset[str] = frozenset()
     """Names of gangs for whom nothing is planned: what moves in this cycle leaves no room."""
     later: frozenset[str] = frozenset()
