@@ -96,14 +96,14 @@ def test_what_once_moved_stands(make: histories.Make) -> None:
 @pytest.mark.prove
 @WORLDS
 def test_few_histories_have_a_cycle_that_does_not_stand(make: histories.Make) -> None:
-    """A few may be left, see the explanation of scheduling; never more than six in a thousand."""
+    """One may be left, see what is measured of the scheduler; never two in seven hundred."""
     failed = 0
     for seed in range(100_000, 100_700):
         try:
             histories.run(seed, (), steps=25, after=_after, make=make)
         except AssertionError:
             failed += 1
-    assert failed <= 4
+    assert failed <= 1
 
 
 @pytest.mark.parametrize("inner", [mutants.thrashes])
