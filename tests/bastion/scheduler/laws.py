@@ -454,8 +454,9 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
         if _is_new(snapshot, promise):
             assert promise.deadline <= bound
     held = usage(snapshot, plan, promises=plan.promises)
-    kept = {promise.gang for promise in plan.promises if not _is_new(snapshot, promise)}
-    holding = [p for p in snapshot.promises if p.gang in kept or p.gang[0] in admits(plan)]
+    kept = {promise.gang[0] for promise in plan.promises if not _is_new(snapshot, promise)}
+    kept |= {n for n, v in admits(plan).items() if v.job_class is JobClass.GUARANTEED}
+    holding = [promise for promise in snapshot.promises if promise.gang[0] in kept]
     safe = guaranteed(replace(snapshot, promises=tuple(holding)))  # void ones shield nobody
     plans = [each.gang for each in plan.planned]
     for name, verdict in plan.verdicts.items():
