@@ -111,7 +111,8 @@ class Capacity:
         self.rooms.append(room)
         self.by_name[machine.name] = room
         shelf.add(room)
-        shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
+        if machine.phase is MachinePhase.CREATING:  # an earlier pass of this cycle may have made it
+            shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
 
     # What machines there are
 
