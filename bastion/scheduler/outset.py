@@ -52,7 +52,7 @@ class Outset:
     helped: frozenset[str] = frozenset()
     """Those of them that had started then: perhaps because somebody was stopped."""
     needed: frozenset[str] = frozenset()
-    """Those of them that do not start unless somebody is stopped for them: he is."""
+    """Names of gangs taken out of them: they do not start unless somebody is stopped for them."""
     unplanned: frozenset[str] = frozenset()
     """Names of gangs for whom nothing is planned: what moves in this cycle leaves no room."""
     later: frozenset[str] = frozenset()
