@@ -82,7 +82,8 @@ Broken = Iterator[tuple[str, str]]
 
 
 def _readable(seen: Survey) -> Broken:
-    yield from seen.unread.items()
+    for key, text in seen.unread.items():
+        yield key, text.removeprefix(f"{key}: ")
 
 
 def _history(seen: Survey) -> Broken:

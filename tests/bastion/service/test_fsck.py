@@ -172,7 +172,7 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a bad register": (
         lambda w: w.put(w.register("claim", w.runs), b"{"), "readable", "invalid JSON"),
     "a bad spec": (
-        lambda w: w.put(layout.spec("blue", w.runs), b"[]"), "readable", "spec.json: "),
+        lambda w: w.put(layout.spec("blue", w.runs), b"{}"), "readable", "^id: missing; project"),
     "a bad final record": (
         lambda w: w.put(layout.result("blue", w.ended), b"{}"), "readable", "outcome: missing"),
     "a bad life": (
