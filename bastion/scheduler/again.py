@@ -104,7 +104,12 @@ def outset_without(draft: Draft) -> Outset:
     planned = tuple(each for each in snapshot.planned if each.gang not in gone)
     late = [outset.before[gang] for gang in draft.void if gang in outset.before]
     waiting = {job for gangs in draft.instead.values() for ids in gangs for job in ids}
+    promises = _in_order(draft, [*kept, *new])
     done = outset.done.without(waiting)
+    if len(done.started) < len(outset.done.started):
+        # With fewer who start fewer may have to be stopped.
+        waiting |= done.stopped_for({each.gang[0] for each in promises})
+        done = done.without(waiting)
     unmade = {each.name for each in outset.done.machines} - {each.name for each in done.machines}
     machines = {name: each for name, each in snapshot.machines.items() if name not in unmade}
     jobs = {**snapshot.jobs, **{name: outset.given.jobs[name] for name in waiting}}
@@ -114,7 +119,7 @@ def outset_without(draft: Draft) -> Outset:
             snapshot,
             jobs=jobs,
             machines=machines,
-            promises=_in_order(draft, [*kept, *new]),
+            promises=promises,
             planned=planned,
         ),
         done=done,

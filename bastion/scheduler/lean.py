@@ -9,7 +9,7 @@ It must not know what begins again with it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.guarantee import keep_promise
@@ -18,7 +18,7 @@ from bastion.scheduler.promise import Promise
 from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running
 from bastion.scheduler.standing import sharing
-from bastion.scheduler.victims import Found, find
+from bastion.scheduler.victims import Found, find, yields_to
 from quota.amounts import Amounts
 
 TRIES = 16
@@ -40,15 +40,28 @@ def _is_made_again(draft: Draft, promise: Promise) -> bool:
     others = sharing(draft, reserved)
     dooms = {running.name: draft.doomed.pop(running.name) for running in own}
     draft.set_apart([reserved], others)
-    found = _found(draft, reserved, own, within_share=promise.within_share)
+    for within_share in _ways(draft, promise, reserved, own):
+        found = _found(draft, reserved, own, within_share=within_share)
+        spared = set() if found is None else {*own} - {*found.victims}
+        if found is not None and spared and not _are_counted_on(draft, reserved, spared):
+            draft.doomed.update(dooms)
+            draft.drop(reserved)
+            keep_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
+            return True
     draft.doomed.update(dooms)
-    spared = set() if found is None else {*own} - {*found.victims}
-    if found is None or not spared or _are_counted_on(draft, reserved, spared):
-        draft.put_back([reserved], others)
-        return False
-    draft.drop(reserved)
-    keep_promise(draft, reserved.gang, reserved.shape, found, within_share=promise.within_share)
-    return True
+    draft.put_back([reserved], others)
+    return False
+
+
+def _ways(
+    draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]
+) -> Iterator[bool]:
+    """As it was promised; or to borrow, where priority alone would let it stop them."""
+    yield promise.within_share
+    if promise.within_share and all(
+        yields_to(draft, running, reserved.gang, reserved.shape) for running in own
+    ):
+        yield False
 
 
 def _are_counted_on(draft: Draft, reserved: Reserved, spared: Collection[Running]) -> bool:

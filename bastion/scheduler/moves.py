@@ -50,10 +50,15 @@ class Moves:
     machines: tuple[Machine, ...] = ()
     """Those that are to be made for gangs that start."""
 
+    def stopped_for(self, names: Collection[str]) -> set[str]:
+        """Jobs that are stopped for the gangs of these names."""
+        return {job for job, doom in self.stopped.items() if doom.by in names}
+
     def without(self, jobs: Collection[str]) -> Moves:
-        """The same, but that the gangs of `jobs` do not start."""
+        """The same, but that the gangs of `jobs` do not start, nor are stopped."""
+        stopped = {job: doom for job, doom in self.stopped.items() if job not in jobs}
         started = tuple(each for each in self.started if each.gang[0].id not in jobs)
         placements = (place for each in started for place in each.placed.placements)
         used = {h.machine for place in placements for replica in place for h in replica.hosts}
         machines = tuple(each for each in self.machines if each.name in used)
-        return replace(self, started=started, machines=machines)
+        return replace(self, started=started, stopped=stopped, machines=machines)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from bastion.spec.where import Where
 from quota import Amounts
 from tests.bastion.scheduler.histories import slices_of
-from tests.bastion.scheduler.world import World, machines_of, quota_of
+from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
 
 def test_a_promise_made_anew_needs_nobody_who_is_being_stopped_already() -> None:
@@ -166,3 +167,37 @@ def test_a_job_that_was_lost_has_its_time_when_it_starts_again(
     (planned,) = world.plan.planned
     assert planned.at - begun == gone_at
     assert not world.preemptions
+
+
+def test_who_had_to_go_for_room_that_came_free_in_the_same_cycle_stays() -> None:
+    """A gang stops two of its project; another does not start after all, and one is enough."""
+    tiers = [{"gpu": 8}, {"gpu": 8}]
+    shares = {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}}
+    machines = machines_of(2, gpu=4) | machines_of(1, "q", gpu=4)
+    machines["q-000"] = replace(machines["q-000"], tier=1)
+    pools = {"p": pool_of(2, gpu=4), "q": pool_of(2, "q", tier=1, gpu=4)}
+    quota = quota_of(tiers, shares, min_runtime_s=0, plan_after_s=60, borrow_slice_s=100)
+    world = World(quota, machines, pools)
+    first, second = (Where(hostnames=(name,)) for name in ("p-000", "p-001"))
+
+    def ask(project: str, name: str, *units: int, user: str = "u", **more: Any) -> None:
+        gang = tuple(f"{name}-{index}" for index in range(len(units)))
+        for job, gpu in zip(gang, units):
+            world.ask(project, job, gang=gang, user=user, gpu=gpu, **more)
+
+    ask("A", "lower", 1, 2, where=first)
+    world.cycle()
+    ask("A", "borrower", 2, user="v", where=second)
+    world.cycle()
+    ask("C", "high", 2, priority=1, where=first)
+    world.pass_time(100)
+    ask("A", "higher", 2, 2, user="v", priority=1)
+    ask("B", "b-one", 1, user="v")
+    ask("B", "b-gang", 2, 2, user="v")
+    ask("C", "c-later", 1, 2, user="u")
+    ask("C", "c-first", 1, 2, user="v")
+    world.cycle()
+    assert world.preemptions == [("borrower-0", "higher-0")]
+    world.run(60)
+    assert world.running("A") == ["higher-0", "higher-1", "lower-0", "lower-1"]
+    assert world.preemptions == [("borrower-0", "higher-0")]
