@@ -6,17 +6,18 @@ It must not know how it was found out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bastion.scheduler.carried import carried, planned_of
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.lean import made_leaner
-from bastion.scheduler.moves import Doom
+from bastion.scheduler.moves import Doom, Moves
 from bastion.scheduler.order import Ids, ids_of
 from bastion.scheduler.outset import PASSES, Outset
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reason import Reclaimed, Rotated
+from bastion.scheduler.snapshot import Snapshot
 
 
 def outset_after(draft: Draft) -> Outset | None:
@@ -28,7 +29,7 @@ def outset_after(draft: Draft) -> Outset | None:
             return Outset(given=outset.given, snapshot=outset.given, passes=PASSES)
         return None
     if useless := _useless(draft):
-        return _from_the_start(outset, useless, begun=_begun(draft))
+        return _without_stops(draft, useless)
     if undone:
         draft.instead.update(undone)
         return outset_without(draft)
@@ -103,25 +104,15 @@ def outset_without(draft: Draft) -> Outset:
     kept = [_as_started(draft, each) for each in snapshot.promises if each.gang not in gone]
     planned = tuple(each for each in snapshot.planned if each.gang not in gone)
     late = [outset.before[gang] for gang in draft.void if gang in outset.before]
-    waiting = {job for gangs in draft.instead.values() for ids in gangs for job in ids}
     promises = _in_order(draft, [*kept, *new])
-    done = outset.done.without(waiting)
-    if len(done.started) < len(outset.done.started):
+    waiting = {job for gangs in draft.instead.values() for ids in gangs for job in ids}
+    if any(each.gang[0].id in waiting for each in outset.done.started):
         # With fewer who start fewer may have to be stopped.
-        waiting |= done.stopped_for({each.gang[0] for each in promises})
-        done = done.without(waiting)
-    unmade = {each.name for each in outset.done.machines} - {each.name for each in done.machines}
-    machines = {name: each for name, each in snapshot.machines.items() if name not in unmade}
-    jobs = {**snapshot.jobs, **{name: outset.given.jobs[name] for name in waiting}}
+        waiting |= outset.done.stopped_for({each.gang[0] for each in promises})
+    snapshot, done = _taken_back(outset, waiting)
     return replace(
         outset,
-        snapshot=replace(
-            snapshot,
-            jobs=jobs,
-            machines=machines,
-            promises=promises,
-            planned=planned,
-        ),
+        snapshot=replace(snapshot, promises=promises, planned=planned),
         done=done,
         before={**outset.before, **draft.instead},
         new=outset.new.union(each.gang for each in new),
@@ -129,6 +120,15 @@ def outset_without(draft: Draft) -> Outset:
         unplanned=outset.unplanned | draft.unplanned,
         passes=outset.passes + 1,
     )
+
+
+def _taken_back(outset: Outset, jobs: Collection[str]) -> tuple[Snapshot, Moves]:
+    """Its snapshot, and what is done in that, as if nothing had been done with `jobs`."""
+    snapshot, done = outset.snapshot, outset.done.without(jobs)
+    unmade = {each.name for each in outset.done.machines} - {each.name for each in done.machines}
+    machines = {name: each for name, each in snapshot.machines.items() if name not in unmade}
+    given = {**snapshot.jobs, **{name: outset.given.jobs[name] for name in jobs}}
+    return replace(snapshot, jobs=given, machines=machines), done
 
 
 def _given_up(draft: Draft) -> set[Ids]:
@@ -147,15 +147,25 @@ def _without_plans(outset: Outset, gangs: set[Ids]) -> Outset:
     return _from_the_start(replace(outset, given=given, unplanned=unplanned), useless=())
 
 
-def _useless(draft: Draft) -> list[Doom]:
-    """Of those whom earlier passes stopped: for gangs that do not need it, or cannot have it."""
+def _useless(draft: Draft) -> dict[str, Doom]:
+    """Jobs that earlier passes stopped for gangs that do not need it, or cannot have it."""
+    done = draft.outset.done.stopped.items()
+    return {
+        job: doom
+        for job, doom in done
+        if doom.by not in draft.outset.needed and not _is_of_use(draft, job, doom)
+    }
+
+
+def _without_stops(draft: Draft, useless: Mapping[str, Doom]) -> Outset:
+    """From the start, as nobody is to be stopped for nothing; from here where that did not do."""
     outset = draft.outset
-    known = outset.vain | outset.unplanned | outset.later | outset.needed
-    return [
-        doom
-        for job, doom in outset.done.stopped.items()
-        if doom.by not in known and not _is_of_use(draft, job, doom)
-    ]
+    known = outset.vain | outset.unplanned | outset.later
+    new = [doom for doom in useless.values() if doom.by not in known]
+    if new:
+        return _from_the_start(outset, new, begun=_begun(draft))
+    snapshot, done = _taken_back(outset, useless)
+    return replace(outset, snapshot=snapshot, done=done, passes=outset.passes + 1)
 
 
 def _is_of_use(draft: Draft, job: str, doom: Doom) -> bool:

@@ -15,7 +15,6 @@ from bastion.scheduler.carried import classes_after, machines_made, planned_of, 
 from bastion.scheduler.census import censuses
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
-from bastion.scheduler.moves import Doom
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts, Wait
 from bastion.scheduler.reason import (
     Borrowing,
@@ -25,7 +24,6 @@ from bastion.scheduler.reason import (
     HoldingReason,
     NeverFits,
     Promised,
-    Reclaimed,
     WaitingReason,
     WaitsFor,
     WithinShare,
@@ -94,21 +92,7 @@ def _done(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Ver
         for job, placement in zip(each.gang, each.placed.placements):
             yield job.id, Admit(job_class=classes[name], placement=placement, reason=reason)
     for name, doom in draft.outset.done.stopped.items():
-        running = draft.of_job[name]
-        back = _taken_back(draft, running, doom)
-        by, why = (back.by, back) if back else (doom.by, doom.reason)
-        yield name, Preempt(by=by, deadline=running.frees_at, reason=why)
-
-
-def _taken_back(draft: Draft, running: Running, doom: Doom) -> Reclaimed | None:
-    """Who takes back what it leaves, where nothing is kept for whom it was stopped any more."""
-    if doom.by in draft.promises or doom.by in draft.planned or not running.is_borrowed:
-        return None
-    for reserved in draft.reserved.values():
-        project, within = reserved.gang[0].project, draft.promises[reserved.name].within_share
-        if within and project != running.project and running in reserved.waits:
-            return Reclaimed(by=reserved.name, project=project, units=reserved.shape.asked)
-    return None
+        yield name, Preempt(by=doom.by, deadline=draft.of_job[name].frees_at, reason=doom.reason)
 
 
 def _ending(running: Running) -> Ending:
