@@ -86,13 +86,19 @@ def _is_settled(draft: Draft) -> bool:
 
 
 def _undone(draft: Draft) -> dict[Ids, frozenset[Ids]]:
-    """Gangs with a promise, and those that earlier passes started and it would have stopped."""
+    """
+    Gangs with a promise, and those that earlier passes started and it would have stopped.
+
+    Not a lost job of a gang that was to be stopped before it started again: it has until then.
+    """
     names = {draft.of_job[each.gang[0].id].name: each for each in draft.outset.done.started}
+    known = {(each.gang, job) for each in draft.snapshot.promises for job, _ in each.victims}
     found: dict[Ids, set[Ids]] = {}
     for name in names.keys() & draft.doomed.keys():
         promise = draft.promises.get(draft.doomed[name].by)
-        if promise is not None:
-            found.setdefault(promise.gang, set()).add(ids_of(names[name].gang))
+        if promise is None or any((promise.gang, job) in known for job in draft.running[name].ids):
+            continue
+        found.setdefault(promise.gang, set()).add(ids_of(names[name].gang))
     return {gang: frozenset(ids) for gang, ids in found.items()}
 
 
