@@ -180,7 +180,8 @@ def _is_of_use(draft: Draft, job: str, doom: Doom) -> bool:
     if not isinstance(doom.reason, Rotated):
         return is_promised
     waits = draft.reserved[doom.by].waits if is_promised else ()
-    return doom.by in draft.planned or any(job in running.ids for running in waits)
+    gang = draft.snapshot.jobs[job].gang or (job,)  # which stops as a whole
+    return doom.by in draft.planned or any(not {*gang}.isdisjoint(r.ids) for r in waits)
 
 
 def _begun(draft: Draft) -> set[str]:

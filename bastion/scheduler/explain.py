@@ -15,6 +15,7 @@ from bastion.scheduler.carried import classes_after, machines_made, planned_of, 
 from bastion.scheduler.census import censuses
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
+from bastion.scheduler.moves import Doom
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts, Wait
 from bastion.scheduler.reason import (
     Borrowing,
@@ -77,8 +78,7 @@ def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, 
             deadline = draft.now + running.grace_s
             verdict = Preempt(by=doom.by, deadline=deadline, reason=doom.reason)
         else:
-            doomed = Doomed(by=doom.by, at=doom.stop_at)
-            verdict = Keep(job_class=classes[running.name], reason=doomed)
+            verdict = Keep(job_class=classes[running.name], reason=_doomed(doom))
         for job in running.jobs:
             yield job.id, verdict
 
@@ -88,11 +88,16 @@ def _done(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Ver
     holding = cache(partial(_holding, draft))
     for each in draft.outset.done.started:
         project, name = each.gang[0].project, draft.of_job[each.gang[0].id].name
-        reason = holding(project, classes[name], draft.now)
+        doom = draft.doomed.get(name)
+        reason = holding(project, classes[name], draft.now) if doom is None else _doomed(doom)
         for job, placement in zip(each.gang, each.placed.placements):
             yield job.id, Admit(job_class=classes[name], placement=placement, reason=reason)
     for name, doom in draft.outset.done.stopped.items():
         yield name, Preempt(by=doom.by, deadline=draft.of_job[name].frees_at, reason=doom.reason)
+
+
+def _doomed(doom: Doom) -> Doomed:
+    return Doomed(by=doom.by, at=doom.stop_at)
 
 
 def _ending(running: Running) -> Ending:
