@@ -16,6 +16,7 @@ from bastion.scheduler.census import censuses
 from bastion.scheduler.diagnosis import Diagnosis
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.moves import Doom
+from bastion.scheduler.order import Gang
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts, Wait
 from bastion.scheduler.reason import (
     Borrowing,
@@ -55,7 +56,8 @@ def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str,
     holding = cache(partial(_holding, draft))
     for each in draft.admitted:
         job_class = classes[each.gang[0].id]
-        reason = holding(each.gang[0].project, job_class, draft.now)
+        doomed = _doomed_with(draft, each.gang)
+        reason = doomed or holding(each.gang[0].project, job_class, draft.now)
         for job, placement in zip(each.gang, each.placed.placements):
             yield job.id, Admit(job_class=job_class, placement=placement, reason=reason)
 
@@ -88,8 +90,7 @@ def _done(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Ver
     holding = cache(partial(_holding, draft))
     for each in draft.outset.done.started:
         project, name = each.gang[0].project, draft.of_job[each.gang[0].id].name
-        doom = draft.doomed.get(name)
-        reason = holding(project, classes[name], draft.now) if doom is None else _doomed(doom)
+        reason = _doomed_with(draft, each.gang) or holding(project, classes[name], draft.now)
         for job, placement in zip(each.gang, each.placed.placements):
             yield job.id, Admit(job_class=classes[name], placement=placement, reason=reason)
     for name, doom in draft.outset.done.stopped.items():
@@ -98,6 +99,13 @@ def _done(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Ver
 
 def _doomed(doom: Doom) -> Doomed:
     return Doomed(by=doom.by, at=doom.stop_at)
+
+
+def _doomed_with(draft: Draft, gang: Gang) -> Doomed | None:
+    """What jobs have to expect that were lost and start again, where the rest of it will end."""
+    rest = (draft.of_job[job] for job in gang[0].gang if job in draft.of_job)
+    dooms = (draft.doomed[each.name] for each in rest if each.name in draft.doomed)
+    return next(map(_doomed, dooms), None)
 
 
 def _ending(running: Running) -> Ending:

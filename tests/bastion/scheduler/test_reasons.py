@@ -447,3 +447,20 @@ def test_one_who_lacks_only_what_is_promised_is_told_for_whom() -> None:
     assert w.reason("high") == "Promised"
     assert w.reason("next") == "PlannedForOther"
     reasons_are_true(w)
+
+
+def test_a_lost_job_that_starts_again_is_told_that_its_gang_will_be_stopped() -> None:
+    """In the cycle in which another project is promised what the rest of its gang holds."""
+    quota = quota_of({"gpu": 12}, {"A": {"gpu": 0.34}, "B": {}}, min_runtime_s=600)
+    world = World(quota, machines_of(2, gpu=4))
+    for name, machine in (("b0", "p-000"), ("b1", "p-001")):
+        world.ask("B", name, gang=("b0", "b1"), gpu=4, where=Where(hostnames=(machine,)))
+    world.cycle()
+    world.pass_time(10)
+    world.requeue("b1")
+    world.ask("A", "a", gpu=4, where=Where(hostnames=("p-000",)))
+    world.cycle()
+    assert world.runs("b1")
+    assert world.why("b0") == world.why("b1") == "will be stopped in 9m 50s: a gets its devices"
+    world.run(700)
+    assert world.runs("a")
