@@ -12,12 +12,11 @@ from dataclasses import replace
 from bastion.scheduler.carried import carried, planned_of
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.lean import made_leaner
-from bastion.scheduler.moves import Doom, Moves
+from bastion.scheduler.moves import Doom
 from bastion.scheduler.order import Ids, ids_of
 from bastion.scheduler.outset import PASSES, Outset
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reason import Reclaimed, Rotated
-from bastion.scheduler.snapshot import Snapshot
 
 
 def outset_after(draft: Draft) -> Outset | None:
@@ -36,7 +35,7 @@ def outset_after(draft: Draft) -> Outset | None:
     if outset.done.stopped and (given_up := _given_up(draft)):
         return _without_plans(outset, given_up)
     if outset.passes > 1 and (leaner := made_leaner(draft)):
-        return _with_promises(draft, {gang[0] for gang in leaner})
+        return _with_promises(draft, leaner)
     if not _is_settled(draft):
         return carried(draft)
     if missed := outset.helped - _begun(draft) - draft.promises.keys():
@@ -44,15 +43,15 @@ def outset_after(draft: Draft) -> Outset | None:
     return None
 
 
-def _with_promises(draft: Draft, names: set[str]) -> Outset:
-    """The same pass again, with the promises to gangs `names` from the beginning."""
-    outset, snapshot = draft.outset, draft.snapshot
-    new = [draft.promises[name] for name in _resting_on(draft, names)]
+def _with_promises(draft: Draft, spared: Mapping[str, frozenset[str]]) -> Outset:
+    """The same pass again, with promises from the beginning that stop fewer: not those jobs."""
+    outset = _taken_back(draft.outset, frozenset().union(*spared.values()))
+    new = [draft.promises[name] for name in _resting_on(draft, spared)]
     gangs = {each.gang for each in new}
-    kept = [each for each in snapshot.promises if each.gang not in gangs]
+    kept = [each for each in outset.snapshot.promises if each.gang not in gangs]
     return replace(
         outset,
-        snapshot=replace(snapshot, promises=_in_order(draft, [*kept, *new])),
+        snapshot=replace(outset.snapshot, promises=_in_order(draft, [*kept, *new])),
         new=outset.new | gangs,
         passes=outset.passes + 1,
     )
@@ -110,16 +109,13 @@ def outset_without(draft: Draft) -> Outset:
     kept = [_as_started(draft, each) for each in snapshot.promises if each.gang not in gone]
     planned = tuple(each for each in snapshot.planned if each.gang not in gone)
     late = [outset.before[gang] for gang in draft.void if gang in outset.before]
-    promises = _in_order(draft, [*kept, *new])
     waiting = {job for gangs in draft.instead.values() for ids in gangs for job in ids}
-    if any(each.gang[0].id in waiting for each in outset.done.started):
-        # With fewer who start fewer may have to be stopped.
-        waiting |= outset.done.stopped_for({each.gang[0] for each in promises})
-    snapshot, done = _taken_back(outset, waiting)
+    outset = _taken_back(outset, waiting)
     return replace(
         outset,
-        snapshot=replace(snapshot, promises=promises, planned=planned),
-        done=done,
+        snapshot=replace(
+            outset.snapshot, promises=_in_order(draft, [*kept, *new]), planned=planned
+        ),
         before={**outset.before, **draft.instead},
         new=outset.new.union(each.gang for each in new),
         late=outset.late.union(*late),
@@ -128,13 +124,18 @@ def outset_without(draft: Draft) -> Outset:
     )
 
 
-def _taken_back(outset: Outset, jobs: Collection[str]) -> tuple[Snapshot, Moves]:
-    """Its snapshot, and what is done in that, as if nothing had been done with `jobs`."""
-    snapshot, done = outset.snapshot, outset.done.without(jobs)
+def _taken_back(outset: Outset, jobs: Collection[str]) -> Outset:
+    """As if nothing had been done with `jobs`."""
+    snapshot, done, new = outset.snapshot, outset.done.without(jobs), outset.new
     unmade = {each.name for each in outset.done.machines} - {each.name for each in done.machines}
     machines = {name: each for name, each in snapshot.machines.items() if name not in unmade}
     given = {**snapshot.jobs, **{name: outset.given.jobs[name] for name in jobs}}
-    return replace(snapshot, jobs=given, machines=machines), done
+    if len(done.stopped) < len(outset.done.stopped):
+        # Whoever is not stopped after all stands where he stood, whatever has been promised since.
+        known = {each.gang for each in outset.given.promises}
+        new = new.union(each.gang for each in snapshot.promises if each.gang not in known)
+    snapshot = replace(snapshot, jobs=given, machines=machines)
+    return replace(outset, snapshot=snapshot, done=done, new=new)
 
 
 def _given_up(draft: Draft) -> set[Ids]:
@@ -170,8 +171,7 @@ def _without_stops(draft: Draft, useless: Mapping[str, Doom]) -> Outset:
     new = [doom for doom in useless.values() if doom.by not in known]
     if new:
         return _from_the_start(outset, new, begun=_begun(draft))
-    snapshot, done = _taken_back(outset, useless)
-    return replace(outset, snapshot=snapshot, done=done, passes=outset.passes + 1)
+    return replace(_taken_back(outset, useless), passes=outset.passes + 1)
 
 
 def _is_of_use(draft: Draft, job: str, doom: Doom) -> bool:

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.guarantee import keep_promise
-from bastion.scheduler.order import Ids
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.reserved import Reserved
 from bastion.scheduler.running import Running
@@ -25,32 +24,48 @@ TRIES = 16
 """Promises that are tried in one pass; each costs a search."""
 
 
-def made_leaner(draft: Draft) -> list[Ids]:
-    """Gangs whose promises of this cycle are now others, that stop fewer."""
+def made_leaner(draft: Draft) -> dict[str, frozenset[str]]:
+    """
+    Gangs whose promises of this cycle are now others, that stop fewer.
+
+    By name, with the jobs that earlier passes stopped for them and that go on after all.
+    """
     given = {each.gang: each.placements for each in draft.outset.given.promises}
     new = [each for each in draft.promises.values() if given.get(each.gang) != each.placements]
-    return [each.gang for each in new[:TRIES] if _is_made_again(draft, each)]
+    tried = ((each.gang[0], _made_again(draft, each)) for each in new[:TRIES])
+    return {name: spared for name, spared in tried if spared is not None}
 
 
-def _is_made_again(draft: Draft, promise: Promise) -> bool:
+def _made_again(draft: Draft, promise: Promise) -> frozenset[str] | None:
+    """Make `promise` with fewer victims, and give who was stopped for it already; None as it is."""
     reserved = draft.reserved[promise.gang[0]]
-    own = [r for r in reserved.victims if draft.doomed[r.name].by == reserved.name]
+    near = [r for r in reserved.victims if draft.doomed[r.name].by == reserved.name]
+    told = [
+        draft.of_job[job] for job, d in draft.outset.done.stopped.items() if d.by == reserved.name
+    ]
+    own = [*near, *told]
     if not own:
-        return False
+        return None
     others = sharing(draft, reserved)
-    dooms = {running.name: draft.doomed.pop(running.name) for running in own}
+    dooms = {running.name: draft.doomed.pop(running.name) for running in near}
     draft.set_apart([reserved], others)
     for within_share in _ways(draft, promise, reserved, own):
         found = _found(draft, reserved, own, within_share=within_share)
-        spared = set() if found is None else {*own} - {*found.victims}
+        spared = [] if found is None else _without_gangs_of(own, found.victims)
         if found is not None and spared and not _are_counted_on(draft, reserved, spared):
             draft.doomed.update(dooms)
             draft.drop(reserved)
             keep_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
-            return True
+            return frozenset(job for running in spared if running in told for job in running.ids)
     draft.doomed.update(dooms)
     draft.put_back([reserved], others)
-    return False
+    return None
+
+
+def _without_gangs_of(own: Sequence[Running], victims: Sequence[Running]) -> list[Running]:
+    """Those of `own` of whose gangs none is among `victims`: jobs that stop do so each alone."""
+    gangs = {job.gang or (job.id,) for running in victims for job in running.jobs}
+    return [r for r in own if not any((job.gang or (job.id,)) in gangs for job in r.jobs)]
 
 
 def _ways(
@@ -84,6 +99,7 @@ def _found(
                 return shares.is_within(project, units)
             return shares.may_borrow(project, units)
 
-    leaving = [r for r in draft.departing() if r.is_leaving or not within_share]
+    departing = [r for r in draft.departing() if r not in own]
+    leaving = [r for r in departing if r.is_leaving or not within_share]
     with shares.without(leaving):
-        return find(draft, reserved.shape, own, may_have, guaranteed=within_share)
+        return find(draft, reserved.shape, own, may_have, guaranteed=within_share, staying=own)

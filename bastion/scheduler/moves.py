@@ -50,10 +50,6 @@ class Moves:
     machines: tuple[Machine, ...] = ()
     """Those that are to be made for gangs that start."""
 
-    def stopped_for(self, names: Collection[str]) -> set[str]:
-        """Jobs that are stopped for the gangs of these names."""
-        return {job for job, doom in self.stopped.items() if doom.by in names}
-
     def without(self, jobs: Collection[str]) -> Moves:
         """The same, but that the gangs of `jobs` do not start, nor are stopped."""
         stopped = {job: doom for job, doom in self.stopped.items() if job not in jobs}

@@ -58,6 +58,7 @@ def find(
     *,
     guaranteed: bool,
     going: Collection[Running] = (),
+    staying: Collection[Running] = (),
 ) -> Found | None:
     """
     The least harm that lets a gang of `shape` start, or None when even all of `legal` are too few.
@@ -69,10 +70,11 @@ def find(
         allows: Whether the quota lets it be charged so much once these victims have gone.
         guaranteed: From which end the tiers are filled.
         going: Who will have gone too, beside those already being stopped.
+        staying: Who of these will not have, unless he is among the victims.
     """
     capacity = draft.capacity
     capacity.begin()
-    departing = tuple(draft.departing(firm=guaranteed))
+    departing = tuple(r for r in draft.departing(firm=guaranteed) if r not in staying)
     departing += tuple(running for running in going if running not in departing)
     try:
         left, gone = _leave(draft, shape, departing)
