@@ -24,7 +24,7 @@ def outset_after(draft: Draft) -> Outset | None:
     outset = draft.outset
     undone = _undone(draft)
     if outset.passes >= PASSES:
-        if undone:  # what the first pass decides can be done
+        if undone or _useless(draft):  # what the first pass decides can be done
             return Outset(given=outset.given, snapshot=outset.given, passes=PASSES)
         return None
     if useless := _useless(draft):
@@ -168,10 +168,14 @@ def _without_stops(draft: Draft, useless: Mapping[str, Doom]) -> Outset:
     """From the start, as nobody is to be stopped for nothing; from here where that did not do."""
     outset = draft.outset
     known = outset.vain | outset.unplanned | outset.later
-    new = [doom for doom in useless.values() if doom.by not in known]
-    if new:
-        return _from_the_start(outset, new, begun=_begun(draft))
-    return replace(_taken_back(outset, useless), passes=outset.passes + 1)
+    new = {job: doom for job, doom in useless.items() if doom.by not in known}
+    if not new:
+        return replace(_taken_back(outset, useless), passes=outset.passes + 1)
+    within = [r for name, r in draft.reserved.items() if draft.promises[name].within_share]
+    taken = {job for each in within for running in each.waits for job in running.ids}
+    rotated = {job for job, doom in new.items() if isinstance(doom.reason, Rotated)}
+    outset = replace(outset, unrotated=outset.unrotated | (rotated & taken))
+    return _from_the_start(outset, new.values(), begun=_begun(draft))
 
 
 def _is_of_use(draft: Draft, job: str, doom: Doom) -> bool:
@@ -191,7 +195,7 @@ def _begun(draft: Draft) -> set[str]:
 
 def _from_the_start(
     outset: Outset,
-    useless: Sequence[Doom],
+    useless: Collection[Doom],
     *,
     begun: Collection[str] = (),
     needed: Collection[str] = (),
@@ -207,6 +211,7 @@ def _from_the_start(
         helped=outset.helped.union(others & set(begun)).difference(needed),
         needed=outset.needed.union(needed),
         unplanned=outset.unplanned | rotated,
+        unrotated=outset.unrotated,
         later=outset.later | reclaimed,
         passes=outset.passes + 1,
     )

@@ -55,6 +55,8 @@ class Outset:
     """Names of gangs taken out of them: they do not start unless somebody is stopped for them."""
     unplanned: frozenset[str] = frozenset()
     """Names of gangs for whom nothing is planned: what moves in this cycle leaves no room."""
+    unrotated: frozenset[str] = frozenset()
+    """Jobs of borrowers not to be rotated: a gang within its share takes what they leave."""
     later: frozenset[str] = frozenset()
     """Names of gangs within their share that would have had somebody stopped for nothing."""
     is_first: bool = True

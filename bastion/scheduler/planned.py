@@ -326,6 +326,8 @@ def ends_at(draft: Draft, running: Running, shape: Shape) -> float:
     may_rotate = running.is_borrowed and draft.parts.preemption.reclaims
     if running.is_leaving or not may_rotate or running.priority < shape.priority:
         return own
+    if not draft.outset.unrotated.isdisjoint(running.ids):
+        return own
     rotated = max(draft.now, running.whole_since + draft.options.borrow_slice_s)
     return min(own, rotated + running.grace_s)
 

@@ -201,3 +201,22 @@ def test_who_had_to_go_for_room_that_came_free_in_the_same_cycle_stays() -> None
     world.run(60)
     assert world.running("A") == ["higher-0", "higher-1", "lower-0", "lower-1"]
     assert world.preemptions == [("borrower-0", "higher-0")]
+
+
+def test_a_borrower_is_rotated_for_nobody_while_his_own_project_takes_what_he_leaves() -> None:
+    """However many wait for their turn: their plans would be void, one after the other."""
+    shares = {"A": {"gpu": 0.75}, "C": {}}
+    quota = quota_of({"gpu": 8}, shares, min_runtime_s=0, plan_after_s=60, borrow_slice_s=100)
+    world = World(quota, machines_of(1, cpu=16, gpu=4))
+    world.ask("A", "borrower", cpu=6)
+    world.cycle()
+    for number in range(6):
+        world.ask("C", f"c{number}", user=f"u-{number}", where=Where(exclusive=True), gpu=1)
+    world.pass_time(200)
+    world.ask("A", "a", cpu=12, gpu=3)
+    world.cycle()
+    assert not world.preemptions
+    assert not world.plan.planned
+    world.end("a")
+    world.cycle()
+    assert world.preemptions == [("borrower", "c0")]
