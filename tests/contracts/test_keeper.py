@@ -28,6 +28,7 @@ from tests.bastion.agent.keepers import (
     CRASHES,
     EXITS,
     FAILS,
+    FAILS_ONCE_UP,
     HELLO,
     IGNORES,
     OBEYS_0,
@@ -40,6 +41,7 @@ from tests.bastion.agent.keepers import (
     RealWorld,
     World,
     attempt,
+    shell,
 )
 
 Make = Callable[..., World]
@@ -450,11 +452,13 @@ def test_who_fails_is_held_as_long_as_was_asked(world: World) -> None:
     assert short.hold_until == pytest.approx(short.started_at + 20.0)
 
 
-def test_who_is_stopped_or_succeeds_is_not_held(world: World) -> None:
+def test_who_is_stopped_or_succeeds_is_not_held(world: World, tmp_path: Path) -> None:
     """Nothing is kept of what did not fail by itself, nor of what somebody wants ended."""
     world.keeper.start(attempt("a", EXITS, hold_s=50.0))
     assert world.ended("a").hold_until is None
-    world.keeper.start(attempt("b", FAILS, IGNORES, hold_s=50.0))
+    up = str(tmp_path / "up")
+    processes = shell(FAILS_ONCE_UP, UP=up), shell(IGNORES, UP=up)
+    world.keeper.start(attempt("b", *processes, hold_s=50.0))
     world.wrote("b", process=1)
     stop(world, "b", grace_s=0.0)
     assert world.ended("b").hold_until is None

@@ -45,7 +45,7 @@ SCRIPTS: dict[str, Script] = {
     "trap 'exit 0' TERM; echo up; while :; do sleep 1000 & wait; done": Script(
         output=((0.0, b"up\n"),), runs_s=inf, on_notice=Reaction(code=0, signal=None)
     ),
-    "trap '' TERM; echo up; while :; do sleep 1000; done": Script(
+    "trap '' TERM; echo up; : >${UP:-/dev/null}; while :; do sleep 1000; done": Script(
         output=((0.0, b"up\n"),), runs_s=inf, on_notice=None
     ),
     "echo tidy; exit 4": Script(output=((0.0, b"tidy\n"),), code=4),
@@ -53,11 +53,12 @@ SCRIPTS: dict[str, Script] = {
         output=tuple((n / 10, b"tick\n") for n in range(100)), runs_s=inf
     ),
     "sleep 1; echo up; exec sleep 1000": Script(output=((1.0, b"up\n"),), runs_s=inf),
+    "until [ -e $UP ]; do sleep 0.1; done; exit 3": Script(runs_s=0.1, code=3),
 }
 """What a shell line does, for the fake."""
 
 EXITS, FAILS, HELLO, COMPLAINS, CRASHES, SLEEPS, OBEYS_5, OBEYS_0, IGNORES, *_MORE = SCRIPTS
-TIDIES, TICKS, PAUSES = _MORE
+TIDIES, TICKS, PAUSES, FAILS_ONCE_UP = _MORE
 
 
 def shell(line: str, **env: str) -> ProcessStart:
