@@ -22,12 +22,12 @@ from bastion.scheduler.reason import Reclaimed, Rotated
 def outset_after(draft: Draft) -> Outset | None:
     """What to begin again with after a pass that went through; None when its plan stands."""
     outset = draft.outset
-    undone = _undone(draft)
+    undone, useless = _undone(draft), _useless(draft)
     if outset.passes >= PASSES:
-        if undone or _useless(draft):  # what the first pass decides can be done
+        if undone or useless:  # what the first pass decides can be done
             return Outset(given=outset.given, snapshot=outset.given, passes=PASSES)
         return None
-    if useless := _useless(draft):
+    if useless:
         return _without_stops(draft, useless)
     if undone:
         draft.instead.update(undone)
@@ -184,8 +184,8 @@ def _is_of_use(draft: Draft, job: str, doom: Doom) -> bool:
     if not isinstance(doom.reason, Rotated):
         return is_promised
     waits = draft.reserved[doom.by].waits if is_promised else ()
-    gang = draft.snapshot.jobs[job].gang or (job,)  # which stops as a whole
-    return doom.by in draft.planned or any(not {*gang}.isdisjoint(r.ids) for r in waits)
+    gang = draft.of_job[job].gang  # which stops as a whole
+    return doom.by in draft.planned or any(running.gang == gang for running in waits)
 
 
 def _begun(draft: Draft) -> set[str]:

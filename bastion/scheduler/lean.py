@@ -51,8 +51,11 @@ def _made_again(draft: Draft, promise: Promise) -> frozenset[str] | None:
     draft.set_apart([reserved], others)
     for within_share in _ways(draft, promise, reserved, own):
         found = _found(draft, reserved, own, within_share=within_share)
-        spared = [] if found is None else _without_gangs_of(own, found.victims)
-        if found is not None and spared and not _are_counted_on(draft, reserved, spared):
+        if found is None:
+            continue
+        gangs = {running.gang for running in found.victims}
+        spared = [running for running in own if running.gang not in gangs]
+        if spared and not _are_counted_on(draft, reserved, spared):
             draft.doomed.update(dooms)
             draft.drop(reserved)
             keep_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
@@ -60,12 +63,6 @@ def _made_again(draft: Draft, promise: Promise) -> frozenset[str] | None:
     draft.doomed.update(dooms)
     draft.put_back([reserved], others)
     return None
-
-
-def _without_gangs_of(own: Sequence[Running], victims: Sequence[Running]) -> list[Running]:
-    """Those of `own` of whose gangs none is among `victims`: jobs that stop do so each alone."""
-    gangs = {job.gang or (job.id,) for running in victims for job in running.jobs}
-    return [r for r in own if not any((job.gang or (job.id,)) in gangs for job in r.jobs)]
 
 
 def _ways(

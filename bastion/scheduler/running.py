@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.capacity import Capacity, Charge
 from bastion.scheduler.footprint import Footprint
+from bastion.scheduler.order import Ids
 from bastion.scheduler.room import resources_of
 from bastion.scheduler.shape import Part, Shape, Shapes
 from quota.amounts import NOTHING, Amounts
@@ -121,9 +122,14 @@ class Running:
         return self._footprint
 
     @property
-    def ids(self) -> tuple[str, ...]:
+    def ids(self) -> Ids:
         """Of its jobs."""
         return tuple(job.id for job in self.jobs)
+
+    @property
+    def gang(self) -> Ids:
+        """Of all jobs of its gang, also those that stand apart as they are being stopped."""
+        return self.jobs[0].gang or self.ids
 
 
 def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -> Charge:
