@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -457,6 +458,7 @@ def test_who_is_stopped_or_succeeds_is_not_held(world: World, tmp_path: Path) ->
     world.keeper.start(attempt("a", EXITS, hold_s=50.0))
     assert world.ended("a").hold_until is None
     up = str(tmp_path / "up")
+    os.mkfifo(up)
     processes = shell(FAILS_ONCE_UP, UP=up), shell(IGNORES, UP=up)
     world.keeper.start(attempt("b", *processes, hold_s=50.0))
     world.wrote("b", process=1)
