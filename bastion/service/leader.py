@@ -134,8 +134,10 @@ class Leader:
         # 1. Read what is new: the admins' files, the inbox, what our actions taught.
         if self._files.refresh():
             self._must_decide = True
-            for problem in self._files.problems:
-                self._journal.note(f"not in force: {problem}")
+            if problem := self._files.quota_problem:
+                self._journal.note(f"quota file not in force: {problem}")
+            if problem := self._files.config_problem:
+                self._journal.note(f"configuration not in force: {problem}")
         gathered = self._gatherer.gather(
             skip=self._absorbed.__contains__, is_active=self._is_active
         )

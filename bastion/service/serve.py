@@ -110,7 +110,8 @@ class Service:
                 epoch = held.root.epoch
                 active = len(held.root.jobs)
                 jobs = "1 active job" if active == 1 else f"{active} active jobs"
-                self._journal.note(f"leads epoch {epoch} with {jobs}")
+                first = ", the first of this bucket," if epoch == 1 else ""
+                self._journal.note(f"leads epoch {epoch}{first} with {jobs}")
                 return self._lead(held)
             self._nap(min(self._pace.ttl_s / 6, STORE_RETRY_S))
         return None

@@ -76,7 +76,7 @@ def test_a_killed_bastion_is_replaced_and_a_stopped_one_gives_up(
 ) -> None:
     """After kill -9 the next one on the host leads at once; SIGTERM ends with a last commit."""
     first, line = serving(tmp_path)
-    assert "leads epoch 1 " in line
+    assert "leads epoch 1, the first of this bucket, with 0 active jobs" in line
     first.kill()
     first.communicate()
     second, line = serving(tmp_path)

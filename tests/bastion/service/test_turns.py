@@ -380,7 +380,7 @@ def test_a_broken_quota_file_changes_nothing() -> None:
     status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
     assert status["quota"]["in_force"]
     assert status["quota"]["problem"]
-    assert any(line.startswith("not in force: ") for line in said)
+    assert any(line.startswith("quota file not in force: line 1") for line in said)
     rig.put(layout.QUOTA, QUOTA)
     rig.turn(2)
     status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
