@@ -8,7 +8,7 @@ same. `--flagfile=FILE` is absl's. What follows `--` is the user's command and p
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from launch.errors import UsageError
@@ -248,9 +248,9 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     raise UsageError(f"unknown argument {name}", hint=hint)
 
 
-def refuse_unknown_verb(word: str, verbs: Sequence[str]) -> None:
+def refuse_unknown_verb(word: str, verbs: Sequence[str], elsewhere: Mapping[str, str]) -> None:
     """
-    Say that `word` is no verb, with the nearest that is one.
+    Say that `word` is no verb, with the one it is `elsewhere`, or the nearest.
 
     Raises:
         UsageError: It is none.
@@ -259,10 +259,9 @@ def refuse_unknown_verb(word: str, verbs: Sequence[str]) -> None:
         return
     import difflib
 
-    near = difflib.get_close_matches(word, verbs, n=1)
-    raise UsageError(
-        f"unknown verb {word!r}", hint=f"did you mean {near[0]}?" if near else "bastion --help"
-    )
+    near = difflib.get_close_matches(word, [*verbs, *elsewhere], n=1)
+    meant = f"did you mean {elsewhere.get(near[0], near[0])}?" if near else "bastion --help"
+    raise UsageError(f"unknown verb {word!r}", hint=meant)
 
 
 def _whole_number(word: str) -> int:

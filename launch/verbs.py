@@ -36,6 +36,26 @@ FAMILIES = {
 
 ALIASES = {"ls": "list", "queue": "list"}
 
+ELSEWHERE = {
+    "submit": "launch",
+    "sbatch": "launch",
+    "srun": "run",
+    "start": "launch",
+    "jobs": "list",
+    "ps": "list",
+    "squeue": "list",
+    "kill": "cancel",
+    "stop": "cancel",
+    "delete": "cancel",
+    "scancel": "cancel",
+    "describe": "show",
+    "get": "show",
+    "nodes": "machines",
+    "hosts": "machines",
+    "sinfo": "pool",
+}
+"""What other systems call a verb; not accepted, only named."""
+
 SEVERAL_VERBS = (*(verb for family in FAMILIES.values() for verb in family), *ALIASES)
 """Every word that may stand first."""
 

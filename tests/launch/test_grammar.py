@@ -52,6 +52,8 @@ def test_the_version_is_one_line(run: Run) -> None:
     ("words", "error", "hint"),
     [
         (["lst"], "unknown verb 'lst'", "did you mean list?"),
+        (["squeue"], "unknown verb 'squeue'", "did you mean list?"),
+        (["submti"], "unknown verb 'submti'", "did you mean launch?"),
         (["xyzzy"], "unknown verb 'xyzzy'", "bastion --help"),
         (["list", "--stat=x"], "unknown flag --stat", "did you mean --state?"),
         (["launch", "--instance-typ=a", "--", "x"], "unknown flag --instance_typ",
