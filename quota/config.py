@@ -164,10 +164,11 @@ def _scheduler(checks: Checks, file: Mapping[str, object]) -> SchedulerOptions:
         ),
     )
     if options.grace_s > options.max_grace_s:
-        key = "grace_s" if "grace_s" in table else "max_grace_s"
+        most = f"{options.max_grace_s:g}"
+        key, default = ("grace_s", "") if "grace_s" in table else ("max_grace_s", ", its default,")
         checks.note(
             (*path, key),
-            f"grace_s {options.grace_s:g} is above max_grace_s {options.max_grace_s:g}, "
-            "write a grace_s that is not",
+            f"grace_s {options.grace_s:g}{default} is above max_grace_s {most}, "
+            f"write a grace_s of at most {most}",
         )
     return options

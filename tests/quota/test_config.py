@@ -348,7 +348,14 @@ TABLE = [
         BODY + "[scheduler]\ngrace_s = 400\n",
         [
             "line 9: scheduler.grace_s: grace_s 400 is above max_grace_s 300, "
-            "write a grace_s that is not"
+            "write a grace_s of at most 300"
+        ],
+    ),
+    (
+        BODY + "[scheduler]\nmax_grace_s = 5\n",
+        [
+            "line 9: scheduler.max_grace_s: grace_s 30, its default, is above max_grace_s 5, "
+            "write a grace_s of at most 5"
         ],
     ),
 ]
