@@ -10,7 +10,8 @@ Everything Bastion raises on purpose.
     ├── ConflictError          someone wrote first: read again and decide again
     ├── LeaseError
     │   ├── LeaseHeldError     another bastion leads: wait
-    │   └── FencedError        another bastion took over: stop now, do no more
+    │   ├── FencedError        another bastion took over: stop now, do no more
+    │   └── OutdatedError      root is older than the machines there are: stop, a human must look
     ├── RecordError            a stored object does not say what its schema promises
     │   └── ForeignRecordError it is whole, and of another version of Bastion
     ├── ProviderError
@@ -100,6 +101,10 @@ class FencedError(LeaseError):
         super().__init__(f"fenced: we led epoch {ours}, root is in epoch {theirs}")
         self.ours = ours
         self.theirs = theirs
+
+
+class OutdatedError(LeaseError):
+    """Root is older than the machines there are: nothing may be decided by it."""
 
 
 class RecordError(BastionError):

@@ -21,6 +21,7 @@ from bastion.errors import (
     ConflictError,
     FencedError,
     NotFoundError,
+    OutdatedError,
     RecordError,
     StoreError,
     StoreRefusedError,
@@ -214,6 +215,28 @@ class RootWriter:
             if over is not None and found.version == over.version:
                 return None
             raise FencedError(ours=root.epoch, theirs=int(standing["epoch"]))
+
+    def overtaken(self, held: Held, *, by: str) -> FencedError | OutdatedError:
+        """
+        What to say where machine `by` stands, which a later commit than `held` must have named.
+
+        Somebody else made that commit; or nobody did, and root is older than the machines.
+
+        Raises:
+            RecordError: Root was deleted, or is none any more.
+            StoreError: Out of reach.
+        """
+        try:
+            found = self._store.read(layout.ROOT, unless=held.version)
+        except NotFoundError as error:
+            raise lost_root() from error
+        if found is None:
+            return OutdatedError(
+                f"{layout.ROOT} is older than machine {by}: it is of commit {held.root.seq}",
+                hint="bring copies back by bastion restore alone; a bucket begun anew waits until"
+                " the machines of the one before are deleted",
+            )
+        return FencedError(ours=held.root.epoch, theirs=int(_head(found.data)["epoch"]))
 
     def encoded(self, root: Root) -> bytes:
         """The bytes that stand for `root`; for the one thread that commits."""

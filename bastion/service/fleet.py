@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, FencedError, NoCapacityError
+from bastion.errors import BastionError, NoCapacityError
 from bastion.lane import Lane
 from bastion.machine import Pool
 from bastion.pool import Create, Seen, machine_actions, reconcile
@@ -108,22 +108,22 @@ class Fleet:
         pools: Mapping[str, Pool],
         fresh: Mapping[str, tuple[Seen, ...]],
         in_use: Collection[str],
-    ) -> None:
+    ) -> str:
         """
         Bring the machines of `draft` in line with pools, placements and what providers list.
 
-        Raises:
-            FencedError: A provider lists a machine that only a newer commit than ours can have
-                allocated.
+        The name of a machine that only a newer commit than ours can have allocated, and then
+        `draft` is what it was; else empty.
         """
         pools = self.offered(pools, draft.now)
         reconciled = reconcile(draft.machines, pools, fresh, in_use, draft.now, seq=draft.seq)
         if reconciled.stale:
-            raise FencedError(ours=draft.root.epoch, theirs=draft.root.epoch + 1)
+            return reconciled.stale
         for name in [name for name in draft.machines if name not in reconciled.machines]:
             draft.drop_machine(name)
         for machine in reconciled.machines.values():
             draft.put_machine(machine)
+        return ""
 
     def act(self, root: Root, store_now: float) -> None:
         """Ask providers for what the committed `root` wants, and for listings when it is time."""

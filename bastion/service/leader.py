@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, FencedError, StoreError
+from bastion.errors import BastionError, LeaseError, StoreError
 from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
 from bastion.monitor import Options, due, watch
@@ -129,6 +129,7 @@ class Leader:
 
         Raises:
             FencedError: Somebody else leads now.
+            OutdatedError: Root is older than the machines there are.
             StoreError: The store is out of reach; try again later.
         """
         # 1. Read what is new: the admins' files, the inbox, what our actions taught.
@@ -249,7 +250,9 @@ class Leader:
     def _reconcile(self, draft: Draft, listings: Mapping[str, tuple[Seen, ...]]) -> None:
         pools = self._files.config.pools
         self._fleet.equip(pools)
-        self._fleet.reconcile(draft, pools, listings, _in_use(draft))
+        stale = self._fleet.reconcile(draft, pools, listings, _in_use(draft))
+        if stale:
+            raise self._writer.overtaken(self.held, by=stale)
 
     def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> tuple[Plan | None, bool]:
         """Let a new plan into `draft`, if need be; the plan, and whether it moves anything."""
@@ -376,7 +379,7 @@ class Leader:
         """Do `work`; one bad object harms only itself."""
         try:
             work(*arguments)
-        except (StoreError, FencedError):
+        except (StoreError, LeaseError):
             raise
         except BastionError as error:
             self._journal.problem(what, error)

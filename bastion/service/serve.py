@@ -60,6 +60,7 @@ class Service:
         0 after a stop that was asked for, 1 when another bastion leads or took over.
 
         Raises:
+            OutdatedError: Root is older than the machines there are.
             RecordError: Root cannot be understood; nothing was changed.
             StoreRefusedError: The store said no for good.
         """

@@ -14,6 +14,7 @@ from bastion.clock import VirtualClock
 from bastion.errors import (
     FencedError,
     NotFoundError,
+    OutdatedError,
     RecordError,
     StoreError,
     StoreRefusedError,
@@ -206,6 +207,17 @@ def test_reading_an_unchanged_root_costs_no_bytes() -> None:
     found = writer.read()
     assert found is not None
     assert found == held
+
+
+def test_a_machine_of_a_later_commit_tells_of_another_leader_or_of_an_old_root() -> None:
+    """Which of both it is, root says: it has moved, or it has not."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
+    held = writer.commit(root(), over=None)
+    old = writer.overtaken(held, by="gpu-9-0")
+    assert isinstance(old, OutdatedError)
+    assert str(old) == "state/root.json is older than machine gpu-9-0: it is of commit 1"
+    writer.commit(replace(held.root, write_id="b", epoch=4), over=held)
+    assert isinstance(writer.overtaken(held, by="gpu-9-0"), FencedError)
 
 
 def test_two_founders_make_one_root() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bastion.errors import FencedError, ProviderUnavailableError
+from bastion.errors import OutdatedError, ProviderUnavailableError
 from bastion.job import End
 from bastion.machine import MachinePhase
 from bastion.records import layout
@@ -113,14 +113,15 @@ def test_an_orphan_is_deleted() -> None:
     assert "gpu-1-9" not in rig.providers["gpu"].states
 
 
-def test_a_machine_from_the_future_fences_us() -> None:
-    """A machine that only a newer commit can have allocated is not touched: we stop."""
+def test_a_machine_from_the_future_stops_us() -> None:
+    """A machine that only a newer commit can have allocated is not touched; root is too old."""
     rig = Rig()
     rig.turn(3)
     rig.providers["gpu"].states["gpu-999-0"] = "running"
-    with pytest.raises(FencedError):
+    with pytest.raises(OutdatedError, match=r"root\.json is older than machine gpu-999-0"):
         rig.turn(4)
     assert "gpu-999-0" in rig.providers["gpu"].states
+    assert rig.root == rig.leader.held.root
 
 
 def test_a_dead_agent_is_started_again() -> None:
