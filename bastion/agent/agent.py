@@ -157,7 +157,9 @@ class Agent:
 
         Raises:
             KeeperGoneError: The keeper has died: begin a new life, with a new agent.
+            HomeGoneError: Somebody removed the home: nothing may be said or started from here.
         """
+        self._home.check()
         now = self._clock.monotonic()
         sent = self._errands.sent
         # 1. What was under way.
@@ -190,6 +192,7 @@ class Agent:
 
         Raises:
             KeeperGoneError: The keeper has died.
+            HomeGoneError: Somebody removed the home.
         """
         while not self.is_finished:
             if self.turn():

@@ -27,9 +27,10 @@ from dataclasses import field
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from bastion.agent.keeper.request import file_name
+from bastion.errors import BastionError
 from bastion.value import value
 
 
@@ -68,12 +69,25 @@ class Word:
     """Whether one was killed by its memory limit."""
 
 
+class HomeGoneError(BastionError):
+    """Somebody removed the home: this machine is no more."""
+
+
 class Home(Protocol):
     """What an agent keeps on its machine."""
 
     @property
     def cache(self) -> Path:
         """Where code lies by digest."""
+        ...
+
+    def check(self) -> None:
+        """
+        Look whether it still stands; one that was made again in its place is another's.
+
+        Raises:
+            HomeGoneError: It does not.
+        """
         ...
 
     def number(self, name: str, life: int) -> int:
@@ -150,11 +164,29 @@ _CACHE_BYTES = 50 << 30
 
 
 class FolderHome:
-    """A home in a folder."""
+    """
+    A home in a folder.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: The folder.
+        lock: A file in it that stays open for as long as its agent serves; None: it is not watched.
+    """
+
+    def __init__(self, path: Path, *, lock: IO[str] | None = None) -> None:
         self._path = os.fspath(path)
+        self._lock = lock
         self.cache = path / "cache"
+
+    def check(self) -> None:
+        """See `Home`."""
+        if self._lock is None:
+            return
+        try:
+            is_there = os.path.samestat(os.stat(self._lock.name), os.fstat(self._lock.fileno()))  # noqa: PTH116
+        except (FileNotFoundError, NotADirectoryError):
+            is_there = False
+        if not is_there:
+            raise HomeGoneError(f"home {self._path} was removed: what ran here is killed")
 
     def number(self, name: str, life: int) -> int:
         """See `Home`."""

@@ -17,14 +17,15 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from bastion.agent.agent import Agent
 from bastion.agent.agent_log import say
 from bastion.agent.containers.engine import DEFAULT_SOCKET, Engine
 from bastion.agent.end import ENDING, LOCK, end_home
-from bastion.agent.home import FolderHome
+from bastion.agent.home import FolderHome, HomeGoneError
 from bastion.agent.keeper.client import KeeperClient, spawn_keeper
-from bastion.agent.keeper.port import KeeperError, KeeperGoneError
+from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneError, Running
 from bastion.agent.life import begin_life
 from bastion.agent.settings import FOLDER, AgentSettings, tempo_of
 from bastion.agent.strays import look
@@ -64,8 +65,9 @@ def main(argv: Sequence[str]) -> int:
     home = Path(said.home).absolute()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with _locked(home):
-            return _serve(open_store(said.root), settings_of(said), home)
+        with _locked(home) as lock:
+            folder = FolderHome(home, lock=lock)
+            return _serve(open_store(said.root), settings_of(said), home, folder)
     except BastionError as error:
         say(f"the agent ends: {error.in_a_line}")
         return 1
@@ -130,14 +132,14 @@ def _end(argv: Sequence[str]) -> int:
     return 0
 
 
-def _serve(store: ObjectStore, settings: AgentSettings, home: Path) -> int:
+def _serve(store: ObjectStore, settings: AgentSettings, home: Path, folder: FolderHome) -> int:
     clock = SystemClock()
     is_folder = settings.tempo == FOLDER
     while True:
         # A call to a folder is over before a thread would have woken.
         lane: Lane = InlineLane() if is_folder else ThreadLane("store", workers=_WORKERS)
         long_lane = ThreadLane("work", workers=_LONG_WORKERS)
-        keeper = _keeper(store, settings, home, clock)
+        keeper = _keeper(store, settings, home, folder, clock)
         say(f"agent of {settings.machine}, life {keeper.life}, process {os.getpid()}")
         agent = Agent(
             store,
@@ -146,7 +148,7 @@ def _serve(store: ObjectStore, settings: AgentSettings, home: Path) -> int:
             settings,
             lane,
             _nonce,
-            home=FolderHome(home),
+            home=folder,
             ports=_free_port,
             say=say,
             long_lane=long_lane,
@@ -159,17 +161,22 @@ def _serve(store: ObjectStore, settings: AgentSettings, home: Path) -> int:
             lane.close()
             long_lane.close()
             continue
+        except HomeGoneError:
+            _kill_all(keeper)
+            _end_keeper(keeper, clock)
+            raise
         _end_keeper(keeper, clock)
         say(f"agent of {settings.machine} has left")
         return 0
 
 
 def _keeper(
-    store: ObjectStore, settings: AgentSettings, home: Path, clock: SystemClock
+    store: ObjectStore, settings: AgentSettings, home: Path, folder: FolderHome, clock: SystemClock
 ) -> KeeperClient:
     pause_s = 0.1
     is_told = False
     while True:
+        folder.check()
         try:
             keeper = begin_life(
                 store,
@@ -188,6 +195,14 @@ def _keeper(
         else:
             assert isinstance(keeper, KeeperClient)
             return keeper
+
+
+def _kill_all(keeper: KeeperClient) -> None:
+    """Whatever runs, at once: a machine that is removed gives no notice either."""
+    with suppress(KeeperGoneError):
+        for state in keeper.attempts():
+            if isinstance(state, Running):
+                keeper.stop(state.key, reason=KEEPER_STOPPED, by="agent", grace_s=0.0)
 
 
 def _end_keeper(keeper: KeeperClient, clock: SystemClock) -> None:
@@ -247,8 +262,8 @@ def _pair(field: str, text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _locked(home: Path) -> Iterator[None]:
-    """Hold the home for as long as the process lives."""
+def _locked(home: Path) -> Iterator[IO[str]]:
+    """Hold the home, by this file in it, for as long as the process lives."""
     with (home / LOCK).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -265,7 +280,7 @@ def _locked(home: Path) -> Iterator[None]:
         mine = look(os.getpid())
         file.write(f"{os.getpid()} {mine.start if mine else 0}\n")
         file.flush()
-        yield
+        yield file
 
 
 def _engine_socket(labels: Sequence[str]) -> str:

@@ -47,6 +47,9 @@ class SimHome:
         self._port = port
         self._numbers: dict[str, tuple[int, int]] = {}
 
+    def check(self) -> None:
+        """See `Home`."""
+
     def number(self, name: str, life: int) -> int:
         """See `Home`."""
         of_life, number = self._numbers.get(name, (0, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -274,6 +275,26 @@ def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
     machine.begin()
     assert machine.agent.wait(DEADLINE_S) == 1
     subprocess.run(end, cwd=HOUSE, check=True, timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_removed_home_ends_all_that_ran_there(machine: Machine, is_made_again: bool) -> None:
+    """Whoever deletes the folder of a machine leaves neither jobs nor an agent that takes more."""
+    machine.bucket.spec(shell("trap '' TERM; echo $$; while :; do sleep 0.05; done"))
+    machine.bucket.instruct(start(grace_s=1000.0))
+    machine.until(lambda: machine.bucket.log().endswith(b"\n"))
+    pid, keeper = int(machine.bucket.log()), machine.keeper_pid()
+    shutil.move(machine.home, machine.root.parent / "removed")
+    if is_made_again:
+        machine.home.mkdir()
+        (machine.home / "agent.lock").touch()
+    assert machine.agent.wait(DEADLINE_S) == 1
+    for each in (pid, keeper):
+        seen = look(each)
+        assert seen is None or seen.zombie
+    assert is_made_again == machine.home.exists()
+    log = (machine.root.parent / "removed" / "agent.log").read_text()
+    assert log.endswith(f"home {machine.home} was removed: what ran here is killed\n")
 
 
 def test_calls_on_threads_change_nothing(tmp_path: Path) -> None:
