@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bastion.job import HostState, JobRecord, Phase
+from bastion.job import HostPlace, HostState, JobRecord, Phase
 from bastion.lifecycle.outcome import failure_text
 
 
@@ -27,23 +27,26 @@ def remark(job: JobRecord) -> str:
             f" on machine {place.machine} in {hold.folder}; bastion release {job.id} ends it"
         )
     each = job.attempt.each_host() if job.attempt is not None else ()
-    hosts = [(r, state) for r, _, _, state in each if state.end is None]
-    idle = [(r, state.idle) for r, state in hosts if state.idle]
+    hosts = [(r, place, state) for r, _, place, state in each if state.end is None]
+    idle = [(r, state.idle) for r, _, state in hosts if state.idle]
     if not idle:
-        return _set_up(job, hosts)
+        return _set_up(hosts) if job.phase is Phase.STARTING else ""
     replica, text = idle[0]
     where = f"replica {replica} shows " if job.request.replicas > 1 else "it shows "
-    return f"{where}{text}; stacks are in its log{_others('so do', len(idle) - 1)}"
+    return f"{where}{text}; stacks are in its log{_others(len(idle) - 1, 'host')}"
 
 
-def _set_up(job: JobRecord, hosts: list[tuple[int, HostState]]) -> str:
-    busy = [(r, state.preparing) for r, state in hosts if state.preparing]
-    if job.phase is not Phase.STARTING or not busy:
+def _set_up(hosts: list[tuple[int, HostPlace, HostState]]) -> str:
+    absent = sorted({place.machine for _, place, state in hosts if not state.instructed})
+    if absent:
+        return f"machine {absent[0]} is not up yet{_others(len(absent) - 1, 'machine')}"
+    busy = [(r, state.preparing) for r, _, state in hosts if state.preparing]
+    if not busy:
         return ""
     replica, text = busy[0]
     where = f"replica {replica} is being set up: " if len(hosts) > 1 else "it is being set up: "
-    return f"{where}{text}{_others('so are', len(busy) - 1)}"
+    return f"{where}{text}{_others(len(busy) - 1, 'host')}"
 
 
-def _others(verb: str, number: int) -> str:
-    return f"; {verb} {number} more host{'s' if number > 1 else ''}" if number else ""
+def _others(number: int, what: str) -> str:
+    return f"; likewise {number} more {what}{'s' if number > 1 else ''}" if number else ""

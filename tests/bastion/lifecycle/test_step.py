@@ -399,7 +399,7 @@ def test_a_release_lets_go_of_what_is_kept() -> None:
 
 
 def test_what_users_must_know_is_said() -> None:
-    """Of a kept host: how it failed, until when, where, and what ends it; of a silent one, that."""
+    """How a kept host failed and what ends it; what is silent; what a start waits for."""
     assert remark(held()) == (
         "exited with code 3: no such file; held for inspection until 1970-01-01 00:18:20 UTC"
         " on machine m0-0 in /work/code; bastion release train-1 ends it"
@@ -409,10 +409,16 @@ def test_what_users_must_know_is_said() -> None:
     assert remark(step(silent, ev.HostIdle(replica=0, host=0, text=""), T0)) == ""
     assert remark(records.running()) == ""
     pulls = ev.HostPrepares(replica=1, host=0, text="its image is pulled, 3 of 9 MiB have come")
-    starting = step(records.starting(replicas=2), pulls, T0)
+    starting = records.starting(replicas=2)
+    assert remark(starting) == "machine m0-0 is not up yet; likewise 1 more machine"
+    starting = step(starting, ev.Instructed(replica=0, host=0, life=1), T0)
+    assert remark(starting) == "machine m1-0 is not up yet"
+    starting = step(starting, ev.Instructed(replica=1, host=0, life=1), T0)
+    assert remark(starting) == ""
+    starting = step(starting, pulls, T0)
     said = "is being set up: its image is pulled, 3 of 9 MiB have come"
     assert remark(starting) == f"replica 1 {said}"
     both = step(starting, replace(pulls, replica=0), T0)
-    assert remark(both) == f"replica 0 {said}; so are 1 more host"
+    assert remark(both) == f"replica 0 {said}; likewise 1 more host"
     told = "exited with code 0; its last logs and output go to the bucket"
     assert remark(records.draining()) == told
