@@ -185,6 +185,8 @@ class FolderHome:
             is_there = os.path.samestat(os.stat(self._lock.name), os.fstat(self._lock.fileno()))  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
             is_there = False
+        except OSError:
+            return  # a disk that does not answer has removed nothing
         if not is_there:
             raise HomeGoneError(f"home {self._path} was removed: what ran here is killed")
 
