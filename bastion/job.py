@@ -209,6 +209,14 @@ class HostState:
     """The revised `max_runtime` that it was last told; None: none but its spec's."""
 
 
+def untold(placement: Placement) -> tuple[tuple[HostState, ...], ...]:
+    """The hosts of `placement` before any of them was told to start."""
+    return tuple((_UNTOLD,) * len(replica.hosts) for replica in placement)
+
+
+_UNTOLD = HostState()
+
+
 @value
 class Stop:
     """A stop that was committed: from here the attempt only ends."""
@@ -234,7 +242,7 @@ class Attempt:
     """The start barrier; `unneeded` when there is only one host."""
     started_at: float | None = None
     checkpoint_at: float | None = None
-    hosts: tuple[tuple[HostState, ...], ...] = ()
+    hosts: tuple[tuple[HostState, ...], ...]
     """Replica by replica, host by host, as in `placement`."""
     stop: Stop | None = None
     first_failure: tuple[int, int] | None = None
@@ -243,8 +251,6 @@ class Attempt:
     @property
     def alive(self) -> Placement:
         """The replicas that have not ended on every host."""
-        if not self.hosts:
-            return self.placement
         pairs = zip(self.placement, self.hosts)
         return tuple(place for place, hosts in pairs if not all(host.end for host in hosts))
 

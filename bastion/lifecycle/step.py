@@ -24,7 +24,6 @@ from bastion.job import (
     FAILURES,
     MAX_PAST,
     Attempt,
-    HostState,
     JobRecord,
     Outcome,
     OutcomeKind,
@@ -32,6 +31,7 @@ from bastion.job import (
     Phase,
     Stop,
     StopReason,
+    untold,
 )
 from bastion.lifecycle import events as ev
 from bastion.lifecycle.awaited import NeverMet, still_awaited
@@ -78,7 +78,7 @@ def _ignore(job: JobRecord, event: ev.Event, now: float) -> JobRecord:
 
 
 def _admit(job: JobRecord, event: ev.Admitted, now: float) -> JobRecord:
-    hosts = tuple(tuple(HostState() for _ in replica.hosts) for replica in event.placement)
+    hosts = untold(event.placement)
     attempt = Attempt(
         number=job.attempts + 1,
         nonce=event.nonce,

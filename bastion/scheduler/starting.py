@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from bastion.job import Attempt
+from bastion.job import Attempt, untold
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.moves import Admitted
 from bastion.scheduler.order import Gang, ids_of
@@ -63,7 +63,10 @@ def _as_running(draft: Draft, admitted: Admitted) -> Running:
     if known is None:
         jobs = tuple(
             replace(
-                job, attempt=Attempt(number=0, nonce="", admitted_at=draft.now, placement=place)
+                job,
+                attempt=Attempt(
+                    number=0, nonce="", admitted_at=draft.now, placement=place, hosts=untold(place)
+                ),
             )
             for job, place in zip(admitted.gang, admitted.placed.placements)
         )

@@ -403,6 +403,21 @@ def test_who_waits_for_others_names_them_and_costs_nobody_anything() -> None:
     reasons_are_true(w)
 
 
+def test_who_waits_for_somebody_that_starts_in_the_same_cycle_is_told_so() -> None:
+    """A cycle that looks twice sees him start: nobody has heard of his hosts yet."""
+    w = World(quota_of({"gpu": 16}, {"A": {"gpu": 1.0}}), machines_of(2, gpu=8))
+    w.ask("A", "x", where=Where(hostnames=("p-000",)), gpu=5)
+    w.ask("A", "y", where=Where(hostnames=("p-001",)), gpu=5)
+    w.cycle()
+    w.ask("A", "wide", gpu=4)
+    w.ask("A", "small", user="v", gpu=1)
+    w.ask("A", "late", gpu=1, after=(Dependency(on="small"),))
+    w.cycle()
+    assert w.runs("small")
+    assert w.why("late") == "waits for small to succeed (starting); it joins the queue then"
+    reasons_are_true(w)
+
+
 def test_a_reason_names_three_and_counts_the_rest() -> None:
     """Of many targets the first are named; of a launch its jobs are counted by state."""
     w = world(1)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
-from bastion.job import Attempt, Dependency, HostState, JobRecord, Phase, Stop, StopReason
+from bastion.job import Attempt, Dependency, JobRecord, Phase, Stop, StopReason, untold
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts
@@ -199,9 +199,7 @@ class World:
                     started_at=self.now,
                     placement=verdict.placement,
                     job_class=verdict.job_class,
-                    hosts=tuple(
-                        tuple(HostState() for _ in place.hosts) for place in verdict.placement
-                    ),
+                    hosts=untold(verdict.placement),
                 )
                 self.jobs[name] = replace(
                     job, phase=Phase.RUNNING, attempt=attempt, attempts=job.attempts + 1
