@@ -1,0 +1,76 @@
+"""Who waits for others costs nobody anything, and is told how they stand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.job import Dependency, JobRecord, state_of
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Plan, Preempt, Verdict, Wait
+from bastion.scheduler.reason import WaitsFor
+from bastion.scheduler.snapshot import Snapshot
+from tests.bastion.scheduler import histories
+
+QUICK = settings(max_examples=20, deadline=None, database=None, derandomize=True)
+LONG = settings(max_examples=700, deadline=None, database=None)
+SEEDS = st.integers(0, 2**32)
+
+BECOMES: dict[type[Verdict], str] = {Admit: "starting", Preempt: "stopping"}
+"""What state a verdict brings, which a cycle of several passes may know already."""
+
+WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
+
+
+def dependent(job: JobRecord) -> JobRecord:
+    """One that asks for what `job` does once that one has ended."""
+    name = f"after-{job.id}"
+    return JobRecord(
+        id=name,
+        project=job.project,
+        user=job.user,
+        launch=name,
+        ulid=name,
+        submitted_at=job.submitted_at,
+        request=replace(job.request, priority=1),
+        after=(Dependency(on=job.id),),
+    )
+
+
+def dependents_change_nothing(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """Beside every job stands one that waits for it, and wants it more: the plan is the same."""
+    waiting = {each.id: each for each in map(dependent, snapshot.jobs.values())}
+    beside = decide(replace(snapshot, jobs={**snapshot.jobs, **waiting}), now)
+    verdicts = dict(beside.verdicts)
+    told = {name: verdicts.pop(name) for name in waiting}
+    assert verdicts == dict(plan.verdicts)
+    assert (beside.promises, beside.planned) == (plan.promises, plan.planned)
+    for name, job in snapshot.jobs.items():
+        verdict = told[f"after-{name}"]
+        assert isinstance(verdict, Wait)
+        assert isinstance(verdict.reason, WaitsFor)
+        ((on, when, state),) = verdict.reason.on
+        assert (on, when) == (name, "ok")
+        assert state in (state_of(job), BECOMES.get(type(verdicts[name])))
+
+
+@WORLDS
+@given(seed=SEEDS)
+@QUICK
+def test_who_waits_for_others_costs_nobody_anything(seed: int, make: histories.Make) -> None:
+    """At every cycle of a random history."""
+    histories.run(seed, (dependents_change_nothing,), steps=12, make=make)
+
+
+@pytest.mark.prove
+@WORLDS
+@given(seed=SEEDS)
+@LONG
+def test_who_waits_for_others_costs_nobody_anything_at_length(
+    seed: int, make: histories.Make
+) -> None:
+    """Two thousand histories of all kinds."""
+    histories.run(seed, (dependents_change_nothing,), steps=25, make=make)
