@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from bastion.scheduler.plan import Admit, Plan, Preempt, Verdict, Wait
 from bastion.scheduler.reason import WaitsFor
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories
+from tests.bastion.scheduler.world import Decide
 
 QUICK = settings(max_examples=20, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=700, deadline=None, database=None)
@@ -40,10 +42,12 @@ def dependent(job: JobRecord) -> JobRecord:
     )
 
 
-def dependents_change_nothing(snapshot: Snapshot, now: float, plan: Plan) -> None:
+def dependents_change_nothing(
+    snapshot: Snapshot, now: float, plan: Plan, inner: Decide = decide
+) -> None:
     """Beside every job stands one that waits for it, and wants it more: the plan is the same."""
     waiting = {each.id: each for each in map(dependent, snapshot.jobs.values())}
-    beside = decide(replace(snapshot, jobs={**snapshot.jobs, **waiting}), now)
+    beside = inner(replace(snapshot, jobs={**snapshot.jobs, **waiting}), now)
     verdicts = dict(beside.verdicts)
     told = {name: verdicts.pop(name) for name in waiting}
     assert verdicts == dict(plan.verdicts)
@@ -63,6 +67,19 @@ def dependents_change_nothing(snapshot: Snapshot, now: float, plan: Plan) -> Non
 def test_who_waits_for_others_costs_nobody_anything(seed: int, make: histories.Make) -> None:
     """At every cycle of a random history."""
     histories.run(seed, (dependents_change_nothing,), steps=12, make=make)
+
+
+def forgets_what_jobs_wait_for(snapshot: Snapshot, now: float) -> Plan:
+    """Takes dependents for jobs like any other."""
+    jobs = {name: replace(job, after=()) for name, job in snapshot.jobs.items()}
+    return decide(replace(snapshot, jobs=jobs), now)
+
+
+def test_a_scheduler_that_lets_them_in_is_noticed() -> None:
+    """At the first cycle that has a job."""
+    law = partial(dependents_change_nothing, inner=forgets_what_jobs_wait_for)
+    with pytest.raises(AssertionError):
+        histories.run(0, (law,), steps=12)
 
 
 @pytest.mark.prove
