@@ -24,6 +24,8 @@ MACHINES = 3
 LAUNCHES = 16
 LAST_S = 200.0
 """By when everything was asked for."""
+RELEASED_S = LAST_S + 300.0
+"""When what is held is released: long after the last quota file, which is read once a minute."""
 
 _QUOTA = QUOTA.replace("h100 = 16", f"h100 = {8 * MACHINES}", 1)
 _CONFIG = CONFIG.replace("max_machines = 2", f"max_machines = {MACHINES}").replace(
@@ -67,7 +69,7 @@ def _wishes(chance: random.Random) -> list[Wish]:
         launch = _launch(chance, f"l{n}", PROJECTS[user])
         wishes.append(wish(at_s, user, "launch", f"l{n}", LaunchRequest(launch=launch)))
         at_s += chance.uniform(0, 60)
-        late_s = LAST_S + 100.0 + n
+        late_s = RELEASED_S + n
         held = [index for index, job in enumerate(launch.jobs) if job.hold]
         wishes += [_verb(late_s, user, f"l{n}", "release", index=index) for index in held]
         if chance.random() < 0.25:
