@@ -311,7 +311,6 @@ def test_lists_look_into_few_folders(root: Path) -> None:
 
 FULL_DISK = """
 import sys
-from contextlib import suppress
 from pathlib import Path
 from bastion.errors import StoreRefusedError
 from bastion.store.local import LocalStore
@@ -357,7 +356,6 @@ def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path) -> None:
 
 READ_ONLY = """
 import sys
-from contextlib import suppress
 from pathlib import Path
 from bastion.errors import StoreRefusedError
 from bastion.store.local import LocalStore
