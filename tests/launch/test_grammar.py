@@ -8,7 +8,7 @@ import pytest
 
 from launch.flags import name_from, quoted_twice
 from launch.parser import normal, split_command
-from launch.verbs import ALIASES, FAMILIES, build
+from launch.verbs import ALIASES, ELSEWHERE, FAMILIES, SEVERAL_VERBS, build
 from tests.launch.conftest import Run
 
 VERBS = [verb for family in FAMILIES.values() for verb in family]
@@ -46,6 +46,12 @@ def test_the_version_is_one_line(run: Run) -> None:
     """For reports."""
     ran = run("--version")
     assert (ran.code, ran.out.split(" ")[0]) == (0, "bastion")
+
+
+def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
+    """Or it would be refused where it is right, or answered with what is no verb either."""
+    assert set(ELSEWHERE.values()) <= set(SEVERAL_VERBS)
+    assert set(ELSEWHERE).isdisjoint(SEVERAL_VERBS)
 
 
 @pytest.mark.parametrize(
