@@ -232,7 +232,7 @@ class RootWriter:
             raise lost_root() from error
         if found is None:
             return OutdatedError(
-                f"{layout.ROOT} is older than machine {by}: it is of commit {held.root.seq}",
+                f"{layout.ROOT}, of commit {held.root.seq}, is older than machine {by}",
                 hint="bring copies back by bastion restore alone; a bucket begun anew waits until"
                 " the machines of the one before are deleted",
             )

@@ -215,7 +215,7 @@ def test_a_machine_of_a_later_commit_tells_of_another_leader_or_of_an_old_root()
     held = writer.commit(root(), over=None)
     old = writer.overtaken(held, by="gpu-9-0")
     assert isinstance(old, OutdatedError)
-    assert str(old) == "state/root.json is older than machine gpu-9-0: it is of commit 1"
+    assert str(old) == "state/root.json, of commit 1, is older than machine gpu-9-0"
     writer.commit(replace(held.root, write_id="b", epoch=4), over=held)
     assert isinstance(writer.overtaken(held, by="gpu-9-0"), FencedError)
 

@@ -118,7 +118,7 @@ def test_a_machine_from_the_future_stops_us() -> None:
     rig = Rig()
     rig.turn(3)
     rig.providers["gpu"].states["gpu-999-0"] = "running"
-    with pytest.raises(OutdatedError, match=r"root\.json is older than machine gpu-999-0"):
+    with pytest.raises(OutdatedError, match="is older than machine gpu-999-0"):
         rig.turn(4)
     assert "gpu-999-0" in rig.providers["gpu"].states
     assert rig.root == rig.leader.held.root
