@@ -128,7 +128,11 @@ def _end(argv: Sequence[str]) -> int:
     parser.add_argument("--home", required=True, help="folder of the agent on this machine")
     parser.add_argument("--patience_s", type=float, default=_KEEPER_S)
     said = parser.parse_args(argv)
-    end_home(Path(said.home).absolute(), patience_s=said.patience_s)
+    home = Path(said.home).absolute()
+    if not home.is_dir():
+        say(f"home {home}: there is no such folder, nothing was ended")
+        return 1
+    end_home(home, patience_s=said.patience_s)
     return 0
 
 

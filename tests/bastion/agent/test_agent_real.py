@@ -259,6 +259,16 @@ def test_what_an_agent_is_told_wrongly_is_one_line(tmp_path: Path) -> None:
     assert "resources.h100: 'two' is not a whole number of units" in said.stderr
 
 
+def test_a_home_that_is_not_there_cannot_be_ended(tmp_path: Path) -> None:
+    """A misspelt folder is told in one line, and is not made."""
+    end = [sys.executable, "-m", "bastion", "agent", "end", "--home", str(tmp_path / "nowhere")]
+    said = subprocess.run(end, cwd=HOUSE, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert said.returncode == 1
+    assert said.stderr.endswith("there is no such folder, nothing was ended\n")
+    assert said.stderr.count("\n") == 1
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
     """Ending a home kills agent, keeper and jobs; no agent begins there afterwards."""
     machine.bucket.spec(shell("trap '' TERM; echo $$; while :; do sleep 0.05; done"))
