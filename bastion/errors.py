@@ -98,7 +98,10 @@ class FencedError(LeaseError):
     """Another bastion took over while we led: stop at once and do nothing more."""
 
     def __init__(self, *, ours: int, theirs: int) -> None:
-        super().__init__(f"fenced: we led epoch {ours}, root is in epoch {theirs}")
+        told = f"fenced: we led epoch {ours}, root is in epoch {theirs}"
+        if ours == theirs:
+            told = f"fenced: root holds another commit of epoch {theirs} than ours"
+        super().__init__(told)
         self.ours = ours
         self.theirs = theirs
 

@@ -3,14 +3,14 @@ root.json: the state, and the one compare-and-swap loop.
 
 Every commit carries a fresh `write_id`, the one before it, the leader's epoch and `seq + 1`. What a
 failed write means is never guessed: the loop reads back and finds its own `write_id` (it landed),
-the old version (the identical bytes are sent again) or somebody else's commit (we are fenced).
+the commit before (the identical bytes are sent again) or somebody else's commit (we are fenced).
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Literal
 
@@ -41,6 +41,10 @@ MAX_ACTIVE_JOBS = 30_000
 """In root, which is one object: more would make every commit slow for everybody."""
 BACKOFF_S = 1.1
 """Google Cloud Storage allows one write a second to one object; contenders see 429."""
+MAX_PAUSE_S = 10.0
+"""Longest pause that a store is granted when it asks for one: a third of a cloud's lease."""
+SLICE_S = 0.2
+"""Longest sleep between looks at whether the time is up."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -135,12 +139,23 @@ class RootWriter:
 
     Encoding remembers the bytes of jobs and machines that did not change, so a commit costs what
     changed and not what stands. On stores that bill by the byte the object is gzipped.
+
+    Args:
+        is_over: Whether the time is up: what is in doubt then is given up. None: it never is.
     """
 
-    def __init__(self, store: ObjectStore, clock: Clock, *, compress: bool = False) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        *,
+        compress: bool = False,
+        is_over: Callable[[], bool] | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._compress = compress
+        self._is_over = is_over
         self._encoded: dict[str, tuple[object, str]] = {}
 
     def read(self, *, unless: Version | None = None) -> Held | None:
@@ -177,27 +192,35 @@ class RootWriter:
         Raises:
             FencedError: Somebody else committed: stop at once.
             RecordError: Root was deleted, or is none any more.
-            StoreRefusedError: The store will never take it.
+            StoreRefusedError: The store does not take it, and it has not landed.
+            StoreError: The time is up, and it is in doubt: commit nothing else.
         """
         data = self.encoded(root)
+        version = over.version if over is not None else None
         while True:
             try:
-                if over is None:
+                if version is None:
                     written = self._store.create(layout.ROOT, data)
                 else:
-                    written = self._store.swap(layout.ROOT, data, if_version=over.version)
+                    written = self._store.swap(layout.ROOT, data, if_version=version)
             except (ConflictError, StoreError) as failure:
-                landed = self._read_back(root, over)
-                if landed is not None:
-                    return landed
+                standing = self._read_back(root, over)
+                if isinstance(standing, Held):
+                    return standing
                 if isinstance(failure, StoreRefusedError):
                     raise
-                self._clock.sleep(_pause_s(failure))
+                self._pause(failure)
+                version = standing
             else:
                 return Held(root=root, version=written.version, modified_at=written.modified_at)
 
-    def _read_back(self, root: Root, over: Held | None) -> Held | None:
-        """Our own commit if it landed, None if nothing did; raises when somebody else's did."""
+    def _read_back(self, root: Root, over: Held | None) -> Held | Version | None:
+        """
+        Our own commit if it landed, else the version that the next try has to replace.
+
+        A store may have told another version of the commit before than it has: the commit is known
+        by its `write_id`, and is still ours to replace. Raises when somebody else's commit stands.
+        """
         while True:
             try:
                 found = self._store.read(layout.ROOT)
@@ -206,15 +229,31 @@ class RootWriter:
                     return None
                 raise lost_root() from error
             except StoreError as failure:
-                self._clock.sleep(_pause_s(failure))
+                self._pause(failure)
                 continue
             assert found is not None
+            if over is not None and found.version == over.version:
+                return found.version
             standing = _head(found.data)
             if standing["write_id"] == root.write_id:
                 return Held(root=root, version=found.version, modified_at=found.modified_at)
-            if over is not None and found.version == over.version:
-                return None
+            if over is not None and standing["write_id"] == over.root.write_id:
+                return found.version
             raise FencedError(ours=root.epoch, theirs=int(standing["epoch"]))
+
+    def _pause(self, failure: BastionError) -> None:
+        """Wait as long as the store asks to be left alone; raises when the time is up."""
+        pause_s = min(max(BACKOFF_S, getattr(failure, "retry_after_s", 0.0)), MAX_PAUSE_S)
+        if self._is_over is None:
+            self._clock.sleep(pause_s)
+            return
+        until = self._clock.monotonic() + pause_s
+        while not self._is_over():
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return
+            self._clock.sleep(min(left, SLICE_S))
+        raise StoreError(f"in doubt whether the last commit landed: {failure}") from failure
 
     def overtaken(self, held: Held, *, by: str) -> FencedError | OutdatedError:
         """
@@ -297,11 +336,6 @@ def _head(data: bytes) -> dict[str, str]:
         return {"write_id": head["write_id"], "epoch": head["epoch"]}
     except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
         raise RecordError(f"{layout.ROOT}: not a root: {error!r}") from error
-
-
-def _pause_s(failure: BastionError) -> float:
-    """Before the next try: as long as the store asks to be left alone, and never less than ours."""
-    return max(BACKOFF_S, getattr(failure, "retry_after_s", 0.0))
 
 
 def _without_maps(root: Root) -> Root:

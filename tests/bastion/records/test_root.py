@@ -24,6 +24,7 @@ from bastion.machine import Batch, Follow, Leave, Machine, MachinePhase, Start
 from bastion.records import layout
 from bastion.records.request import Answer
 from bastion.records.root import (
+    MAX_PAUSE_S,
     Event,
     Held,
     Leader,
@@ -34,7 +35,9 @@ from bastion.records.root import (
 )
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import Runs
+from bastion.store import Version
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import Written
 from quota import Amounts
 from tests.bastion.lifecycle import records
 
@@ -386,3 +389,72 @@ def test_root_can_be_read_with_cat() -> None:
     text = writer.encoded(full()).decode()
     assert json.loads(text)["schema"] == 1
     assert len(text.splitlines()) >= len(full().jobs)
+
+
+class Misnaming(MemoryStore):
+    """A store that tells the wrong version of its first write."""
+
+    is_first = True
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """See the port."""
+        written = super().swap(key, data, if_version=if_version)
+        is_first, self.is_first = self.is_first, False
+        return replace(written, version=Version("9999")) if is_first else written
+
+
+def test_a_version_told_wrongly_fences_no_leader() -> None:
+    """The commit before is known by its write id: it is replaced whatever its version is."""
+    clock = VirtualClock()
+    writer = RootWriter(Misnaming(clock.wall), clock)
+    held = writer.commit(root(), over=None)
+    misnamed = writer.commit(root(2, "w2"), over=held)
+    assert misnamed.version == "9999"
+    landed = writer.commit(root(3, "w3"), over=misnamed)
+    assert writer.read() == landed
+
+
+def test_another_commit_of_our_epoch_is_told_as_such() -> None:
+    """Where the epoch is ours and the commit is not, no other epoch is made up."""
+    store = MemoryStore(CLOCK.wall)
+    writer = RootWriter(store, CLOCK)
+    held = writer.commit(root(), over=None)
+    writer.commit(root(2, "theirs"), over=held)
+    with pytest.raises(FencedError, match="root holds another commit of epoch 1 than ours"):
+        writer.commit(root(2, "mine"), over=held)
+
+
+@pytest.mark.parametrize("broken", ["swap", "read"])
+def test_a_commit_in_doubt_is_given_up_when_the_time_is_up(broken: str) -> None:
+    """Neither writing nor reading back goes on once the time is up, and the doubt is told."""
+    clock = VirtualClock()
+    until = clock.monotonic() + 7
+    faulty = FaultyStore(
+        MemoryStore(clock.wall),
+        lambda operation, _: Fault.BEFORE if operation in ("swap", broken) else None,
+    )
+    writer = RootWriter(faulty, clock, is_over=lambda: clock.monotonic() >= until)
+    held = writer.commit(root(), over=None)
+    with pytest.raises(StoreError, match="in doubt whether the last commit landed"):
+        writer.commit(root(2, "w2"), over=held)
+    assert clock.monotonic() == pytest.approx(until)
+
+
+def test_a_store_cannot_ask_for_a_day_of_rest() -> None:
+    """However long a store wants to be left alone, a lease has to be renewed before."""
+    clock = VirtualClock()
+
+    class Resting(MemoryStore):
+        is_first = True
+
+        def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+            is_first, self.is_first = self.is_first, False
+            if is_first:
+                raise StoreError("busy", retry_after_s=86_400.0)
+            return super().swap(key, data, if_version=if_version)
+
+    writer = RootWriter(Resting(clock.wall), clock)
+    held = writer.commit(root(), over=None)
+    began = clock.monotonic()
+    writer.commit(root(2, "w2"), over=held)
+    assert clock.monotonic() - began == MAX_PAUSE_S
