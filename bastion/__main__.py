@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import socket
 import sys
 from hashlib import sha256
@@ -35,6 +34,8 @@ def serve(
     """
     Run one bastion on `root` until SIGTERM or SIGINT; its exit code.
 
+    A signal ends it within `stopping.STOP_S` seconds, a second one at once.
+
     Args:
         root: URL of the root folder.
         name: Of this bastion; the host's by default. Under one name only one may run on a host.
@@ -57,29 +58,24 @@ def serve(
         standby=standby,
         pace=pace_of(root),
     )
+    from bastion.clock import SystemClock
     from bastion.service.compose import compose
+    from bastion.service.stopping import Stopping
 
-    stopping = _Signals()
-    service = compose(settings, is_stopping=stopping, nonce=lambda: secrets.token_hex(8))
-    return service.once() if once else service.run()
+    with Stopping(SystemClock()) as stopping:
+        service = compose(
+            settings,
+            is_stopping=stopping.is_asked,
+            is_over=stopping.is_over,
+            nonce=lambda: secrets.token_hex(8),
+        )
+        return service.once() if once else service.run()
 
 
 def default_machines_dir(root: str) -> Path:
     """Where machines of `local` pools live unless said otherwise: apart from the bucket."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "bastion" / sha256(root.encode()).hexdigest()[:12] / "machines"
-
-
-class _Signals:
-    """Whether SIGTERM or SIGINT came."""
-
-    def __init__(self) -> None:
-        self._came: list[int] = []
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda came, _: self._came.append(came))
-
-    def __call__(self) -> bool:
-        return bool(self._came)
 
 
 def main(arguments: list[str]) -> int:

@@ -38,10 +38,20 @@ PROVIDER_WORKERS = 4
 
 
 def compose(
-    settings: ServeSettings, *, is_stopping: Callable[[], bool], nonce: Callable[[], str]
+    settings: ServeSettings,
+    *,
+    is_stopping: Callable[[], bool],
+    is_over: Callable[[], bool] | None = None,
+    nonce: Callable[[], str],
 ) -> Service:
     """
     The bastion that `settings` describe.
+
+    Args:
+        settings: What was asked for.
+        is_stopping: Whether it was told to stop.
+        is_over: Whether the time to stop is up. None: it never is.
+        nonce: Fresh names for commits and attempts.
 
     Raises:
         SpecError: A URL is malformed or of an unknown kind.
@@ -52,7 +62,7 @@ def compose(
     journal = Journal(settings.name, clock)
     _probe(store, clock, journal, is_stopping)
     is_folder = settings.pace == LOCAL
-    writer = RootWriter(store, clock, compress=not is_folder)
+    writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)
     quota_store, quota_key = _quota_place(settings, store)
 
     def lead(held: Held) -> Leader:
@@ -91,6 +101,7 @@ def compose(
         journal,
         pace=settings.pace,
         is_stopping=is_stopping,
+        is_over=is_over or (lambda: False),
         standby=settings.standby,
     )
 

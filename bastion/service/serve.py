@@ -3,6 +3,9 @@ One bastion from start to stop: stand for the lead, lead, give it up.
 
 The loop holds nothing that a restart would need. SIGTERM and SIGINT end it after the turn that is
 under way, with a last commit that lets another bastion lead at once.
+
+A bastion comes here once its store has answered. From then on no refusal of the store ends it: a
+binding that is being changed, or a full disk, is a problem that is told and tried again.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bastion.clock import Clock
-from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
+from bastion.errors import FencedError, LeaseHeldError, StoreError
 from bastion.records.root import Held
 from bastion.service.journal import Journal
 from bastion.service.lead import Election
@@ -31,6 +34,7 @@ class Service:
     Args:
         lead: Makes the leader of a root that was just taken.
         is_stopping: Whether it was told to stop.
+        is_over: Whether the time to stop is up: a lead that was not given up is kept.
         standby: Wait for the lead as long as it takes, and again when it was lost.
     """
 
@@ -43,6 +47,7 @@ class Service:
         *,
         pace: Pace,
         is_stopping: Callable[[], bool],
+        is_over: Callable[[], bool] = lambda: False,
         standby: bool,
     ) -> None:
         self._election = election
@@ -51,6 +56,7 @@ class Service:
         self._journal = journal
         self._pace = pace
         self._is_stopping = is_stopping
+        self._is_over = is_over
         self._standby = standby
 
     def run(self) -> int:
@@ -62,7 +68,6 @@ class Service:
         Raises:
             OutdatedError: Root is older than the machines there are.
             RecordError: Root cannot be understood; nothing was changed.
-            StoreRefusedError: The store said no for good.
         """
         while not self._is_stopping():
             leader = self._stand()
@@ -103,8 +108,6 @@ class Service:
                 if not self._standby and self._election.moved_at - began > self._pace.ttl_s / 2:
                     self._journal.note("it is alive; start with --standby to wait for its end")
                     return None
-            except StoreRefusedError:
-                raise
             except StoreError as error:
                 self._journal.problem("store", error)
             else:
@@ -134,6 +137,10 @@ class Service:
 
     def _rest(self, leader: Leader) -> int:
         leader.settle(self._pace.settle_s)
+        if self._is_over():
+            # A commit of the last turn may be in doubt: another one would not be told from it.
+            self._journal.note("had no time to give up the lead; another waits out the lease")
+            return 1
         try:
             leader.give_up()
         except (FencedError, StoreError) as error:

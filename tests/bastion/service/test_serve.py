@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
 
 import pytest
 
@@ -73,16 +74,23 @@ class Script:
         """Whether enough was done."""
         return len(self.did) >= self.stop_after
 
-    def service(self, *, standby: bool = False) -> Service:
+    def service(
+        self,
+        *,
+        standby: bool = False,
+        is_over: Callable[[], bool] = lambda: False,
+        out: StringIO | None = None,
+    ) -> Service:
         """The service under test."""
         lead: Callable[[Held], object] = lambda held: self  # noqa: E731
         return Service(
             self,  # type: ignore[arg-type]
             lead,  # type: ignore[arg-type]
             self.clock,
-            Journal("b", self.clock, out=None),
+            Journal("b", self.clock, out=out),
             pace=LOCAL,
             is_stopping=self.is_stopping,
+            is_over=is_over,
             standby=standby,
         )
 
@@ -141,10 +149,30 @@ def test_a_standby_waits_as_long_as_it_takes() -> None:
     assert "turn" in script.did
 
 
-def test_a_refusal_for_good_is_passed_on() -> None:
-    """A store that says no for good when the lead is stood for ends the bastion."""
-    with pytest.raises(StoreRefusedError):
-        Script(tries=[StoreRefusedError("no such bucket")]).service().run()
+@pytest.mark.parametrize("standby", [True, False])
+def test_a_refusal_is_waited_out(standby: bool) -> None:
+    """A store that answered before and refuses now is asked again, as one out of reach is."""
+    script = Script(tries=[StoreRefusedError("forbidden")] * 3, turns=[StoreRefusedError("no")])
+    assert script.service(standby=standby).run() == 0
+    assert script.did[:6] == ["stand", "stand", "stand", "stand", "turn", "turn"]
+
+
+def test_a_standby_outwaits_a_full_bucket() -> None:
+    """A standby that may not write its commit stays, and says why once a minute."""
+    script = Script(tries=[LeaseHeldError("other"), *[StoreRefusedError("the disk is full")] * 30])
+    script.stop_after = 40
+    journal = StringIO()
+    assert script.service(standby=True, out=journal).run() == 0
+    assert "turn" in script.did
+    assert journal.getvalue().count("store: the disk is full") == 1
+
+
+def test_a_lead_is_kept_when_the_time_is_up() -> None:
+    """After the deadline of a stop no further commit is begun: one may be in doubt already."""
+    script = Script()
+    assert script.service(is_over=lambda: True).run() == 1
+    assert "give up" not in script.did
+    assert script.did[-1] == "close"
 
 
 def test_a_last_commit_that_fails_is_said() -> None:
