@@ -30,6 +30,9 @@ def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word
             detail=detail,
             on_end=record.on_end,
         )
+    if record.machine_fault:
+        detail = f"its machine could not start it: {record.machine_fault}"
+        return End(kind="lost", sizes=sizes, detail=detail, on_end=record.on_end)
     told = (one.setup_failure for one in record.processes)
     unstarted = next(filter(None, (*told, word.setup_failure)), "")
     if unstarted:

@@ -19,6 +19,7 @@ from bastion.agent.keeper.port import (
     IdleRule,
     KeeperError,
     KeeperGoneError,
+    MachineFaultError,
     ProcessStart,
     Running,
     WentIdle,
@@ -142,6 +143,31 @@ def test_setup_failure_stops_siblings(world: World) -> None:
     assert "no such program" in record.processes[1].setup_failure
     assert record.processes[0].signal == 15
     assert record.processes[2].setup_failure == "not started: p1 could not be"
+
+
+def test_a_start_that_cannot_be_recorded_is_a_fault_of_the_machine(world: World) -> None:
+    """Where the disk has no room nothing is started, the error says so, and the key stays free."""
+    world.keeper.start(attempt("before", EXITS))
+    world.ended("before")
+    with world.without_disk(), pytest.raises(MachineFaultError, match="no start can be recorded"):
+        world.keeper.start(attempt("a", EXITS))
+    assert world.keeper.attempts() == (Ended(record=world.record("before")),)
+    world.keeper.start(attempt("a", EXITS))
+    assert world.ended("a").processes[0].code == 0
+
+
+def test_a_process_that_the_machine_has_no_room_for_is_its_fault(world: World) -> None:
+    """The record tells what the machine lacked; a program that does not exist is no such fault."""
+    with world.without_files():
+        world.keeper.start(attempt("a", EXITS, EXITS, hold_s=100.0))
+        record = world.ended("a")
+    assert record.machine_fault == "Too many open files"
+    assert record.first_failed == 0
+    assert record.processes[1].setup_failure == "not started: p0 could not be"
+    assert record.hold_until is None
+    missing = ProcessStart(argv=("no-such-program",), env={}, cwd="/tmp")
+    world.keeper.start(attempt("b", missing))
+    assert world.ended("b").machine_fault == ""
 
 
 def test_notice_is_heard_and_recorded(world: World) -> None:

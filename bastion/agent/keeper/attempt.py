@@ -11,10 +11,16 @@ import contextlib
 import errno
 import json
 import os
-import signal
 import time
 
-from bastion.agent import strays
+from bastion.agent.keeper.process import (
+    SPARE_FILES,
+    Process,
+    boot_time,
+    spawn,
+    spawn_fault,
+    why_not,
+)
 from bastion.agent.keeper.reasons import IDLE, TIME_LIMIT, outcome_after
 from bastion.agent.keeper.spool import Spool
 from bastion.agent.keeper.undo import Undo
@@ -33,66 +39,6 @@ LAST_LINES_BYTES = 4096
 _LAST_READS = 4
 """Of up to 1 MiB each, and a pipe holds no more than that (/proc/sys/fs/pipe-max-size)."""
 
-_SPARE_FILES = 64
-"""Of the open files we may have, those kept for connections, the journal and looking around."""
-
-_RESET = [
-    number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
-]
-
-
-class Process:
-    """One process of an attempt, from fork to exit."""
-
-    __slots__ = (
-        "code",
-        "ended_at",
-        "pid",
-        "pipe",
-        "setup_failure",
-        "signal",
-        "spool",
-        "started_at",
-        "told_at",
-        "told_bytes",
-    )
-
-    def __init__(self, spool: Spool | None) -> None:
-        self.spool = spool
-        self.pid = 0
-        """0 before it is started and once it is reaped."""
-        self.pipe = -1
-        """The end we read; -1 once it is closed."""
-        self.code: int | None = None
-        self.signal: int | None = None
-        self.setup_failure = ""
-        self.started_at = boot_time()
-        self.ended_at = 0.0
-        self.told_at = 0.0
-        self.told_bytes = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """What its log has so far."""
-        return self.spool.size if self.spool else 0
-
-    def exited(self, status: int, now: float) -> None:
-        """Remember how it ended, as `waitpid` says it."""
-        code = os.waitstatus_to_exitcode(status)
-        self.code, self.signal = (code, None) if code >= 0 else (None, -code)
-        self.pid = 0
-        self.ended_at = now
-
-    def read(self, now: float) -> bool:
-        """Take what the pipe holds; False when it will hold no more."""
-        return self.spool is not None and self.spool.take(self.pipe, now)
-
-    def close_pipe(self) -> None:
-        """Stop reading."""
-        if self.pipe >= 0:
-            os.close(self.pipe)
-            self.pipe = -1
-
 
 class Attempt:
     """The processes of one key."""
@@ -109,6 +55,7 @@ class Attempt:
         "kill_pause_s",
         "last_lines",
         "life",
+        "machine_fault",
         "notices",
         "on_end",
         "on_end_problem",
@@ -129,6 +76,8 @@ class Attempt:
         self.notices: list[dict[str, object]] = []
         self.first_failed: int | None = None
         self.failed_by_itself = False
+        self.machine_fault = ""
+        """What the machine lacked when a process of it could not be started, or empty."""
         self.kill_at = float("inf")
         """When the grace ends of the notice it was given."""
         self.kill_again_at = 0.0
@@ -214,10 +163,10 @@ class Attempt:
             process.pipe, ours = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(process.pipe, False)
             with self._born_in(cgroup):
-                process.pid = _spawn(wanted, output=ours, umask=self.start.umask, mark=mark)
-        except (OSError, ValueError) as error:
+                process.pid = spawn(wanted, output=ours, umask=self.start.umask, mark=mark)
+        except (OSError, ValueError, MemoryError) as error:
             process.close_pipe()
-            self._clean_up_failed(_why(wanted, error))
+            self._clean_up_failed(why_not(wanted, error))
             return None
         finally:
             if ours >= 0:
@@ -252,6 +201,8 @@ class Attempt:
         """How its processes ended, as far as this machine knows."""
         if self.is_over_memory and self.first_failed is not None:
             return "out_of_memory"
+        if self.machine_fault:
+            return "lost"
         if any(process.setup_failure for process in self.processes):
             return "setup_failed"
         if self.first_failed is not None and self.failed_by_itself:
@@ -299,12 +250,13 @@ class Attempt:
         try:
             process.spool = Spool(log_path, limit_bytes=self.start.spool_limit_bytes)
             process.pipe, ours = os.pipe2(os.O_CLOEXEC)
-            if ours > os.sysconf("SC_OPEN_MAX") - _SPARE_FILES:
+            if ours > os.sysconf("SC_OPEN_MAX") - SPARE_FILES:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             os.set_blocking(process.pipe, False)
-            process.pid = _spawn(wanted, output=ours, umask=self.start.umask, mark=mark)
-        except (OSError, ValueError) as error:
-            process.setup_failure = _why(wanted, error)
+            process.pid = spawn(wanted, output=ours, umask=self.start.umask, mark=mark)
+        except (OSError, ValueError, MemoryError) as error:
+            process.setup_failure = why_not(wanted, error)
+            self.machine_fault = spawn_fault(error)
             process.ended_at = boot_time()
             process.close_pipe()
             self.failed(index)
@@ -351,7 +303,7 @@ class Attempt:
                 process.spool.close(at)
         first = self.notices[0]["reason"] if self.notices else ""
         has_failed = first == IDLE or (self.first_failed is not None and self.failed_by_itself)
-        is_held = has_failed and self.start.hold_s > 0
+        is_held = has_failed and self.start.hold_s > 0 and not self.machine_fault
         return {
             "key": self.key,
             "life": self.life,
@@ -368,6 +320,7 @@ class Attempt:
             "idle": self.idle if first == IDLE else "",
             "on_end": self.on_end_problem,
             "hold_until": min(at + self.start.hold_s, self._limit_at) if is_held else None,
+            "machine_fault": self.machine_fault,
         }
 
     def state(self) -> dict[str, object]:
@@ -404,11 +357,6 @@ def lost_record(
     }
 
 
-def boot_time() -> float:
-    """Seconds since boot, suspended time included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 def _ending(process: Process) -> dict[str, object]:
     return {
         "code": process.code,
@@ -418,53 +366,3 @@ def _ending(process: Process) -> dict[str, object]:
         "log_size_bytes": process.size_bytes,
         "dropped_bytes": process.spool.dropped if process.spool else 0,
     }
-
-
-def _spawn(wanted: Wanted, *, output: int, umask: int, mark: str) -> int:
-    """
-    Start one process in a session of its own, with nothing of the keeper's but the three streams.
-
-    `posix_spawn` is vfork-fast and knows neither directory nor umask: the keeper, which has one
-    thread, takes them on for a moment itself.
-    """
-    program = _program(wanted)
-    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    before = os.umask(umask)
-    try:
-        os.chdir(wanted.cwd)
-        return os.posix_spawn(
-            program,
-            wanted.argv,
-            {**wanted.env, strays.MARK: mark},
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, null, 0),
-                (os.POSIX_SPAWN_DUP2, output, 1),
-                (os.POSIX_SPAWN_DUP2, output, 2),
-            ],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_RESET,
-        )
-    finally:
-        os.umask(before)
-        os.chdir("/")
-        os.close(null)
-
-
-def _program(wanted: Wanted) -> str:
-    """The program's path: as given, or found in the `PATH` of its own environment."""
-    name = wanted.argv[0]
-    if "/" in name:
-        return name
-    for folder in wanted.env.get("PATH", os.defpath).split(":"):
-        path = os.path.join(wanted.cwd, folder, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    raise FileNotFoundError(2, "no such program in PATH", name)
-
-
-def _why(wanted: Wanted, error: Exception) -> str:
-    if not os.path.isdir(wanted.cwd):
-        return f"cannot start {wanted.argv[0]!r}: no such directory: {wanted.cwd}"
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"cannot start {wanted.argv[0]!r}: {text}"

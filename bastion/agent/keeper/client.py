@@ -30,6 +30,7 @@ from bastion.agent.keeper.port import (
     KeeperError,
     KeeperEvent,
     KeeperGoneError,
+    MachineFaultError,
     Notice,
     OutputGrew,
     ProcessExit,
@@ -38,6 +39,7 @@ from bastion.agent.keeper.port import (
     WentIdle,
 )
 from bastion.agent.keeper.request import file_name
+from bastion.agent.machine_fault import fault_text, is_machine_fault
 from bastion.errors import ConflictError, NotFoundError
 
 TYPE_CHECKING = False
@@ -50,7 +52,11 @@ ANSWER_S = 30.0
 START_S = 30.0
 """Longest wait for a new keeper, which first kills what an older one left."""
 
-_ERRORS = {"conflict": ConflictError, "not found": NotFoundError}
+_ERRORS = {
+    "conflict": ConflictError,
+    "not found": NotFoundError,
+    "machine": MachineFaultError,
+}
 
 _DETACHED = """
 import os, sys
@@ -71,6 +77,7 @@ class KeeperClient:
 
     Raises:
         KeeperGoneError: No keeper serves `home`.
+        MachineFaultError: Whether one does cannot be seen now.
     """
 
     def __init__(self, home: Path) -> None:
@@ -150,6 +157,9 @@ class KeeperClient:
                 return file.read(size_bytes)
         except FileNotFoundError:
             raise NotFoundError(f"no log of process {process} of {key}") from None
+        except (OSError, MemoryError) as error:
+            what = f"the log of process {process} of {key} cannot be read now"
+            raise MachineFaultError(f"{what}: {fault_text(error)}") from error
 
     def terminate(self) -> None:
         """
@@ -211,8 +221,18 @@ def spawn_keeper(
     older life left behind is dead when this returns.
 
     Raises:
+        MachineFaultError: The machine has no room for it.
         KeeperError: It did not start; the message is what it said.
     """
+    try:
+        return _spawned(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups)
+    except OSError as error:
+        if not is_machine_fault(error):
+            raise
+        raise MachineFaultError(f"no keeper for {home}: {fault_text(error)}") from error
+
+
+def _spawned(home: Path, *, life: int, permit_s: float, use_cgroups: bool) -> KeeperClient:
     root = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-I", "-S", "-c", _DETACHED, str(root)]
     options = ["--home", str(home), "--life", str(life), "--permit_s", str(permit_s)]
@@ -248,7 +268,10 @@ def spawn_keeper(
 
 def _connect(folder: Path) -> socket.socket:
     """Connect by way of the folder's descriptor: a socket's path may have 107 bytes only."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise MachineFaultError(f"no socket can be made: {fault_text(error)}") from error
     connection.settimeout(ANSWER_S)
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -258,6 +281,9 @@ def _connect(folder: Path) -> socket.socket:
             os.close(handle)
     except OSError as error:
         connection.close()
+        if is_machine_fault(error):
+            what = f"whether a keeper serves {folder} cannot be seen now"
+            raise MachineFaultError(f"{what}: {fault_text(error)}") from error
         raise KeeperGoneError(f"no keeper serves {folder}: {error.strerror}") from None
     return connection
 

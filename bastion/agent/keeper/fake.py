@@ -25,6 +25,7 @@ from bastion.agent.keeper.port import (
     KeeperError,
     KeeperEvent,
     KeeperGoneError,
+    MachineFaultError,
     Notice,
     OutputGrew,
     ProcessStart,
@@ -48,6 +49,10 @@ class FakeHome:
 
     def __init__(self) -> None:
         self.life = 0
+        self.full = ""
+        """Why no start can be recorded on its disk now; empty: it has room."""
+        self.exhausted = ""
+        """What the machine lacks to start a process now; empty: nothing."""
         self.executed: list[str] = []
         self._attempts: dict[str, ScriptedAttempt] = {}
 
@@ -115,7 +120,10 @@ class FakeKeeper:
         if not attempt.key or not attempt.processes:
             raise KeeperError("an attempt must have a key and a process")
         scripts = tuple(map(self._scripts, attempt.processes))
-        made = ScriptedAttempt(attempt, self.life, now, scripts)
+        if self._home.full:
+            raise MachineFaultError(f"no start can be recorded: {self._home.full}")
+        lacks = self._home.exhausted
+        made = ScriptedAttempt(attempt, self.life, now, scripts, machine_fault=lacks)
         self._home.executed.append(attempt.key)
         self._home._attempts[attempt.key] = made
         for index, process in enumerate(made.processes):

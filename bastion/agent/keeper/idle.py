@@ -20,7 +20,7 @@ import sys
 import time
 
 from bastion.agent import strays
-from bastion.agent.keeper.attempt import boot_time
+from bastion.agent.keeper.process import boot_time
 from bastion.agent.keeper.tools import Tool, Tools
 
 TYPE_CHECKING = False

@@ -12,8 +12,11 @@ and replay is one read. Standard library only.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+
+from bastion.agent.machine_fault import fault_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +76,8 @@ class Journal:
         self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._waiting: list[tuple[str, bytes]] = []
+        self.problem = ""
+        """Why the last commit that failed did, in the system's words."""
         self.entries: dict[str, Entry] = {}
         self.life = 0
         self._size = self._replay()
@@ -134,7 +139,8 @@ class Journal:
         try:
             self._write(b"".join(line for _, line in self._waiting))
             os.fdatasync(self._file)
-        except OSError:
+        except OSError as error:
+            self.problem = fault_text(error)
             return False
         self._waiting.clear()
         return True
@@ -178,7 +184,7 @@ class Journal:
         try:
             written = os.pwrite(self._file, data, self._size)
             if written < len(data):
-                raise OSError(f"the disk is full: {self._path}")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
         except OSError:
             os.ftruncate(self._file, self._size)
             raise

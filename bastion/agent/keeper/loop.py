@@ -15,8 +15,9 @@ import signal
 import traceback
 
 from bastion.agent import strays
-from bastion.agent.keeper.attempt import Attempt, boot_time
+from bastion.agent.keeper.attempt import Attempt
 from bastion.agent.keeper.idle import Watchdog
+from bastion.agent.keeper.process import boot_time
 from bastion.agent.keeper.reasons import (
     IDLE,
     KEEPER_STOPPED,
@@ -35,9 +36,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bastion.agent.keeper.attempt import Process
     from bastion.agent.keeper.cgroup import Cgroups
     from bastion.agent.keeper.journal import Journal
+    from bastion.agent.keeper.process import Process
 
 _BY = "keeper"
 _NEVER = float("inf")
@@ -416,8 +417,8 @@ class Loop:
                 connection.send({"id": number, "ok": {}})
             else:
                 self._journal.withdraw(attempt.key)
-                message = "the disk is full: no start can be recorded"
-                connection.send({"id": number, "error": "refused", "message": message})
+                message = f"no start can be recorded: {self._journal.problem}"
+                connection.send({"id": number, "error": "machine", "message": message})
         # Where the disk is full it is run all the same: no later life would ever fork it.
         ended, self._to_clean = self._to_clean, []
         for attempt in ended:

@@ -47,6 +47,7 @@ __all__ = [
     "KeeperError",
     "KeeperEvent",
     "KeeperGoneError",
+    "MachineFaultError",
     "Notice",
     "OutputGrew",
     "ProcessExit",
@@ -69,6 +70,14 @@ class KeeperError(BastionError):
 
 class KeeperGoneError(KeeperError):
     """No keeper answers: whether the last request was done is in its journal; start a new life."""
+
+
+class MachineFaultError(KeeperError):
+    """
+    The machine, not the request, is at fault: see `bastion.agent.machine_fault`.
+
+    Nothing was started or changed; the same may work later, or on another machine.
+    """
 
 
 @value
@@ -189,6 +198,11 @@ class ExitRecord:
     """What went wrong with its `on_end`, or empty."""
     hold_until: float | None = None
     """Until when its devices are to be kept; None: it did not fail by itself, or was stopped."""
+    machine_fault: str = ""
+    """
+    What the machine lacked when a process could not be started, or empty. The attempt is lost
+    then, whatever became of those that were started.
+    """
 
 
 @value
@@ -259,12 +273,15 @@ class Keeper(Protocol):
         Start every process of `attempt`, once and for all.
 
         A process that cannot be started (no such program, no such directory) is no error here: it
-        ends at once with a `setup_failure`, which stops its siblings.
+        ends at once with a `setup_failure`, which stops its siblings. Where the machine is at fault
+        the record says so in `machine_fault`.
 
         Raises:
             ConflictError: This key was started before; whatever came of it is in `attempts`.
-            KeeperError: The attempt is malformed, the permit has run out or the disk is full:
-                nothing was started, the key may be used again.
+            MachineFaultError: The start cannot be recorded, as on a full disk: nothing was
+                started, the key may be used again.
+            KeeperError: The attempt is malformed or the permit has run out: nothing was started,
+                the key may be used again.
             KeeperGoneError: No answer: a later `attempts` tells whether it was started.
         """
         ...

@@ -93,7 +93,13 @@ class ScriptedAttempt:
     """The processes of one key, and its clean-up."""
 
     def __init__(
-        self, start: AttemptStart, life: int, at: float, scripts: tuple[Script, ...]
+        self,
+        start: AttemptStart,
+        life: int,
+        at: float,
+        scripts: tuple[Script, ...],
+        *,
+        machine_fault: str = "",
     ) -> None:
         self.start = start
         self.life = life
@@ -112,6 +118,10 @@ class ScriptedAttempt:
         self.failed_by_itself = False
         self.record: ExitRecord | None = None
         self.processes: list[ScriptedProcess] = []
+        self.machine_fault = machine_fault
+        if machine_fault:
+            failure = f"cannot start its program: {machine_fault}"
+            scripts = (replace(scripts[0], setup_failure=failure), *scripts[1:])
         failed = next((i for i, script in enumerate(scripts) if script.setup_failure), inf)
         for index, script in enumerate(scripts):
             if index > failed:
@@ -179,8 +189,9 @@ class ScriptedAttempt:
             on_end="died with its keeper" if lost and self.clean_up else self.on_end_problem,
             hold_until=(
                 min(at + self.hold_s, self.started_at + limit_s)
-                if is_held and self.hold_s and not lost
+                if is_held and self.hold_s and not lost and not self.machine_fault
                 else None
             ),
+            machine_fault="" if lost else self.machine_fault,
         )
         return self.record

@@ -14,6 +14,8 @@ import json
 import os
 import socket
 
+from bastion.agent.machine_fault import fault_text, is_machine_fault
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +34,7 @@ class AnswerError(Exception):
     A request's answer is no.
 
     Args:
-        kind: What the client makes of it: `conflict`, `not found` or `refused`.
+        kind: What the client makes of it: `conflict`, `not found`, `machine` or `refused`.
         message: One line, no full stop.
     """
 
@@ -154,8 +156,8 @@ class Server:
         except AnswerError as no:
             connection.send({"id": number, "error": no.kind, "message": no.message})
         except Exception as error:  # noqa: BLE001  (a bug met by one request must not end all jobs)
-            message = " ".join(str(error).split()) or repr(error)
-            connection.send({"id": number, "error": "refused", "message": message})
+            kind = "machine" if is_machine_fault(error) else "refused"
+            connection.send({"id": number, "error": kind, "message": fault_text(error)})
 
     def tell(self, event: dict[str, object]) -> None:
         """Tell every connection that watches."""

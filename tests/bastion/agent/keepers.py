@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from bastion.agent.keeper.port import (
     OutputGrew,
     ProcessStart,
 )
+from bastion.agent.keeper.process import SPARE_FILES
 from bastion.clock import Clock, SystemClock, VirtualClock
 
 PATIENCE_S = 20.0
@@ -153,6 +156,14 @@ class World(ABC):
     def crash(self) -> None:
         """Kill the keeper as kill -9 does; processes go on."""
 
+    @abstractmethod
+    def without_disk(self) -> AbstractContextManager[None]:
+        """Inside, the keeper's disk has no room."""
+
+    @abstractmethod
+    def without_files(self) -> AbstractContextManager[None]:
+        """Inside, the keeper may open nothing more for the processes that it starts."""
+
 
 class RealWorld(World):
     """A home in a folder, real processes."""
@@ -188,6 +199,24 @@ class RealWorld(World):
         signal.pidfd_send_signal(handle, signal.SIGKILL)
         os.close(handle)
         self.gone()
+
+    def without_disk(self) -> AbstractContextManager[None]:
+        """Inside, no file of the keeper's can grow."""
+        return self.limited(resource.RLIMIT_FSIZE, 0)
+
+    def without_files(self) -> AbstractContextManager[None]:
+        """Inside, only what is kept for the keeper's own needs may be opened."""
+        return self.limited(resource.RLIMIT_NOFILE, SPARE_FILES)
+
+    @contextlib.contextmanager
+    def limited(self, kind: int, most: int) -> Iterator[None]:
+        """Inside, the keeper has at most `most` of a resource."""
+        before = resource.prlimit(self.pid, kind)
+        resource.prlimit(self.pid, kind, (most, before[1]))
+        try:
+            yield
+        finally:
+            resource.prlimit(self.pid, kind, before)
 
     def gone(self) -> None:
         """Wait until the keeper is gone."""
@@ -230,6 +259,24 @@ class FakeWorld(World):
         """Let it die; its processes go on."""
         assert isinstance(self.keeper, FakeKeeper)
         self.keeper.crash(leaves_strays=True)
+
+    @contextlib.contextmanager
+    def without_disk(self) -> Iterator[None]:
+        """Inside, no start can be recorded."""
+        self.home.full = "No space left on device"
+        try:
+            yield
+        finally:
+            self.home.full = ""
+
+    @contextlib.contextmanager
+    def without_files(self) -> Iterator[None]:
+        """Inside, no process can be started."""
+        self.home.exhausted = "Too many open files"
+        try:
+            yield
+        finally:
+            self.home.exhausted = ""
 
 
 def _script(process: ProcessStart) -> Script:

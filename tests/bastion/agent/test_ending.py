@@ -118,3 +118,17 @@ def test_marks_are_kept() -> None:
     )
     lost = end_of(replace(RECORD, lost=True), finished=True, checkpointed=True)
     assert (lost.kind, lost.checkpointed) == ("lost", True)
+
+
+def test_what_the_machine_had_no_room_for_is_lost() -> None:
+    """A process that its machine could not start makes the host lost, and never a failed set-up."""
+    record = replace(
+        RECORD,
+        processes=(exit_of(None, setup="cannot start 'sh': Too many open files"),),
+        first_failed=0,
+        failed_by_itself=True,
+        machine_fault="Too many open files",
+    )
+    assert end_of(record, finished=False, checkpointed=False) == End(
+        kind="lost", sizes=(3,), detail="its machine could not start it: Too many open files"
+    )
