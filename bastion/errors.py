@@ -13,7 +13,8 @@ Everything Bastion raises on purpose.
     │   ├── FencedError        another bastion took over: stop now, do no more
     │   └── OutdatedError      root is older than the machines there are: stop, a human must look
     ├── RecordError            a stored object does not say what its schema promises
-    │   └── ForeignRecordError it is whole, and of another version of Bastion
+    │   ├── ForeignRecordError it is whole, and of another version of Bastion
+    │   └── OversizeError      it holds more bytes than its kind may
     ├── ProviderError
     │   ├── NoCapacityError    a verdict of the provider, not a fault
     │   └── ProviderUnavailableError   try again next tick
@@ -116,6 +117,21 @@ class RecordError(BastionError):
 
 class ForeignRecordError(RecordError):
     """A stored object is whole, and of a form that another version of Bastion has."""
+
+
+class OversizeError(RecordError):
+    """
+    A stored object holds more bytes than the reader allows; the rest was not received.
+
+    Args:
+        key: Of the object.
+        limit_bytes: How many bytes are allowed.
+    """
+
+    def __init__(self, key: str, *, limit_bytes: int) -> None:
+        super().__init__(f"{key}: more than {limit_bytes} bytes, which is the most allowed here")
+        self.key = key
+        self.limit_bytes = limit_bytes
 
 
 class ProviderError(BastionError):

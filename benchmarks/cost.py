@@ -39,6 +39,7 @@ from bastion.service.serve import BUSY_FOR_S
 from bastion.service.settings import CLOUD
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store import Entry, Object, ObjectStore, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES
 from benchmarks.table import show
 from quota.amounts import Amounts
 from tests.bastion.service.rig import Rig, ScriptedProvider
@@ -75,9 +76,15 @@ class Counted:
         self._tally = tally
         self._who = who
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        return self._count("read", "absent", lambda: self._store.read(key, unless=unless))
+
+        def work() -> Object | None:
+            return self._store.read(key, unless=unless, limit_bytes=limit_bytes)
+
+        return self._count("read", "absent", work)
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""

@@ -34,12 +34,13 @@ from bastion.agent.settings import KEEP_ENVIRONMENT_S, AgentSettings
 from bastion.agent.stage import Stage
 from bastion.agent.surroundings import KeeperAndSpool, Surroundings
 from bastion.clock import Clock
-from bastion.errors import NotFoundError
+from bastion.errors import NotFoundError, OversizeError
 from bastion.job import StopReason
 from bastion.lane import InlineLane, Lane
 from bastion.machine import Follow, Instruction, Leave, SetLimit, Start, StopHost
 from bastion.records import layout
 from bastion.records.facts import Heartbeat, Hello
+from bastion.records.limits import REGISTER_BYTES
 from bastion.spec.where import CONTAINERS
 from bastion.store.port import ObjectStore
 
@@ -379,7 +380,9 @@ class Agent:
 
 def _is_there(store: ObjectStore, key: str) -> bool:
     try:
-        store.read(key)
+        store.read(key, limit_bytes=REGISTER_BYTES)
     except NotFoundError:
         return False
+    except OversizeError:
+        return True
     return True

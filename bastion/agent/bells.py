@@ -12,7 +12,7 @@ from functools import partial
 
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
-from bastion.errors import ConflictError, NotFoundError
+from bastion.errors import ConflictError, NotFoundError, OversizeError
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.facts import Bell, Fact
@@ -108,8 +108,10 @@ def _write(store: ObjectStore, key: str, data: bytes) -> _Rung:
         return _Rung(modified_at=store.create(key, data).modified_at)
     except ConflictError:
         try:
-            found = store.read(key)
+            found = store.read(key, limit_bytes=len(data))
         except NotFoundError:
             return _Rung(taken=True)  # absorbed meanwhile, by whomever it was rung
+        except OversizeError:
+            return _Rung(taken=True)
         assert found is not None
         return _Rung(taken=found.data != data, modified_at=found.modified_at)

@@ -17,6 +17,7 @@ from bastion.job import Claim, End
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.facts import HostFact
+from bastion.records.limits import RECORD_BYTES
 from bastion.records.register import Lost, look, win
 from bastion.records.registers import ClaimRegister, EndRegister
 from bastion.records.request import SpecRecord
@@ -138,7 +139,7 @@ class Launches:
         if known is not None:
             return known
         try:
-            found = self._store.read(key)
+            found = self._store.read(key, limit_bytes=RECORD_BYTES)
             assert found is not None
             record = decode(SpecRecord, found.data, key=key)
         except NotFoundError:

@@ -16,10 +16,11 @@ from functools import partial
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.settings import OLDEST_BATCH_S
-from bastion.errors import ForeignRecordError, NotFoundError, RecordError
+from bastion.errors import ForeignRecordError, NotFoundError, OversizeError, RecordError
 from bastion.machine import Batch, Instruction
 from bastion.records import layout
 from bastion.records.codec import decode
+from bastion.records.limits import BATCH_BYTES
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
@@ -130,9 +131,12 @@ def _read(store: ObjectStore, machine: str, life: int, first: int) -> list[_Foun
     while len(found) < _AT_ONCE:
         key = layout.instructions(machine, life, first + len(found))
         try:
-            read = store.read(key)
+            read = store.read(key, limit_bytes=BATCH_BYTES)
         except NotFoundError:
             break
+        except OversizeError as error:
+            found.append(_Found(wrong=error.in_a_line, modified_at=float("inf")))
+            continue
         assert read is not None
         try:
             batch = decode(Batch, read.data, key=key)

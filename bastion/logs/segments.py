@@ -13,7 +13,7 @@ This file must not know jobs or keys: it is handed a prefix.
 
 from __future__ import annotations
 
-from bastion.errors import BastionError, ConflictError
+from bastion.errors import BastionError, ConflictError, OversizeError
 from bastion.store.port import ObjectStore
 
 SEGMENT_BYTES = 1 << 20
@@ -54,7 +54,10 @@ def write_segment(store: ObjectStore, prefix: str, offset: int, data: bytes) -> 
     try:
         store.create(key, data)
     except ConflictError:
-        standing = store.read(key)
+        try:
+            standing = store.read(key, limit_bytes=2 * SEGMENT_BYTES)
+        except OversizeError as error:
+            raise LogMismatchError(f"{key}: stands with bytes that are not this log's") from error
         assert standing is not None
         common = min(len(standing.data), len(data))
         if not standing.data or standing.data[:common] != data[:common]:

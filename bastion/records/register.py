@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, TypeVar
 
-from bastion.errors import ConflictError, NotFoundError, StoreError
+from bastion.errors import ConflictError, NotFoundError, OversizeError, StoreError
 from bastion.records.codec import decode, encode
+from bastion.records.limits import REGISTER_BYTES
 from bastion.store import ObjectStore, Written
 from bastion.value import value
 
@@ -70,7 +71,7 @@ def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
         RecordError: What stands there is no such record.
     """
     try:
-        found = store.read(key)
+        found = store.read(key, limit_bytes=REGISTER_BYTES)
     except NotFoundError:
         return None
     assert found is not None
@@ -91,9 +92,11 @@ def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:
         return store.create(key, data)
     except (ConflictError, StoreError) as failure:
         try:
-            found = store.read(key)
+            found = store.read(key, limit_bytes=len(data))
         except NotFoundError:
             raise StoreError(f"{key}: in doubt whether it was written: {failure}") from failure
+        except OversizeError:
+            raise ConflictError(f"{key} stands with more bytes than ours") from failure
         assert found is not None
         if found.data != data:
             raise ConflictError(f"{key} stands with other bytes than ours") from failure

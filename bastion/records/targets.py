@@ -17,6 +17,7 @@ from bastion.lifecycle import DependencyEnded, step
 from bastion.lifecycle.awaited import Ended, tell_all, tidings, waits_for
 from bastion.records import layout
 from bastion.records.codec import decode
+from bastion.records.limits import RECORD_BYTES
 from bastion.records.request import Result, SpecRecord
 from bastion.records.tasks import array_told, ended_of_arrays, unended
 from bastion.spec import job_ids
@@ -146,7 +147,7 @@ def _ended(result: Result) -> Ended:
 
 def _record(store: ObjectStore, key: str, kind: type[_T]) -> _T | None:
     try:
-        found = store.read(key)
+        found = store.read(key, limit_bytes=RECORD_BYTES)
     except NotFoundError:
         return None
     assert found is not None

@@ -16,7 +16,13 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from bastion.array import ArrayRecord
-from bastion.errors import ConflictError, ForeignRecordError, NotFoundError, RecordError
+from bastion.errors import (
+    ConflictError,
+    ForeignRecordError,
+    NotFoundError,
+    OversizeError,
+    RecordError,
+)
 from bastion.job import End, JobRecord
 from bastion.lifecycle import GoGiven, GoRevoked, HostClaimed, HostEnded
 from bastion.machine import Batch, Machine
@@ -147,11 +153,14 @@ def aside_work(store: ObjectStore, entry: Entry) -> Work:
     def work() -> Lesson:
         if entry.size <= MAX_BYTES:
             try:
-                found = store.read(entry.key)
+                found = store.read(entry.key, limit_bytes=MAX_BYTES)
             except NotFoundError:
                 return nothing
-            assert found is not None
-            data = found.data
+            except OversizeError as error:
+                data = f"{error}\n".encode()
+            else:
+                assert found is not None
+                data = found.data
         else:
             data = f"{entry.key}: {entry.size} bytes, too many to be kept\n".encode()
         _create_once(store, layout.aside(entry.key), data)

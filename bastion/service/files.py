@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, StoreError
+from bastion.errors import NotFoundError, OversizeError, StoreError
 from bastion.monitor import Options
 from bastion.records import layout
+from bastion.records.limits import ADMIN_FILE_BYTES
 from bastion.records.root import Root
 from bastion.service.absorb import Rules
 from bastion.service.config import Config, parse_config
@@ -41,7 +42,7 @@ class AdminFile:
     def refresh(self) -> bool:
         """Look at the file; True when good new contents are in force."""
         try:
-            found = self._store.read(self._key, unless=self._version)
+            found = self._store.read(self._key, unless=self._version, limit_bytes=ADMIN_FILE_BYTES)
         except StoreError as error:
             self._version = None
             self.problem = f"{self._key}: cannot be read: {error}"
@@ -49,6 +50,9 @@ class AdminFile:
         except NotFoundError:
             self._version = None
             self.problem = f"there is none at {self._key}"
+            return False
+        except OversizeError as error:
+            self.problem = str(error)
             return False
         if found is None:
             return False

@@ -30,6 +30,7 @@ from bastion.errors import NotFoundError, RecordError
 from bastion.machine import Batch, Leave
 from bastion.records import layout
 from bastion.records.codec import decode
+from bastion.records.limits import BATCH_BYTES, RECORD_BYTES
 from bastion.records.root import Root
 from bastion.service.act import Lesson, Work
 from bastion.store import Entry, ObjectStore
@@ -194,7 +195,7 @@ class Ages:
 
     def _is_result_old(self, key: str) -> bool:
         try:
-            found = self._store.read(key)
+            found = self._store.read(key, limit_bytes=RECORD_BYTES)
         except NotFoundError:
             return False
         assert found is not None
@@ -203,7 +204,7 @@ class Ages:
     def _have_ended(self, key: str) -> bool:
         """Whether every job named in the batch at `key` has; what cannot be read names none."""
         try:
-            found = self._store.read(key)
+            found = self._store.read(key, limit_bytes=BATCH_BYTES)
             assert found is not None
             batch = decode(Batch, found.data, key=key)
         except NotFoundError:

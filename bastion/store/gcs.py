@@ -25,9 +25,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from bastion.clock import SystemClock
-from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
+from bastion.errors import (
+    ConflictError,
+    NotFoundError,
+    OversizeError,
+    StoreError,
+    StoreRefusedError,
+)
 from bastion.store.keys import checked, checked_prefix, is_key
-from bastion.store.port import Entry, Object, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 from bastion.value import value
 
 if TYPE_CHECKING:
@@ -50,6 +56,12 @@ _PAUSE_AFTER_429_S = 1.1
 
 _PAGE = 1000
 """Most entries that a list answers at once. Source: storage.v1.json, objects.list."""
+
+_CHUNK_BYTES = 1 << 20
+"""Most that is received before the deadline and the limit are looked at."""
+
+_ANSWER_BYTES = 16 << 20
+"""Longest answer that is no object: a page of 1,000 entries is below 3 MB, as a name has 1 kB."""
 
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
@@ -103,11 +115,15 @@ class GcsStore:
             ),
         )
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
         query = {"alt": "media"} | ({} if unless is None else {"ifGenerationNotMatch": unless})
-        answer = self._ask("GET", self._path(key), query)
+        answer = self._ask("GET", self._path(key), query, limit_bytes=limit_bytes)
         match answer.status:
+            case 200 if len(answer.body) > limit_bytes:
+                raise OversizeError(key, limit_bytes=limit_bytes)
             case 200:
                 with self._understood():
                     return Object(
@@ -216,24 +232,38 @@ class GcsStore:
         return finer if 0 <= finer - modified_at < 1 else modified_at
 
     def _ask(
-        self, method: str, path: str, query: Mapping[str, str], body: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes | None = None,
+        *,
+        limit_bytes: int = _ANSWER_BYTES,
     ) -> _Answer:
-        """Send one request once. Any answer is an answer; none, or half of one, is StoreError."""
+        """
+        Send one request once. Any answer is an answer; none, or half of one, is StoreError.
+
+        A body of more than `limit_bytes` is cut behind them, and its connection closed.
+        """
         import urllib3
 
         url = f"{self._endpoint}{path}?{urlencode(query)}"
         deadline = _CLOCK.monotonic() + self._deadline_s
-        headers = {} if body is None else {"Content-Type": "application/octet-stream"}
+        # Stored bytes are wanted as they are: what names itself compressed is never inflated.
+        headers = {"Accept-Encoding": "gzip"} if "alt" in query else {}
+        headers |= {} if body is None else {"Content-Type": "application/octet-stream"}
         self._authorize(method, url, headers)
         try:
             response = self._http.request(
                 method, url, body=body, headers=headers, redirect=False, preload_content=False
             )
             try:
-                received = _received(response, deadline)
+                received = _received(response, deadline, limit_bytes)
             except BaseException:
                 response.close()
                 raise
+            if len(received) > limit_bytes:
+                response.close()
             response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise StoreError(f"gs://{self._bucket} did not answer: {error}") from error
@@ -304,11 +334,13 @@ class GcsStore:
                 return StoreError(said, retry_after_s=_asked_s(answer))
 
 
-def _received(response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-    """The whole body; a server that sends it drop by drop does not hold us for ever."""
+def _received(response: urllib3.BaseHTTPResponse, deadline: float, limit_bytes: int) -> bytes:
+    """The body, up to just above the limit; one that comes drop by drop holds us not for ever."""
     chunks = []
-    while chunk := response.read1(1 << 20, decode_content=True):
+    left = limit_bytes
+    while left >= 0 and (chunk := response.read1(_CHUNK_BYTES, decode_content=False)):
         chunks.append(chunk)
+        left -= len(chunk)
         if _CLOCK.monotonic() > deadline:
             raise TimeoutError("still sending when the time was up")
     return b"".join(chunks)

@@ -37,11 +37,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bastion.clock import Clock, SystemClock
-from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
+from bastion.errors import (
+    ConflictError,
+    NotFoundError,
+    OversizeError,
+    StoreError,
+    StoreRefusedError,
+)
 from bastion.store.filesystem import filesystem_of, is_shared
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
 from bastion.store.lock import FileLocks
-from bastion.store.port import Entry, Object, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 
 _STALE_S = 3600
 """A temp older than this has no living writer: the longest write is a bundle of some gigabytes."""
@@ -96,7 +102,9 @@ class LocalStore:
         _refuse_shared(root)
         self._sweep()
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
         with self._explained(key, "read"):
             try:
@@ -111,7 +119,9 @@ class LocalStore:
                 if _version(found) == unless:
                     return None
                 with open(handle, "rb", closefd=False) as file:
-                    data = file.read()
+                    data = file.read(limit_bytes + 1)
+                if len(data) > limit_bytes:
+                    raise OversizeError(key, limit_bytes=limit_bytes)
             finally:
                 os.close(handle)
         return Object(data=data, version=_version(found), modified_at=found.st_mtime)

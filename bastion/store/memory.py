@@ -20,11 +20,12 @@ from bastion.errors import (
     BastionError,
     ConflictError,
     NotFoundError,
+    OversizeError,
     StoreError,
     StoreRefusedError,
 )
 from bastion.store.keys import checked, checked_prefix
-from bastion.store.port import Entry, Object, ObjectStore, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
 
 
 class MemoryStore:
@@ -43,13 +44,19 @@ class MemoryStore:
         self._writes = 0
         self._latest = 0.0
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
         with self._lock:
             found = self._objects.get(checked(key))
         if found is None:
             raise NotFoundError(f"no object at {key!r}")
-        return None if found.version == unless else found
+        if found.version == unless:
+            return None
+        if len(found.data) > limit_bytes:
+            raise OversizeError(key, limit_bytes=limit_bytes)
+        return found
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port; refuses a key that is a folder of others, or lies inside an object."""
@@ -143,10 +150,12 @@ class FaultyStore:
         self._faults = faults
         self.counts: Counter[Operation] = Counter()
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
         with self._asked("read", key):
-            return self._store.read(key, unless=unless)
+            return self._store.read(key, unless=unless, limit_bytes=limit_bytes)
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""

@@ -13,6 +13,8 @@ Rules every adapter keeps, and `tests/contracts/` holds them to:
   reading back.
 * `StoreError` says nothing about what happened: the write may have landed, or may land later. Its
   `retry_after_s` says how long the store wants to be left alone.
+* A read receives at most `limit_bytes`, whatever a list or a header says of its size:
+  a store may send more than it lists.
 * A list shows everything written before it began, and leaves out what has no key's name.
 * `modified_at` is the store's own clock; it is the only time that two machines may compare.
 """
@@ -25,6 +27,10 @@ from bastion.value import value
 
 Version = NewType("Version", str)
 """Opaque name of one state of one object; only equality means anything."""
+
+
+READ_LIMIT_BYTES = 256 << 20
+"""Most bytes of a read that names no limit: above every object that Bastion itself writes."""
 
 
 @value
@@ -61,12 +67,15 @@ class Written:
 class ObjectStore(Protocol):
     """A bucket, or a folder that behaves like one."""
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """
         Read the object at `key`; None when its version is still `unless`.
 
         Raises:
             NotFoundError: There is no such object.
+            OversizeError: It holds more than `limit_bytes`; the rest is not received.
             StoreError: Out of reach.
         """
         ...

@@ -25,11 +25,12 @@ from bastion.errors import (
     BastionError,
     ConflictError,
     NotFoundError,
+    OversizeError,
     StoreError,
     StoreRefusedError,
 )
 from bastion.store.keys import checked, checked_prefix, is_key
-from bastion.store.port import Entry, Object, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -98,7 +99,9 @@ class S3Store:
             lambda: _client(endpoint_url, region_name, deadline_s), "make a client"
         )
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
         name = self._name(key)
 
@@ -108,7 +111,9 @@ class S3Store:
             else:
                 found = self._client.get_object(Bucket=self._bucket, Key=name, IfNoneMatch=unless)
             return Object(
-                data=_received(found["Body"], _CLOCK.monotonic() + self._deadline_s),
+                data=_received(
+                    found["Body"], key, _CLOCK.monotonic() + self._deadline_s, limit_bytes
+                ),
                 version=_version(found["ETag"]),
                 modified_at=found["LastModified"].timestamp(),
             )
@@ -288,11 +293,16 @@ def _code(error: ClientError) -> str:
     return error.response["Error"].get("Code", "")
 
 
-def _received(body: StreamingBody, deadline: float) -> bytes:
+def _received(body: StreamingBody, key: str, deadline: float, limit_bytes: int) -> bytes:
     """The whole body; a server that sends it drop by drop does not hold us for ever."""
     chunks = []
+    left = limit_bytes
     for chunk in body.iter_chunks(_CHUNK_BYTES):
         chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            body.close()
+            raise OversizeError(key, limit_bytes=limit_bytes)
         if _CLOCK.monotonic() > deadline:
             body.close()
             raise TimeoutError("still sending when the time was up")

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bastion.errors import ConflictError, NotFoundError, SpecError, StoreError, StoreRefusedError
+from bastion.errors import (
+    ConflictError,
+    NotFoundError,
+    OversizeError,
+    SpecError,
+    StoreError,
+    StoreRefusedError,
+)
 from bastion.store.port import Object, ObjectStore, Version
 from bastion.store.probe import probe
 from tests.contracts.places import PROVEN, SHOPS, Place
@@ -420,3 +427,14 @@ def test_the_probe_passes_and_leaves_nothing(store: ObjectStore) -> None:
     """The start-up probe accepts the store and cleans up after itself."""
     probe(store)
     assert keys(store, "") == []
+
+
+def test_a_read_stops_at_its_limit(store: ObjectStore) -> None:
+    """An object of as many bytes as are allowed is read; one byte more raises OversizeError."""
+    store.create("a", b"x" * 300_000)
+    found = store.read("a", limit_bytes=300_000)
+    assert found is not None and len(found.data) == 300_000
+    with pytest.raises(OversizeError, match="299999"):
+        store.read("a", limit_bytes=299_999)
+    assert store.read("a", unless=found.version, limit_bytes=1) is None
+    assert read(store, "a").data == found.data  # what was cut short spoils no later read

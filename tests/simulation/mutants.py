@@ -31,7 +31,7 @@ from bastion.service.draft import Draft
 from bastion.service.fleet import Fleet
 from bastion.service.leader import Leader
 from bastion.service.webhook import DeliveryError
-from bastion.store.port import Entry, Object, ObjectStore, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
 from tests.simulation.processes import Parts
 
 
@@ -41,9 +41,11 @@ class Wrapped:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        return self._store.read(key, unless=unless)
+        return self._store.read(key, unless=unless, limit_bytes=limit_bytes)
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
@@ -76,9 +78,11 @@ class ConflictIsMine(RootWriter):
 class ConflictIsLost(Wrapped):
     """A 412 on a register is taken for another's write: what stands there is not compared."""
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        found = super().read(key, unless=unless)
+        found = super().read(key, unless=unless, limit_bytes=limit_bytes)
         if found is not None and key.endswith("/claim"):
             record = json.loads(found.data)
             record["write_id"] = "another's"
@@ -91,9 +95,11 @@ class ConflictIsLost(Wrapped):
 class DeletesFirst(Wrapped):
     """A request is deleted as soon as it was read, before any commit."""
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        found = super().read(key, unless=unless)
+        found = super().read(key, unless=unless, limit_bytes=limit_bytes)
         if found is not None and layout.parse_request(key) is not None:
             self._store.delete(key)
         return found
@@ -142,11 +148,13 @@ class NoClaims(Wrapped):
 class NoDedupe(Wrapped):
     """Nobody looks whether a request was answered before."""
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
         if key.startswith("results/"):
             raise NotFoundError(key)
-        return super().read(key, unless=unless)
+        return super().read(key, unless=unless, limit_bytes=limit_bytes)
 
 
 class FreesEarly(Leader):
@@ -233,12 +241,14 @@ class NoRevocation(Wrapped):
 class NoBarrier(Wrapped):
     """Agents do not wait for `go`."""
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
         if key.endswith("/go"):
             go = encode(GoRegister(write_id="none", addresses=("nowhere",), port=1))
             return Object(data=go, version=Version("none"), modified_at=0.0)
-        return super().read(key, unless=unless)
+        return super().read(key, unless=unless, limit_bytes=limit_bytes)
 
 
 class NumbersLate(Wrapped):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bastion.errors import StoreError
 from bastion.store.memory import MemoryStore
-from bastion.store.port import Entry, Object, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Fates
 from tests.simulation.port import Port
@@ -31,9 +31,15 @@ class SimStore:
         self._port = Port(baton, fates, StoreError)
         self._wrote = wrote
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        return self._port.call("read", key, lambda: self._store.read(key, unless=unless))
+
+        def work() -> Object | None:
+            return self._store.read(key, unless=unless, limit_bytes=limit_bytes)
+
+        return self._port.call("read", key, work)
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""

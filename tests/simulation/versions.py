@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from bastion.records import layout
-from bastion.store.port import Object, ObjectStore, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
 from tests.simulation.asking import launch, one, verb
 from tests.simulation.fates import Fates
 from tests.simulation.mutants import Wrapped
@@ -25,9 +25,11 @@ UPGRADED_S = 150.0
 class NewerAgent(Wrapped):
     """Writes claims of schema 2, and reads them; tells of them in bells of schema 2."""
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        return understood(super().read(key, unless=unless))
+        return understood(super().read(key, unless=unless, limit_bytes=limit_bytes))
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
@@ -41,18 +43,22 @@ class Upgraded(Wrapped):
 
     is_upgraded = False
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        found = super().read(key, unless=unless)
+        found = super().read(key, unless=unless, limit_bytes=limit_bytes)
         return understood(found) if self.is_upgraded else found
 
 
 class Careless(Upgraded):
     """Takes for nobody's, until the upgrade, what a newer version wrote: as if it were spoilt."""
 
-    def read(self, key: str, *, unless: Version | None = None) -> Object | None:
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        found = super().read(key, unless=unless)
+        found = super().read(key, unless=unless, limit_bytes=limit_bytes)
         if found is not None and key.endswith("/claim") and _schema(found) == 2:
             return Object(data=b"", version=found.version, modified_at=found.modified_at)
         return found

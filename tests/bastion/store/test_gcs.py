@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,7 @@ import google.auth.exceptions
 import google.oauth2.credentials
 import pytest
 
-from bastion.errors import NotFoundError, StoreError, StoreRefusedError
+from bastion.errors import NotFoundError, OversizeError, StoreError, StoreRefusedError
 from bastion.store.gcs import GcsStore, default_credentials
 from bastion.store.port import Object, ObjectStore, Version
 from tests.servers.canned import canned
@@ -230,3 +232,19 @@ def test_a_server_that_drips_is_left() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
     with canned(head, drip=b"x") as url, pytest.raises(StoreError):
         GcsStore("b", credentials=None, endpoint=url, deadline_s=0.2).read("a")
+
+
+def test_bytes_that_name_themselves_compressed_are_not_inflated() -> None:
+    """An object stored with `Content-Encoding: gzip` is read as the bytes that a list shows."""
+    packed = gzip.compress(b"x" * 10_000_000)
+    with GcsServer("b") as server:
+        upload = f"{server.url}/upload/storage/v1/b/b/o"
+        query = "uploadType=media&name=a&contentEncoding=gzip&ifGenerationMatch=0"
+        request = urllib.request.Request(f"{upload}?{query}", data=packed, method="POST")
+        urllib.request.urlopen(request, timeout=10).close()
+        store = anonymous(server)
+        (entry,) = store.list("")
+        found = store.read("a", limit_bytes=entry.size)
+        assert found is not None and found.data == packed
+        with pytest.raises(OversizeError):
+            store.read("a", limit_bytes=entry.size - 1)

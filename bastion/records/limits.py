@@ -1,0 +1,29 @@
+"""
+How many bytes each kind of object may have: what a reader allows, in one place.
+
+A limit bounds memory, and it is enforced while an object is received. Each is far above what
+Bastion writes, and below what would hurt the reader.
+"""
+
+from __future__ import annotations
+
+REQUEST_BYTES = 256 << 10
+"""Every verb but launch: 10,000 targets of 20 characters."""
+
+LAUNCH_BYTES = 4 << 20
+"""A request to launch: 900 jobs with environments of 4 kB."""
+
+BELL_BYTES = 1 << 20
+"""One bell: all facts of a machine since the one before."""
+
+REGISTER_BYTES = 1 << 20
+"""A claim, an end, a start barrier or a keeper life; an end carries the last lines of a job."""
+
+BATCH_BYTES = 4 << 20
+"""One batch of instructions to a machine."""
+
+RECORD_BYTES = 16 << 20
+"""A record that the bastion writes from one launch: its spec, its answer, a job's result."""
+
+ADMIN_FILE_BYTES = 1 << 20
+"""The quota file and `config/bastion.toml`: 10,000 projects are about as much."""
