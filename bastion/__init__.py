@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bastion.errors import (
         BastionError,
         ConflictError,
+        InDoubtError,
         NotFoundError,
         RefusedError,
         SpecError,
@@ -71,6 +72,7 @@ __all__ = [
     "EventView",
     "GitRepo",
     "Image",
+    "InDoubtError",
     "Job",
     "JobView",
     "Launch",
@@ -126,6 +128,7 @@ _PLACES = {
     "bastion.errors": (
         "BastionError",
         "ConflictError",
+        "InDoubtError",
         "NotFoundError",
         "RefusedError",
         "SpecError",

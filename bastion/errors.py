@@ -19,7 +19,8 @@ Everything Bastion raises on purpose.
     │   ├── NoCapacityError    a verdict of the provider, not a fault
     │   └── ProviderUnavailableError   try again next tick
     └── StoreError             the store is out of reach, or its answer is in doubt
-        └── StoreRefusedError  it said no for good: credentials, a missing bucket, a full disk
+        ├── StoreRefusedError  it said no: credentials, a missing bucket, a full disk
+        └── InDoubtError       a request may have been accepted: ask before it is made again
 
 A new class exists only where a caller would do something different. Every message is one line that
 says what is wrong, the value and what is allowed; `hint`, where there is one, says what to do.
@@ -161,3 +162,7 @@ class StoreError(BastionError):
 
 class StoreRefusedError(StoreError):
     """The store said no for good: wrong credentials, a missing bucket, a full or read-only disk."""
+
+
+class InDoubtError(StoreError):
+    """A request may have reached the bucket, and may be accepted: ask before it is made again."""

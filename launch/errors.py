@@ -72,6 +72,8 @@ def _report_failure(error: BaseException) -> int:
             return exits.NOT_FOUND
         case errors.RefusedError():
             return exits.REFUSED
+        case errors.InDoubtError():
+            return exits.IN_DOUBT
         case _:
             return exits.FAILED
 

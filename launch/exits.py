@@ -17,6 +17,8 @@ JOB_CANCELLED = 101
 JOB_TIMED_OUT = 102
 NOT_FOUND = 103
 REFUSED = 104
+IN_DOUBT = 105
+"""The request may have been accepted: a script must ask before it submits again."""
 WAIT_TIMED_OUT = 124
 """As timeout(1) has it."""
 DETACHED = 130
@@ -33,6 +35,7 @@ MEANINGS = {
     JOB_TIMED_OUT: "the job was stopped at its time limit",
     NOT_FOUND: "what was asked for is not there: a job, a task, a file",
     REFUSED: "the bastion said no, and why",
+    IN_DOUBT: "the request may have been accepted; the hint says how to find out",
     WAIT_TIMED_OUT: "the time to wait is over; nothing was stopped",
     DETACHED: "Ctrl-C: detached; the job goes on",
     BROKEN_PIPE: "nobody reads what is printed any more",

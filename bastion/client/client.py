@@ -80,8 +80,9 @@ class Client(Reader):
             SpecError: It is wrong: every problem.
             RefusedError: The bastion said no, and why.
             TimedOutError: No answer yet; the request is in the inbox and will be taken.
+            InDoubtError: It may have been accepted, and may not; the hint says what tells.
             BastionError: Its code could not be bundled.
-            StoreError: The bucket is out of reach.
+            StoreError: The bucket is out of reach; nothing was submitted.
         """
         from bastion.client import origins
 
@@ -256,6 +257,7 @@ class Client(Reader):
             SpecError: A name stands for several jobs.
             RefusedError: The bastion said no, and why.
             TimedOutError: No answer yet; the request is in the inbox and will be taken.
+            InDoubtError: The request may have arrived; asking again does no harm.
             StoreError: Out of reach.
         """
         return self._change("cancel", names, project)

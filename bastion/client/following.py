@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from bastion.client.log import Chunk, Follower, JobLog, follow
+from bastion.client.patience import Outage
 from bastion.client.published import Published
 from bastion.client.requests import Requests
 from bastion.client.views import JobView
@@ -24,25 +25,31 @@ class Logs:
     The logs of one bucket.
 
     Args:
-        store: The bucket.
+        store: The bucket, to read what stands.
+        hasty: The same, asked once, to look again and again.
         published: What is known of jobs.
         requests: Where to tell that someone follows; None where agents flush at once anyway.
         watch: Looks at jobs by id.
         clock: For waiting.
         poll_s: Between two looks.
+        outage: Told whether the store answers.
     """
 
     def __init__(
         self,
         store: ObjectStore,
+        hasty: ObjectStore,
         published: Published,
         requests: Requests | None,
         watch: Watch,
         clock: Clock,
         *,
         poll_s: float,
+        outage: Outage,
     ) -> None:
         self._store = store
+        self._hasty = hasty
+        self._outage = outage
         self._published = published
         self._requests = requests
         self._watch = watch
@@ -51,10 +58,11 @@ class Logs:
 
     def of(self, job: JobView, wanted: Wanted, *, follow: bool) -> Iterator[Chunk]:
         """What `job` printed; with `follow` until nothing more can come."""
-        log = JobLog(self._store, job.project, job.id)
         if job.is_decided or not follow:
-            return log.read(wanted)
-        return self._followed([log.followed(wanted)], {job.id: job.project}, _unheard)
+            return JobLog(self._store, job.project, job.id).read(wanted)
+        log = JobLog(self._hasty, job.project, job.id)
+        follower = log.followed(wanted, outage=self._outage)
+        return self._followed([follower], {job.id: job.project}, _unheard)
 
     def of_new(
         self, jobs: Mapping[str, str], *, tell: Callable[[JobView], None]
@@ -66,9 +74,10 @@ class Logs:
             jobs: By id, what each is charged to.
             tell: Called with what is known of each at every look.
         """
-        logs = (JobLog(self._store, project, job) for job, project in jobs.items())
+        logs = (JobLog(self._hasty, project, job) for job, project in jobs.items())
         wanted = Wanted(attempt=0)
-        return self._followed([log.followed(wanted) for log in logs], jobs, tell)
+        followers = [log.followed(wanted, outage=self._outage) for log in logs]
+        return self._followed(followers, jobs, tell)
 
     def _followed(
         self, logs: list[Follower], jobs: Mapping[str, str], tell: Callable[[JobView], None]
@@ -100,8 +109,10 @@ class Logs:
                 is_over = view is not None and view.is_decided
                 if is_over or self._published.result(jobs[job], job) is not None:
                     found.add(job)
-        except StoreError:
-            pass
+        except StoreError as error:
+            self._outage.met(error)
+        else:
+            self._outage.over()
         return found
 
 

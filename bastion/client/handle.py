@@ -59,7 +59,6 @@ class LaunchHandle:
 
         Raises:
             TimedOutError: One still goes on after `timeout_s`.
-            StoreRefusedError: The store said no for good.
         """
         places = dict.fromkeys(self.jobs, self.project)
         return LaunchStatus(jobs=self._client.watch.wait(places, timeout_s=timeout_s))

@@ -8,9 +8,20 @@ still there and will be taken.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from bastion.client.patience import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    PATIENCE_S,
+    REFUSED_S,
+    Outage,
+    PatientStore,
+)
 from bastion.clock import Clock
 from bastion.errors import (
     ConflictError,
+    InDoubtError,
     NotFoundError,
     StoreError,
     StoreRefusedError,
@@ -18,13 +29,10 @@ from bastion.errors import (
 )
 from bastion.records import layout
 from bastion.records.codec import decode, encode
-from bastion.records.request import Answer, Body
+from bastion.records.request import Answer, Body, LaunchRequest
+from bastion.spec import job_ids
 from bastion.store.port import ObjectStore
 from bastion.value import value
-
-_TRIES = 5
-_BACKOFF_S = 0.2
-"""Before the second try; doubled for each further one, 3 s in all."""
 
 
 @value
@@ -55,12 +63,14 @@ class Inbox:
         store: The bucket.
         clock: For waiting.
         poll_s: How often to look for an answer.
+        outage: Told whether the store answers.
     """
 
-    def __init__(self, store: ObjectStore, clock: Clock, *, poll_s: float) -> None:
+    def __init__(self, store: PatientStore, clock: Clock, *, poll_s: float, outage: Outage) -> None:
         self._store = store
         self._clock = clock
         self._poll_s = poll_s
+        self._outage = outage
 
     def post(self, asked: Asked, body: Body) -> None:
         """
@@ -68,29 +78,46 @@ class Inbox:
 
         Raises:
             ConflictError: Another request has this name.
-            StoreError: Out of reach, or still in doubt after several tries.
+            InDoubtError: It may have arrived, and may not, after all tries.
+            StoreError: The store refused it, and nothing was sent.
         """
         data = encode(body)
-        for tries in range(_TRIES):
+        began, pause_s = self._clock.monotonic(), FIRST_PAUSE_S
+        is_sent = False
+        while True:
             try:
-                self._store.create(asked.key, data)
+                self._store.hasty.create(asked.key, data)
+                self._outage.over()
                 return
             except ConflictError:
-                self._check_ours(asked, data)
+                self._check_ours(asked, body, data)
                 return
-            except StoreRefusedError:
-                raise
             except StoreError as error:
-                if tries == _TRIES - 1:
-                    raise StoreError(
-                        f"in doubt whether the request reached the bucket: {error}",
-                        hint="bastion list tells; with an --idempotency_key, submit again",
-                    ) from error
-                self._clock.sleep(_BACKOFF_S * 2**tries)
+                is_refused = isinstance(error, StoreRefusedError)
+                is_sent = is_sent or not is_refused
+                patience_s = PATIENCE_S if is_sent else REFUSED_S
+                if is_refused and not is_sent and not self._outage.has_answered:
+                    raise
+                pause_s = max(pause_s, min(error.retry_after_s, LONGEST_PAUSE_S))
+                if self._clock.monotonic() + pause_s - began > patience_s:
+                    if not is_sent:
+                        raise
+                    raise _in_doubt(asked, body, error) from error
+                self._outage.met(error)
+            self._clock.sleep(pause_s)
+            pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
-    def _check_ours(self, asked: Asked, data: bytes) -> None:
+    def drop(self, asked: Asked, body: Body) -> None:
+        """Put a request into the inbox if that works at once; nothing depends on it."""
+        with suppress(StoreError, ConflictError):
+            self._store.hasty.create(asked.key, encode(body))
+
+    def _check_ours(self, asked: Asked, body: Body, data: bytes) -> None:
         """A create that lost may have lost to our own earlier try; absorbed counts as ours."""
-        found = self._read(asked.key)
+        try:
+            found = self._read(asked.key)
+        except StoreError as error:
+            raise _in_doubt(asked, body, error) from error
         if found is not None and found != data:
             raise ConflictError(
                 f"there is another request at {asked.key}",
@@ -99,16 +126,17 @@ class Inbox:
 
     def wait(self, asked: Asked, *, timeout_s: float) -> Answer:
         """
-        The answer to a request.
+        The answer to a request that was posted.
+
+        The request stands: a store that fails or refuses now only makes the wait longer.
 
         Raises:
             TimedOutError: There is none yet; the request is in the inbox and will be taken.
-            StoreRefusedError: The store said no for good.
         """
         until = self._clock.monotonic() + timeout_s
         pause_s = min(self._poll_s, 0.002)
         while True:
-            answer = self.answer(asked)
+            answer = self._looked(asked)
             if answer is not None:
                 return answer
             if self._clock.monotonic() >= until:
@@ -122,22 +150,55 @@ class Inbox:
             pause_s = min(self._poll_s, pause_s * 1.5)
 
     def answer(self, asked: Asked) -> Answer | None:
-        """The answer, or None while there is none or the store cannot be asked."""
-        try:
-            data = self._read(asked.answer_key)
-        except StoreRefusedError:
-            raise
-        except StoreError:
-            return None
+        """
+        The answer, or None while there is none.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        data = self._read(asked.answer_key)
         return None if data is None else decode(Answer, data, key=asked.answer_key)
 
     def is_waiting(self, asked: Asked) -> bool:
-        """Whether the request lies in the inbox now."""
+        """
+        Whether the request lies in the inbox now.
+
+        Raises:
+            StoreError: Out of reach.
+        """
         return self._read(asked.key) is not None
 
-    def _read(self, key: str) -> bytes | None:
+    def _looked(self, asked: Asked) -> Answer | None:
+        """The answer, or None while there is none or the store cannot be asked."""
         try:
-            found = self._store.read(key)
-        except NotFoundError:
+            data = _bytes(self._store.hasty, asked.answer_key)
+        except StoreError as error:
+            self._outage.met(error)
             return None
-        return None if found is None else found.data
+        self._outage.over()
+        return None if data is None else decode(Answer, data, key=asked.answer_key)
+
+    def _read(self, key: str) -> bytes | None:
+        return _bytes(self._store, key)
+
+
+def _bytes(store: ObjectStore, key: str) -> bytes | None:
+    """What stands at `key`, or None."""
+    try:
+        found = store.read(key)
+    except NotFoundError:
+        return None
+    return None if found is None else found.data
+
+
+def _in_doubt(asked: Asked, body: Body, error: StoreError) -> InDoubtError:
+    """What to say of a request that may have arrived, and how to find out."""
+    hint = f"ask again: to {asked.verb} twice does no harm"
+    if isinstance(body, LaunchRequest):
+        job = job_ids(body.launch, asked.ulid)[0]
+        hint = f"bastion show {job} tells whether it was accepted; if not, submit again"
+        if body.idempotency_key:
+            hint = "submit again with the same --idempotency_key: it gives the same jobs"
+    return InDoubtError(
+        f"in doubt whether the request reached the bucket, it may be accepted: {error}", hint=hint
+    )

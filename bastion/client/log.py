@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import pairwise
 
+from bastion.client.patience import Outage
 from bastion.client.wanted import Grep, Wanted, last_lines
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, StoreError, StoreRefusedError
+from bastion.errors import NotFoundError, StoreError
 from bastion.logs.segments import offset_of, segment_key
 from bastion.records import layout
 from bastion.records.layout import LogStream
@@ -82,9 +83,9 @@ class JobLog:
                 yield from _filtered(grep, chunk)
             yield from _rest(grep, self.job, stream)
 
-    def followed(self, wanted: Wanted) -> Follower:
+    def followed(self, wanted: Wanted, *, outage: Outage) -> Follower:
         """The same as it comes; `tail` and `since` choose where to begin."""
-        return Follower(self, wanted)
+        return Follower(self, wanted, outage=outage)
 
     def begin(
         self, stream: LogStream, wanted: Wanted, *, until: float = float("inf")
@@ -170,10 +171,12 @@ class Follower:
     Args:
         log: The log.
         wanted: Which bytes of it; `tail` and `since` are about what stands at the first look.
+        outage: Told whether the store answers.
     """
 
-    def __init__(self, log: JobLog, wanted: Wanted) -> None:
+    def __init__(self, log: JobLog, wanted: Wanted, *, outage: Outage) -> None:
         self._log = log
+        self._outage = outage
         self._wanted = wanted
         self._grep = Grep(wanted.grep)
         self._positions: dict[LogStream, int] = {}
@@ -187,14 +190,13 @@ class Follower:
         """
         What came since the last look.
 
-        A store that is out of reach only makes it longer: the next look goes on from there.
+        A store that fails or refuses only makes it longer: the next look goes on from there.
 
         Args:
             ended: Whether nothing is printed any more.
 
         Raises:
             NotFoundError: A process's log has a gap: bytes that were never stored.
-            StoreRefusedError: The store said no for good.
         """
         is_due = ended or self._looks % _LOOK_FOR_NEW == 0
         try:
@@ -206,9 +208,8 @@ class Follower:
                 for stream in self._positions:
                     self._log.refuse_gaps(stream, self._log.segments(stream))
             self._is_first = self._is_first and not self._positions
-        except StoreRefusedError:
-            raise
-        except StoreError:
+        except StoreError as error:
+            self._outage.met(error)
             ended = False
         self._looks = self._looks + 1 if self._positions else 0
         if ended:
@@ -262,7 +263,6 @@ def follow(
 
     Raises:
         NotFoundError: A process's log has a gap: bytes that were never stored.
-        StoreRefusedError: The store said no for good.
     """
     left = list(followers)
     while True:

@@ -71,6 +71,12 @@ class Published:
         self._known: dict[str, tuple[Version, Any]] = {}
         self._rows: tuple[object, tuple[JobView, ...]] = (None, ())
 
+    def through(self, store: ObjectStore) -> Published:
+        """The same bucket, read through `store`; what either knows the other knows."""
+        other = Published(store, self._wall, place=self._place)
+        other._known = self._known
+        return other
+
     def queue(self) -> tuple[JobView, ...]:
         """
         All active jobs as last published: running first, then in the order of the queue.

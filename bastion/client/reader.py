@@ -16,6 +16,7 @@ from bastion.client.arrays import each_of, states_of
 from bastion.client.following import Logs
 from bastion.client.inbox import Inbox
 from bastion.client.log import Chunk
+from bastion.client.patience import Outage, PatientStore
 from bastion.client.published import Published
 from bastion.client.quota_file import QuotaFile
 from bastion.client.requests import Requests
@@ -76,22 +77,29 @@ class Reader:
         if problems:
             raise SpecError(*problems)
         self.clock = clock or SystemClock()
-        self.store = open_store(root) if store is None else store
+        opened = open_store(root) if store is None else store
+        outage = Outage(self.clock)
+        patient = PatientStore(opened, outage, self.clock)
+        self.store: ObjectStore = patient
         reach = reach_of(root)
         self.is_local = reach is Reach.FOLDER
         self.poll_s = POLL_S[reach]
         self._published = Published(self.store, self.clock.wall, place=root)
         self._quota_file = QuotaFile(self.store)
-        inbox = Inbox(self.store, self.clock, poll_s=self.poll_s)
+        # What comes back for another look anyway asks once, and keeps to its own time.
+        looked = self._published.through(opened)
+        inbox = Inbox(patient, self.clock, poll_s=self.poll_s, outage=outage)
         self._requests = Requests(inbox, self.clock, self.user)
-        self.watch = Watch(self._published, self.clock, poll_s=self.poll_s)
+        self.watch = Watch(looked, self.clock, poll_s=self.poll_s, outage=outage)
         self.following = Logs(
             self.store,
-            self._published,
+            opened,
+            looked,
             None if self.is_local else self._requests,
             self.watch,
             self.clock,
             poll_s=_LOG_POLLS * self.poll_s,
+            outage=outage,
         )
 
     def jobs(
@@ -338,6 +346,8 @@ class Reader:
         """
         What a job's processes printed, byte for byte.
 
+        While it is followed, a store that fails or refuses only makes it longer, and that is said.
+
         Args:
             name: The job.
             wanted: Which part; None: all of its newest attempt.
@@ -416,7 +426,7 @@ class Reader:
             NotFoundError: One of them does not exist.
             SpecError: A name stands for several jobs.
             TimedOutError: One still goes on after `timeout_s`.
-            StoreRefusedError: The store said no for good.
+            StoreError: Out of reach when the jobs were looked up; afterwards it is waited for.
         """
         found = (find_all(self._published, name, project=project, newest=True) for name in names)
         jobs = (each for every in found for each in every)

@@ -10,7 +10,7 @@ from bastion.client.inbox import Asked, Inbox
 from bastion.client.ulid import Ulids, keyed
 from bastion.client.views import JobView
 from bastion.clock import Clock
-from bastion.errors import RefusedError, StoreError
+from bastion.errors import RefusedError
 from bastion.records.request import (
     MAX_TARGETS,
     Answer,
@@ -49,7 +49,8 @@ class Requests:
         Raises:
             RefusedError: It was a no; the message is the answer.
             TimedOutError: There is none yet; the request is in the inbox and will be taken.
-            StoreError: Out of reach, or in doubt.
+            InDoubtError: It may have arrived, and may not.
+            StoreError: The store refused it.
         """
         asked = self._named(project, verb, self._ulids.new())
         self._inbox.post(asked, body)
@@ -77,7 +78,8 @@ class Requests:
         Raises:
             RefusedError: One was a no; requests before it stand.
             TimedOutError: There is no answer yet; the request will be taken.
-            StoreError: Out of reach, or in doubt.
+            InDoubtError: One may have arrived; asking again does no harm.
+            StoreError: The store refused one.
         """
         by_project: dict[str, list[str]] = {}
         for job in jobs:
@@ -99,7 +101,8 @@ class Requests:
             RefusedError: It was a no; the message is the answer.
             TimedOutError: There is none yet; the request is in the inbox and will be taken.
             ConflictError: Another launch with this key is in the inbox.
-            StoreError: Out of reach, or in doubt.
+            InDoubtError: It may have arrived; submitting it again with this key does no harm.
+            StoreError: Out of reach before anything was sent, or refused.
         """
         for turn in range(_MAX_TURNS):
             names = self._keyed(project, body.idempotency_key, turn)
@@ -119,10 +122,7 @@ class Requests:
 
     def tell(self, project: str, verb: str, body: Body) -> None:
         """Post a request that nothing depends on: no answer is awaited, no failure is told."""
-        try:
-            self._inbox.post(self._named(project, verb, self._ulids.new()), body)
-        except StoreError:
-            return
+        self._inbox.drop(self._named(project, verb, self._ulids.new()), body)
 
     def _keyed(self, project: str, key: str, turn: int) -> list[Asked]:
         ulids = keyed(self._user, project, key, turn=turn, now=self._clock.wall())

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from bastion.client.arrays import task_of
+from bastion.client.patience import Outage
 from bastion.client.published import Published
 from bastion.client.views import JobView
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, StoreError, StoreRefusedError, TimedOutError
+from bastion.errors import NotFoundError, StoreError, TimedOutError
 from bastion.spec.task import tasks_of_id
 
 _SHOWN = 5
@@ -31,12 +32,16 @@ class Watch:
         published: Where to look.
         clock: For waiting.
         poll_s: Between two looks.
+        outage: Told whether the store answers.
     """
 
-    def __init__(self, published: Published, clock: Clock, *, poll_s: float) -> None:
+    def __init__(
+        self, published: Published, clock: Clock, *, poll_s: float, outage: Outage
+    ) -> None:
         self._published = published
         self._clock = clock
         self._poll_s = poll_s
+        self._outage = outage
 
     def look(self, jobs: Mapping[str, str]) -> dict[str, JobView | None]:
         """
@@ -68,11 +73,10 @@ class Watch:
         Jobs by id, each with its project, once it is certain of every one of them how it ends.
 
         That is when it has ended, or is held because it failed for good. A store that cannot be
-        reached for a while only makes it longer.
+        reached or refuses only makes it longer, and is said.
 
         Raises:
             TimedOutError: One still goes on after `timeout_s`.
-            StoreRefusedError: The store said no for good.
         """
         until = float("inf") if timeout_s is None else self._clock.monotonic() + timeout_s
         ended: dict[str, JobView] = {}
@@ -99,10 +103,10 @@ class Watch:
     def _ended(self, jobs: Mapping[str, str]) -> dict[str, JobView]:
         try:
             found = self.look(jobs)
-        except StoreRefusedError:
-            raise
-        except StoreError:
+        except StoreError as error:
+            self._outage.met(error)
             return {}
+        self._outage.over()
         return {job: view for job, view in found.items() if view is not None and view.is_decided}
 
     def _latest(self, job: str, project: str, row: JobView | None) -> JobView | None:

@@ -10,6 +10,7 @@ import pytest
 
 from bastion.agent.output import save
 from bastion.errors import (
+    InDoubtError,
     NotFoundError,
     RefusedError,
     SpecError,
@@ -295,6 +296,7 @@ ERRORS: list[tuple[BaseException, int]] = [
     (NotFoundError("no job"), 103),
     (RefusedError("no"), 104),
     (TimedOutError("not yet"), 124),
+    (InDoubtError("it may run"), 105),
     (StoreError("out of reach"), 1),
     (ValueError("ours"), 1),
     (KeyboardInterrupt(), 130),

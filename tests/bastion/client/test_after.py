@@ -11,7 +11,6 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.request import SpecRecord
 from bastion.spec import After, Job, Launch, Process
-from bastion.store.memory import MemoryStore
 from tests.bastion.client.scripted import ScriptedBastion, end, publish, row, world
 from tests.bastion.client.test_outlook import asking, running
 from tests.bastion.client.test_outlook import client_of as foreseeing
@@ -63,7 +62,6 @@ def test_a_name_becomes_an_id(client: Client, written: str, found: str) -> None:
 
 def test_a_launch_that_has_ended_is_known_by_its_spec(client: Client) -> None:
     """Nothing of it is in the queue any more; its id is still good."""
-    assert isinstance(client.store, MemoryStore)
     old = Launch(name="gone", jobs=(job("a"), job("b")), together=False)
     client.store.create(layout.spec("blue", "gone-00000fghjk"), spec(old, "0" * 21 + "FGHJK"))
     launch = client.checked(Launch(name="new", jobs=(job("x"),), after=["gone-00000fghjk"]))

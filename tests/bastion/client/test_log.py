@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bastion.client import Chunk, Client, Wanted
 from bastion.client.log import JobLog, follow
+from bastion.client.patience import Outage
 from bastion.client.wanted import Grep, last_lines
 from bastion.errors import NotFoundError, SpecError
 from bastion.records import layout
@@ -195,7 +196,7 @@ def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
     tail = data.draw(st.sampled_from((None, 1)))
     log = JobLog(faulty, "blue", JOB)
     chunks = follow(
-        [log.followed(Wanted(tail=tail))],
+        [log.followed(Wanted(tail=tail), outage=Outage(clock, say=lambda _: None))],
         lambda: {JOB} if store.list("jobs/") else set(),
         clock,
         poll_s=1,

@@ -1,0 +1,148 @@
+"""
+Patience with a store: what may be asked twice is asked again, for a bounded time, and it is said.
+
+Reading changes nothing, and what is named by its own bytes may be created twice: both are tried
+again with growing pauses. Requests have a rule of their own (`bastion.client.inbox`). Swaps and
+deletions are tried once.
+
+A refusal at the first contact is final: a bucket that is not there does not come by waiting. After
+an answer a refusal may be a binding that is being changed, and is tried again for some seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from bastion.clock import Clock
+from bastion.errors import BastionError, StoreError, StoreRefusedError
+from bastion.records import layout
+from bastion.store.port import (
+    READ_LIMIT_BYTES,
+    Entry,
+    Object,
+    ObjectStore,
+    Version,
+    Written,
+)
+
+_T = TypeVar("_T")
+
+PATIENCE_S = 120.0
+"""How long one thing is tried. Source: google-cloud-storage, `DEFAULT_RETRY`, its deadline."""
+REFUSED_S = 5.0
+"""How long a refusal is tried again: people who lack a right wait that long to be told."""
+SAID_AFTER_S = 2.0
+"""Shorter outages are not worth a word."""
+SAID_AGAIN_S = 60.0
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
+
+
+def warn(line: str) -> None:
+    """Hand `line` to Python's logging, which shows it on stderr unless a program says otherwise."""
+    import logging
+
+    logging.getLogger("bastion").warning(line)
+
+
+class Outage:
+    """
+    Whether the store answers, and what is said while it does not.
+
+    Args:
+        clock: How long it lasts.
+        say: Where a line goes.
+    """
+
+    def __init__(self, clock: Clock, *, say: Callable[[str], None] = warn) -> None:
+        self._clock = clock
+        self._say = say
+        self._since: float | None = None
+        self._said_at: float | None = None
+        self.has_answered = False
+        """Whether the store ever did anything but fail or refuse."""
+
+    def met(self, error: StoreError) -> None:
+        """Note that the store failed; say so when it has for a while."""
+        now = self._clock.monotonic()
+        if self._since is None:
+            self._since = now
+        is_due = self._said_at is None or now - self._said_at >= SAID_AGAIN_S
+        if now - self._since >= SAID_AFTER_S and is_due:
+            self._said_at = now
+            self._say(f"{error.in_a_line}; trying again")
+
+    def over(self) -> None:
+        """Note that the store answered."""
+        self.has_answered = True
+        self._since = None
+        if self._said_at is not None:
+            self._said_at = None
+            self._say("the store answers again")
+
+
+class PatientStore:
+    """
+    Another store, asked again where that is harmless.
+
+    Args:
+        store: Who does the work.
+        outage: Told how it goes.
+        clock: For waiting.
+    """
+
+    def __init__(self, store: ObjectStore, outage: Outage, clock: Clock) -> None:
+        self.hasty = store
+        """The store itself, which is asked once: for loops that come back anyway."""
+        self._outage = outage
+        self._clock = clock
+
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
+        """See the port."""
+        return self._tried(partial(self.hasty.read, key, unless=unless, limit_bytes=limit_bytes))
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port. A conflict may be with an earlier try where a name is made of its bytes."""
+        if key.startswith(layout.BUNDLES):
+            return self._tried(partial(self.hasty.create, key, data))
+        return self.hasty.create(key, data)
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """See the port."""
+        return self.hasty.swap(key, data, if_version=if_version)
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        self.hasty.delete(key)
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port."""
+        return self._tried(partial(self.hasty.list, prefix, start_after=start_after, limit=limit))
+
+    def _tried(self, ask: Callable[[], _T]) -> _T:
+        """What `ask` returns, or anything it raises but a failure that may pass."""
+        began, pause_s = self._clock.monotonic(), FIRST_PAUSE_S
+        while True:
+            try:
+                found = ask()
+            except StoreError as error:
+                is_refusal = isinstance(error, StoreRefusedError)
+                patience_s = REFUSED_S if is_refusal else PATIENCE_S
+                if is_refusal and not self._outage.has_answered:
+                    patience_s = 0.0
+                pause_s = max(pause_s, min(error.retry_after_s, LONGEST_PAUSE_S))
+                if self._clock.monotonic() + pause_s - began > patience_s:
+                    raise
+                self._outage.met(error)
+            except BastionError:
+                self._outage.over()
+                raise
+            else:
+                self._outage.over()
+                return found
+            self._clock.sleep(pause_s)
+            pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)

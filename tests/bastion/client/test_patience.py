@@ -1,0 +1,197 @@
+"""A store that fails for a while, as users meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bastion.client import Client
+from bastion.client.patience import (
+    LONGEST_PAUSE_S,
+    PATIENCE_S,
+    REFUSED_S,
+    Outage,
+    PatientStore,
+)
+from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
+from bastion.records import layout
+from bastion.records.origin import Origin, store_origin
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import READ_LIMIT_BYTES, Object, Version
+from tests.bastion.client.scripted import Clock, ScriptedBastion, end, publish, row, world
+from tests.bastion.client.test_client import launch_of
+
+JOB = "train-0123456789"
+
+
+class Away:
+    """A store that fails until `until`, on the clock of its callers."""
+
+    def __init__(self, clock: Clock, until: float) -> None:
+        self.clock = clock
+        self.until = clock.monotonic() + until
+
+    def __call__(self, operation: str, key: str) -> Fault | None:
+        """See `FaultyStore`."""
+        return Fault.BEFORE if self.clock.monotonic() < self.until else None
+
+
+def patient(store: object, clock: Clock, *, said: list[str] | None = None) -> PatientStore:
+    """`store`, asked with patience; what is said of it goes into `said`."""
+    lines = [] if said is None else said
+    return PatientStore(store, Outage(clock, say=lines.append), clock)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.jobs(),
+        lambda client: client.status(),
+        lambda client: client.job(JOB),
+        lambda client: client.launch(launch_of()),
+    ],
+    ids=["list", "status", "show", "launch"],
+)
+def test_an_outage_of_a_minute_fails_no_command(ask: Callable[[Client], object]) -> None:
+    """What reads, and a launch with all that it stores, waits for a store that comes back."""
+    store, clock = world()
+    ScriptedBastion(store, clock)
+    publish(store, "queue", {"jobs": [row(JOB)]})
+    publish(store, "status", {"jobs": {}, "problems": [], "leader": "b", "since": 1.0, "epoch": 1})
+    faulty = FaultyStore(store, Away(clock, 60))
+    ask(Client("memory:", user="ada", store=faulty, clock=clock))
+
+
+def test_an_outage_that_goes_on_is_told_in_time() -> None:
+    """After two minutes the error comes up; before it, the user was told that it is waited."""
+    _, clock = world()
+    said: list[str] = []
+    faulty = FaultyStore(MemoryStore(clock.wall), lambda *_: Fault.BEFORE)
+    began = clock.monotonic()
+    with pytest.raises(StoreError, match="never answered"):
+        patient(faulty, clock, said=said).read("view/queue.json")
+    assert PATIENCE_S - LONGEST_PAUSE_S <= clock.monotonic() - began <= PATIENCE_S
+    assert said[0] == "read of 'view/queue.json' was never answered; trying again"
+    assert len(said) == 2, "once a minute"
+
+
+def test_a_hiccup_is_not_worth_a_word() -> None:
+    """Nothing is said of an outage of a second; of a longer one, that it is over."""
+    store, clock = world()
+    said: list[str] = []
+    patient(FaultyStore(store, Away(clock, 1)), clock, said=said).read(layout.QUOTA)
+    assert said == []
+    patient(FaultyStore(store, Away(clock, 10)), clock, said=said).read(layout.QUOTA)
+    assert said[-1] == "the store answers again"
+    assert len(said) == 2
+
+
+class Refusing(MemoryStore):
+    """A store that refuses to be read for a while."""
+
+    refusals = 0
+
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
+        """See the port."""
+        if self.refusals:
+            self.refusals -= 1
+            raise StoreRefusedError("forbidden")
+        return super().read(key, unless=unless, limit_bytes=limit_bytes)
+
+
+def test_a_refusal_at_the_first_contact_is_final() -> None:
+    """Without credentials, or without a bucket, nothing is tried again."""
+    _, clock = world()
+    store = Refusing(clock.wall)
+    store.refusals = 1
+    with pytest.raises(StoreRefusedError):
+        patient(store, clock).read("a")
+    assert not store.refusals
+
+
+def test_a_refusal_after_an_answer_is_tried_again_for_seconds() -> None:
+    """A binding that is being changed is outwaited; a right that is missing is told soon."""
+    _, clock = world()
+    store = Refusing(clock.wall)
+    asked = patient(store, clock)
+    store.create("a", b"1")
+    asked.read("a")
+    store.refusals = 3
+    asked.read("a")
+    assert not store.refusals
+    store.refusals = 10**6
+    began = clock.monotonic()
+    with pytest.raises(StoreRefusedError):
+        asked.read("a")
+    assert clock.monotonic() - began <= REFUSED_S
+
+
+def test_what_is_no_failure_is_not_tried_again() -> None:
+    """An object that is not there, or that stands already, is an answer."""
+    store, clock = world()
+    counting = FaultyStore(store, lambda *_: None)
+    asked = patient(counting, clock)
+    with pytest.raises(NotFoundError):
+        asked.read("nothing")
+    with pytest.raises(ConflictError):
+        asked.create(layout.QUOTA, b"")
+    assert counting.counts == {"read": 1, "create": 1}
+
+
+def test_only_what_is_named_by_its_bytes_is_created_again() -> None:
+    """An origin is stored through an outage; a create of any other name is asked once."""
+    store, clock = world()
+    left = [Fault.AFTER, Fault.BEFORE]
+    faulty = FaultyStore(store, lambda *_: left.pop() if left else None)
+    digest = store_origin(patient(faulty, clock), Origin(argv=("a",)))
+    assert store.read(layout.origin(digest))
+    once = FaultyStore(store, lambda *_: Fault.BEFORE)
+    with pytest.raises(StoreError):
+        patient(once, clock).create("inbox/a", b"")
+    with pytest.raises(StoreError):
+        patient(once, clock).swap("a", b"", if_version=Version("1"))
+    assert once.counts == {"create": 1, "swap": 1}
+
+
+@pytest.mark.parametrize("ask", ["wait", "logs"])
+def test_waiting_outlasts_refusals(ask: str) -> None:
+    """`wait` and followed logs go on through refusals that come after the first answer."""
+    clock = Clock()
+    store = Refusing(clock.wall)
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    met: list[bool] = []
+
+    def play() -> None:
+        """Refuse once something is waited for, and let the job end behind it."""
+        if not met:
+            met.append(True)
+            end(store, JOB)
+            publish(store, "queue", {"jobs": []})
+            store.refusals = 300
+
+    clock.on_sleep.append(play)
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    if ask == "wait":
+        (ended,) = client.wait([JOB])
+        assert ended.state == "succeeded"
+    else:
+        assert list(client.logs(JOB, follow=True)) == []
+    assert met
+    assert not store.refusals
+
+
+def test_a_wait_in_an_outage_ends_when_its_time_is_over() -> None:
+    """Patience with the store does not make a wait longer than was asked for."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    away = Away(clock, 0)
+    client = Client("memory:", user="ada", store=FaultyStore(store, away), clock=clock)
+    client.job(JOB)
+    began = away.until = clock.monotonic()
+    clock.on_sleep.append(lambda: setattr(away, "until", began + 10_000))
+    with pytest.raises(Exception, match="still goes on after 7s"):
+        client.wait([JOB], timeout_s=7)
+    assert clock.monotonic() - began < 8
