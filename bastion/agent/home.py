@@ -29,6 +29,7 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Protocol
 
+from bastion.agent.job_files import names_in, read_end, read_start, replace_file, touched_at
 from bastion.agent.keeper.request import file_name
 from bastion.errors import BastionError
 from bastion.value import value
@@ -111,7 +112,7 @@ class Home(Protocol):
         ...
 
     def has_output(self, key: str) -> bool:
-        """Whether the host left anything in its output folder."""
+        """Whether the host left anything in its output folder; true where that cannot be seen."""
         ...
 
     def forget_secrets(self, key: str) -> None:
@@ -138,6 +139,10 @@ class Home(Protocol):
 
 MAX_REPORT_BYTES = 4096
 """Of one line: some dozens of numbers."""
+MAX_WORD_BYTES = 64 << 10
+"""What the program of a container leaves: one line of its engine's."""
+MAX_NUMBER_BYTES = 64
+"""Two numbers of at most 20 digits."""
 MAX_REPORTED = 32
 """Numbers of one report that are kept: they travel in root."""
 
@@ -145,16 +150,31 @@ MAX_REPORTED = 32
 def _last_report(path: str) -> dict[str, float]:
     """The numbers in the last whole line of a report; a line that holds none is no report."""
     try:
-        with Path(path).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_REPORT_BYTES))
-            lines = file.read().split(b"\n")[:-1]
+        lines = read_end(path, MAX_REPORT_BYTES).split(b"\n")[:-1]
         said = json.loads(lines[-1]) if lines else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(said, dict):
         return {}
-    numbers = {name: n for name, n in said.items() if type(n) in (int, float) and isfinite(n)}
-    return {name[:64]: float(n) for name, n in sorted(numbers.items())[:MAX_REPORTED]}
+    numbers = {name[:64]: n for name, n in said.items() if _is_number(n) and _is_text(name)}
+    return {name: float(n) for name, n in sorted(numbers.items())[:MAX_REPORTED]}
+
+
+def _is_number(said: object) -> bool:
+    """Whether it is a number that others can read: finite, and no larger than a float."""
+    try:
+        return type(said) in (int, float) and isfinite(said)  # type: ignore[arg-type]
+    except OverflowError:
+        return False
+
+
+def _is_text(name: str) -> bool:
+    """Whether it can be written down as UTF-8: JSON can spell halves of characters."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _name = lru_cache(maxsize=1024)(file_name)
@@ -193,10 +213,10 @@ class FolderHome:
     def number(self, name: str, life: int) -> int:
         """See `Home`."""
         try:
-            said = Path(f"{self._path}/numbers/{name}").read_text().split()
+            said = read_start(f"{self._path}/numbers/{name}", MAX_NUMBER_BYTES).split()
         except FileNotFoundError:
             return 0
-        return int(said[1]) if len(said) == 2 and said[0] == str(life) else 0
+        return int(said[1]) if len(said) == 2 and said[0] == str(life).encode() else 0
 
     def put_number(self, name: str, life: int, number: int) -> None:
         """
@@ -205,12 +225,9 @@ class FolderHome:
         A full disk is no reason to stop what runs: the old number stays then, so instructions are
         read again and bells may wait for the leader's sweep.
         """
-        path = Path(f"{self._path}/numbers/{name}")
-        temporary = path.with_suffix(".new")
         with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(f"{life} {number}\n")
-            temporary.rename(path)
+            os.makedirs(f"{self._path}/numbers", exist_ok=True)  # noqa: PTH103
+            replace_file(f"{self._path}/numbers/{name}", f"{life} {number}\n".encode())
 
     def folders(self, key: str) -> Folders:
         """See `Home`."""
@@ -238,27 +255,26 @@ class FolderHome:
         """See `Home`."""
         folder = self._base(key)
         return Marks(
-            checkpointed_at=_touched_at(f"{folder}/checkpointed"),
-            finished=_touched_at(f"{folder}/finished") is not None,
+            checkpointed_at=touched_at(f"{folder}/checkpointed"),
+            finished=touched_at(f"{folder}/finished") is not None,
             report=_last_report(f"{folder}/report"),
         )
 
     def word(self, key: str) -> Word:
         """See `Home`; a program writes it that may have been killed at it."""
         try:
-            said = json.loads(Path(f"{self._base(key)}/container.json").read_bytes())
+            said = json.loads(read_start(f"{self._base(key)}/container.json", MAX_WORD_BYTES))
             why = str(said.get("setup_failure", ""))
             return Word(setup_failure=why, out_of_memory=bool(said.get("out_of_memory")))
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             return Word()
 
     def has_output(self, key: str) -> bool:
         """See `Home`."""
         try:
-            with os.scandir(f"{self._base(key)}/output") as entries:
-                return next(entries, None) is not None
-        except FileNotFoundError:
-            return False
+            return bool(names_in(f"{self._base(key)}/output"))
+        except OSError:
+            return True  # saving looks again, and tells why it cannot
 
     def forget_secrets(self, key: str) -> None:
         """See `Home`."""
@@ -282,18 +298,18 @@ class FolderHome:
             links = (Path(f"{self._base(key)}/python") for key in spared)
             clean_environments(self.cache, before=taken, links=links)
         kept = {file_name(key) for key in spared}
-        work = Path(self._path, "work")
-        for path in work.iterdir() if work.exists() else ():
-            at = _touched_at(f"{path}")  # None: its host has just left it, empty
-            if path.name not in kept and at is not None and at < ended:
-                shutil.rmtree(path, ignore_errors=True)
+        work = f"{self._path}/work"
+        for name in names_in(work):
+            at = _made_at(f"{work}/{name}")  # None: its host has just left it, empty
+            if name not in kept and at is not None and at < ended:
+                shutil.rmtree(f"{work}/{name}", ignore_errors=True)
 
     def _base(self, key: str) -> str:
         return f"{self._path}/work/{_name(key)}"
 
 
-def _touched_at(path: str) -> float | None:
+def _made_at(folder: str) -> float | None:
     try:
-        return os.stat(path).st_mtime  # noqa: PTH116
+        return os.lstat(folder).st_mtime
     except OSError:
         return None

@@ -51,7 +51,8 @@ class Marking:
         self._tell(marks)
 
     def _tell(self, marks: Marks) -> bool:
-        is_new = marks.report != self._reported
+        # No numbers are no news: the file may be away for a moment, or cannot be read just now.
+        is_new = bool(marks.report) and marks.report != self._reported
         if is_new:
             self._reported = marks.report
             self._around.bells.ring(facts.Reported(of=self._of, numbers=marks.report))

@@ -13,6 +13,7 @@ import hashlib
 import os
 from pathlib import Path, PurePosixPath
 
+from bastion.agent.job_files import OpenFile, create_file, files_below
 from bastion.errors import ConflictError
 from bastion.records import layout
 from bastion.records.codec import encode
@@ -35,18 +36,16 @@ def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
     """
     Keep what is in `directory`; how many files that were.
 
-    Files that change while they are read are kept as they were read. Left out are links, special
-    files, what is deleted meanwhile and names that are not text. Nothing is written for an empty
-    directory.
+    Files that change while they are read are kept as they were read, up to the size that they had.
+    Left out is what `files_below` leaves out: links, special files, what is deleted meanwhile,
+    names that are not text, folders too deep and files larger than their disk. Nothing is written
+    for an empty directory.
 
     Raises:
         StoreError: Out of reach or in doubt; try again.
         OSError: A file cannot be read.
     """
-    files = []
-    for path in _files(directory):
-        with contextlib.suppress(FileNotFoundError):
-            files.append(_save_file(store, of, directory, path))
+    files = [_save_file(store, of, file) for file in files_below(str(directory))]
     if files:
         key = layout.saved_output(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, number=number
@@ -90,25 +89,11 @@ def _newest(store: ObjectStore, of: HostFact) -> tuple[str, ...]:
     return tuple(key for *_, key in order)
 
 
-def _files(directory: Path) -> list[Path]:
-    found = []
-    for folder, _, names in os.walk(directory):
-        found += [path for name in names if _is_plain(path := Path(folder, name))]
-    return sorted(found)
-
-
-def _is_plain(path: Path) -> bool:
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return path.is_file() and not path.is_symlink()
-
-
-def _save_file(store: ObjectStore, of: HostFact, directory: Path, path: Path) -> SavedFile:
+def _save_file(store: ObjectStore, of: HostFact, found: OpenFile) -> SavedFile:
     parts, size = [], 0
-    with path.open("rb") as file:
-        while data := file.read(PART_BYTES):
+    with os.fdopen(found.handle, "rb", closefd=False) as file:
+        # A file that grows as fast as it is read has no end: what it had when it was opened counts.
+        while data := file.read(min(PART_BYTES, found.size - size)):
             size += len(data)
             parts.append(hashlib.sha256(data).hexdigest())
             key = layout.output_content(of.project, of.job, parts[-1])
@@ -116,13 +101,8 @@ def _save_file(store: ObjectStore, of: HostFact, directory: Path, path: Path) ->
                 with contextlib.suppress(ConflictError):
                     store.create(key, data)
             if len(data) < PART_BYTES:
-                break  # of a file that grows meanwhile, only its last part may be short
-    return SavedFile(
-        path=path.relative_to(directory).as_posix(),
-        parts=tuple(parts),
-        executable=os.access(path, os.X_OK),
-        size=size,
-    )
+                break  # of a file that shrinks meanwhile, only its last part may be short
+    return SavedFile(path=found.path, parts=tuple(parts), executable=found.executable, size=size)
 
 
 def _stands(store: ObjectStore, key: str) -> bool:
@@ -132,7 +112,7 @@ def _stands(store: ObjectStore, key: str) -> bool:
 def _restore_file(store: ObjectStore, of: HostFact, directory: Path, file: SavedFile) -> None:
     path = directory / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as out:
+    with create_file(str(path)) as out:
+        os.fchmod(out.fileno(), 0o755 if file.executable else 0o644)
         for digest in file.parts:
             out.write(read_part(store, of.project, of.job, digest))
-    path.chmod(0o755 if file.executable else 0o644)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from bastion.agent.home import Folders
+from bastion.agent.job_files import create_file
 from bastion.agent.python_env import BuildError, Recipe, build, recipe_of, take
 from bastion.agent.secret_values import values_of
 from bastion.agent.set_up import SetUpError, set_up
@@ -141,11 +142,9 @@ def _written(values: Mapping[str, str], folder: Path) -> dict[str, str]:
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         for name, text in values.items():
-            place = folder / name
-            place.unlink(missing_ok=True)  # of an agent that died before the start
-            file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(file, "w", encoding="utf-8") as out:
-                out.write(text)
+            # One may stand already, of an agent that died before the start.
+            with create_file(str(folder / name), mode=0o600) as out:
+                out.write(text.encode())
     except OSError as error:
         raise SetUpError(f"files of its secrets cannot be written: {error}") from error
     return {name: str(folder / name) for name in values}

@@ -82,6 +82,35 @@ KEY = re.compile(
 )
 
 
+ON_MACHINES = ("bastion/agent/", "bastion/logs/")
+JOB_FILES = "bastion/agent/job_files.py"
+# fmt: off
+OPENERS = frozenset({
+    "open", "read_text", "read_bytes", "write_text", "write_bytes", "touch",
+    "scandir", "walk", "fwalk", "listdir", "iterdir", "glob", "rglob", "copy", "copyfile",
+    "copytree", "copy2", "chmod", "chown", "mkfifo", "truncate"
+})
+# fmt: on
+# These open only what no job is given: each by what that is.
+PLAIN_OPENERS = (
+    JOB_FILES,  # opens it with care
+    "bastion/agent/agent_log.py",  # the agent's own log
+    "bastion/agent/end.py",  # the home's own notes
+    "bastion/agent/main.py",  # the home's lock, the boot id
+    "bastion/agent/python_env.py",  # the cache, and code before a job has run on it
+    "bastion/agent/secret_values.py",  # the folder that an admin fills
+    "bastion/agent/strays.py",  # /proc
+    "bastion/agent/keeper/cgroup.py",  # the kernel's cgroups
+    "bastion/agent/keeper/client.py",  # the keeper's own log and spool
+    "bastion/agent/keeper/journal.py",  # the journal
+    "bastion/agent/keeper/main.py",  # the keeper's own folder
+    "bastion/agent/keeper/process.py",  # /dev/null
+    "bastion/agent/keeper/spool.py",  # the spool
+    "bastion/agent/keeper/stacks.py",  # /proc
+    "bastion/agent/keeper/undo.py",  # /dev/null
+)
+
+
 class Finding(NamedTuple):
     """One broken rule."""
 
@@ -168,6 +197,19 @@ def keys_are_in_the_layout(path: str, tree: ast.Module) -> Iterator[Finding]:
             yield Finding(path, node.lineno, f"spells the key {node.value!r}; {LAYOUT} does")
 
 
+def job_files_are_opened_with_care(path: str, tree: ast.Module) -> Iterator[Finding]:
+    """What a job may have put where a file is expected is opened by one module alone."""
+    if not path.startswith(ON_MACHINES) or path in PLAIN_OPENERS:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            # The last name alone: `Path(a, b).open` has no dotted one.
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else _dotted(node.func)
+            if called in OPENERS:
+                what = f"opens by {called}(); {JOB_FILES} does so for what a job may have made"
+                yield Finding(path, node.lineno, what)
+
+
 RULES: tuple[Rule, ...] = (
     core_is_pure,
     no_clock_no_chance,
@@ -175,6 +217,7 @@ RULES: tuple[Rule, ...] = (
     fits_a_screen,
     stdout_is_data,
     keys_are_in_the_layout,
+    job_files_are_opened_with_care,
 )
 
 

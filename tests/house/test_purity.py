@@ -55,6 +55,10 @@ LONG = "def f():\n" + "    x = 1\n" * rules.MAX_FUNCTION_LINES
         (rules.stdout_is_data, "bastion/job.py", "print('x', file=sys.stdout)"),
         (rules.keys_are_in_the_layout, "bastion/client.py", "key = 'inbox/x'"),
         (rules.keys_are_in_the_layout, "bastion/client.py", "key = f'run/{project}'"),
+        (rules.job_files_are_opened_with_care, "bastion/agent/home.py", "open(path)"),
+        (rules.job_files_are_opened_with_care, "bastion/agent/home.py", "Path(a, b).read_bytes()"),
+        (rules.job_files_are_opened_with_care, "bastion/agent/keeper/attempt.py", "os.open(x, 0)"),
+        (rules.job_files_are_opened_with_care, "bastion/agent/output.py", "os.walk(directory)"),
     ],
 )
 def test_a_rule_catches(rule: rules.Rule, path: str, bad: str) -> None:
@@ -78,6 +82,8 @@ def test_a_rule_catches(rule: rules.Rule, path: str, bad: str) -> None:
         (rules.stdout_is_data, "bastion/job.py", "print('x', file=sys.stderr)"),
         (rules.keys_are_in_the_layout, rules.LAYOUT, "key = 'inbox/x'"),
         (rules.keys_are_in_the_layout, "bastion/client.py", "'''inbox/ is explained here.'''"),
+        (rules.job_files_are_opened_with_care, rules.JOB_FILES, "os.open(path, 0)"),
+        (rules.job_files_are_opened_with_care, "bastion/agent/home.py", "read_start(path, 9)"),
         (rules.keys_are_in_the_layout, "bastion/client.py", "url = '/var/run/x'"),
     ],
 )

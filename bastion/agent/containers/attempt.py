@@ -117,6 +117,9 @@ def _host(
     found: dict[str, Any] = {
         # A first process that reaps and hands signals on: programs do not expect to be it.
         "Init": True,
+        # A job needs no right of root's, and no program in an image may give it one.
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
         "NetworkMode": "host",
         # What it writes is passed on at once: nobody else keeps it, so nothing limits it.
         "LogConfig": {"Type": "none"},

@@ -21,17 +21,21 @@ Standard library only; it knows neither the bucket nor what a job is.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import resource
 import select
 import shutil
 import signal
+import stat
 import sys
 import time
 
 from bastion.agent import strays
 from bastion.agent.containers.engine import NOT_FOUND, Engine, EngineError, EngineGoneError, Frames
+from bastion.agent.job_files import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,7 +171,7 @@ def run(socket_path: str, name: str, words: str, shm: str, said: str, *command: 
     container = Container(Engine(socket_path), name, body)
     container.listen()
     try:
-        _make_shared(shm)
+        make_shared(shm)
         state = container.run()
         # Too late to change how it ended; and an interpreter that goes would not catch it any more.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -212,15 +216,27 @@ def main() -> None:
     sys.exit(run(*arguments) if verb == "run" else remove(*arguments))
 
 
-def _make_shared(folder: str) -> None:
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    os.chmod(folder, 0o1777)  # noqa: PTH101, S103 - as /dev/shm itself
+def make_shared(folder: str) -> None:
+    """
+    Make the folder that the containers of one attempt share, for their user alone.
+
+    Raises:
+        OSError: Its name is taken by what is no folder of this user.
+    """
+    try:
+        os.mkdir(folder, 0o700)  # noqa: PTH102
+    except FileExistsError:
+        found = os.lstat(folder)
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not is_ours or stat.S_IMODE(found.st_mode) & 0o077:
+            what = "another user of this machine has made it"
+            raise OSError(errno.EEXIST, what, folder) from None
 
 
 def _leave_word(path: str, word: dict[str, object]) -> None:
-    with open(path + ".new", "w", encoding="utf-8") as file:  # noqa: PTH123
-        file.write(json.dumps(word))
-    os.replace(path + ".new", path)  # noqa: PTH105
+    # That the word cannot be left changes nothing of how it ended.
+    with contextlib.suppress(OSError):
+        replace_file(path, json.dumps(word).encode())
 
 
 def _deadly() -> frozenset[int]:

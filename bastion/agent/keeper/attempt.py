@@ -13,6 +13,7 @@ import json
 import os
 import time
 
+from bastion.agent.job_files import replace_file
 from bastion.agent.keeper.process import (
     SPARE_FILES,
     Process,
@@ -273,15 +274,13 @@ class Attempt:
         return True
 
     def tell(self, reason: str, by: str, grace_s: float) -> None:
-        """Write the notice file; that nobody can read it is no reason not to stop."""
+        """Write the notice file; a file that cannot be written is no reason not to stop."""
         path = self.start.notice_path
         if not path:
             return
         said = {"reason": reason, "by": by, "grace_s": grace_s, "deadline": time.time() + grace_s}
         with contextlib.suppress(OSError):
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                file.write(json.dumps(said) + "\n")
-            os.replace(path + ".new", path)
+            replace_file(path, json.dumps(said).encode() + b"\n")
 
     def died(self, at: float) -> None:
         """Everything is dead: read what is left in the pipes, and keep the last lines."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bastion.agent.containers.attempt import contained
+from bastion.agent.containers.program import make_shared
 from bastion.agent.home import Folders
 from bastion.agent.keeper.port import AttemptStart, ProcessStart
 from bastion.agent.settings import AgentSettings
@@ -41,6 +45,8 @@ def test_a_container_is_given_what_it_asked_for_and_no_more() -> None:
     _, (body,) = made(Process(["x"]))
     host = body["HostConfig"]
     assert not host.keys() & {"Privileged", "DeviceRequests", "Memory", "Ulimits", "CapAdd"}
+    assert host["CapDrop"] == ["ALL"]
+    assert host["SecurityOpt"] == ["no-new-privileges"]
     assert host["Devices"] == []
     assert [mount["Target"] for mount in host["Mounts"]] == ["/w", "/dev/shm"]
 
@@ -66,3 +72,23 @@ def test_no_variable_stands_in_an_argument() -> None:
     assert first.argv[-2:] == ("python", "a.py")
     assert first.argv != second.argv
     assert "bastion.attempt=/home:p/j/a1-x/r0/h0" in attempt.undo
+
+
+def test_the_shared_folder_is_of_one_user_alone(tmp_path: Path) -> None:
+    """It is made for its user alone; containers of one attempt find it made already."""
+    folder = tmp_path / "bastion-1"
+    make_shared(str(folder))
+    make_shared(str(folder))
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_another_user_put_there_is_not_shared(tmp_path: Path) -> None:
+    """A link, a file or a folder that others may look into is refused and left as it is."""
+    other = tmp_path / "other"
+    other.mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to(other)
+    (tmp_path / "file").touch()
+    for name in ("link", "file", "other"):
+        with pytest.raises(FileExistsError, match="another user of this machine has made it"):
+            make_shared(str(tmp_path / name))
+    assert other.stat().st_mode & 0o777 == 0o755

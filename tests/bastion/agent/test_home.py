@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.home import FolderHome
+from bastion.agent.home import FolderHome, Marks, Word
 
 KEY = "vision/train-abc/a1-n1/r0/h0"
 
@@ -65,6 +65,9 @@ def test_marks_are_files(home: FolderHome) -> None:
         ('{"loss": "low", "step": 7, "nan": NaN, "on": true}\n', {"step": 7.0}),
         ("[1]\n", {}),
         ("not json\n", {}),
+        ("[" * 4000 + "\n", {}),
+        ('{"large": 1' + "0" * 400 + ', "step": 7}\n', {"step": 7.0}),
+        ('{"half \\ud800": 1, "step": 7}\n', {"step": 7.0}),
         ("", {}),
     ],
 )
@@ -74,6 +77,24 @@ def test_the_last_whole_line_is_the_report(
     """Finite numbers of the last whole line of `report`; anything else is none."""
     (Path(home.folders(KEY).marks) / "report").write_text(written)
     assert home.marks(KEY).report == numbers
+
+
+def test_what_a_job_makes_of_its_marks_holds_nothing_up(home: FolderHome) -> None:
+    """Pipes and links where marks are expected are no marks, and are not waited for."""
+    base = Path(home.folders(KEY).marks)
+    for name in ("report", "container.json", "finished"):
+        os.mkfifo(base / name)
+    (base / "checkpointed").symlink_to("/etc/passwd")
+    assert home.marks(KEY) == Marks()
+    assert home.word(KEY) == Word()
+
+
+def test_a_linked_output_folder_is_empty(home: FolderHome) -> None:
+    """What an output folder that was made a link points to is none of the job's output."""
+    output = Path(home.folders(KEY).output)
+    output.rmdir()
+    output.symlink_to("/etc")
+    assert not home.has_output(KEY)
 
 
 def test_output_is_seen(home: FolderHome) -> None:

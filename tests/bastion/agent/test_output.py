@@ -15,8 +15,8 @@ from bastion.agent.output import restore, save
 from bastion.errors import RecordError, StoreError
 from bastion.records import layout
 from bastion.records.codec import encode
-from bastion.records.output import PART_BYTES, Saved, SavedFile
-from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.records.output import PART_BYTES, Saved, SavedFile, read_saved
+from bastion.store.memory import Fault, FaultyStore, MemoryStore, Operation
 from tests.bastion.agent.rig import OF
 
 SECOND = replace(OF, attempt=2, nonce="n2")
@@ -179,3 +179,39 @@ def test_odd_names_do_not_spoil_the_rest(tmp_path: Path) -> None:
     (tmp_path / "good\nname").write_text("x")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff")).write_text("y")
     assert save(store, OF, tmp_path, 1) == 1
+
+
+def test_an_output_folder_that_is_a_link_keeps_nothing(tmp_path: Path) -> None:
+    """Files behind a link that took the place of the output folder are not sent."""
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "token").write_text("top secret")
+    (tmp_path / "output").symlink_to(tmp_path / "secrets")
+    store = new_store()
+    assert save(store, OF, tmp_path / "output", 1) == 0
+    assert store.list("") == ()
+
+
+def test_pipes_hold_nothing_up(tmp_path: Path) -> None:
+    """A pipe among the output is left out, and what is beside it is kept."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "model").write_text("weights")
+    store = new_store()
+    assert save(store, OF, tmp_path, 1) == 1
+
+
+def test_a_file_that_grows_as_it_is_read_comes_to_an_end(tmp_path: Path) -> None:
+    """What a file had when it was opened is kept, however fast it grows."""
+    model = tmp_path / "model"
+    model.write_bytes(b"w" * PART_BYTES)
+
+    def grow(operation: Operation, key: str) -> Fault | None:
+        assert model.stat().st_size < 10 * PART_BYTES
+        with model.open("ab") as file:
+            file.truncate(file.tell() + PART_BYTES)
+        return None
+
+    store = new_store()
+    assert save(FaultyStore(store, grow), OF, tmp_path, 1) == 1
+    (saved,) = [entry.key for entry in store.list("") if "/saved/" in entry.key]
+    (file,) = read_saved(store, saved).files
+    assert file.size == PART_BYTES

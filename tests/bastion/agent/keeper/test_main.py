@@ -225,6 +225,34 @@ def test_the_notice_file_says_why(world: RealWorld, tmp_path: Path) -> None:
     assert said["deadline"] > 1_700_000_000
 
 
+def test_a_notice_file_that_a_job_made_a_pipe_holds_nothing_up(
+    world: RealWorld, tmp_path: Path
+) -> None:
+    """Pipes where the notice is written keep neither this job's end nor another's start."""
+    notice = tmp_path / "notice"
+    line = f"mkfifo {notice} {notice}.new; echo up; exec sleep 1000"
+    world.keeper.start(attempt("a", line, notice_path=str(notice)))
+    world.wrote("a")
+    stop(world, "a")
+    assert world.ended("a").processes[0].signal == signal.SIGTERM
+    assert json.loads(notice.read_text())["reason"] == "cancel"
+    world.keeper.start(attempt("b", EXITS))
+    world.ended("b")
+
+
+def test_a_notice_is_not_written_through_a_link(world: RealWorld, tmp_path: Path) -> None:
+    """A link where the notice is written leaves what it points to as it was."""
+    notice, other = tmp_path / "notice", tmp_path / "other"
+    other.write_text("as it was")
+    line = f"ln -s {other} {notice}.new; echo up; exec sleep 1000"
+    world.keeper.start(attempt("a", line, notice_path=str(notice)))
+    world.wrote("a")
+    stop(world, "a")
+    world.ended("a")
+    assert other.read_text() == "as it was"
+    assert json.loads(notice.read_text())["reason"] == "cancel"
+
+
 def test_a_notice_nobody_can_write_stops_all_the_same(world: RealWorld) -> None:
     """A notice path that does not exist does not keep a process from being stopped."""
     world.keeper.start(attempt("a", SLEEPS, notice_path="/no/such/folder/notice"))

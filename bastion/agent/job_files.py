@@ -1,0 +1,230 @@
+"""
+Opening files in the folders of a job, where it may have put anything: the one place that does.
+
+A job can put a pipe, a link, a device or a huge file where keeper and agent look for a plain file.
+So no link is followed here, no open waits for another process, only plain files are read, and every
+read has a limit. What is not a plain file counts as not there. A tree is walked by descriptors: a
+folder that becomes a link meanwhile leads nowhere.
+
+The folder that a path lies in must be one that the job cannot replace. Standard library only: the
+keeper and the program of a container use it too.
+
+Source: open(2), `O_NOFOLLOW`, `O_NONBLOCK` and `O_PATH`; fifo(7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+MAX_DEPTH = 100
+"""Folders below each other in a tree that is walked: each is an open descriptor meanwhile."""
+
+
+class OpenFile:
+    """
+    A plain file of a job's, open for reading while its tree is walked.
+
+    Attributes:
+        path: Below the walked folder, `/`-separated.
+        handle: Its descriptor; the walk closes it.
+        size: Its bytes when it was opened: what is written after that is not part of it.
+        executable: Whether its mode lets it be run.
+    """
+
+    __slots__ = ("executable", "handle", "path", "size")
+
+    def __init__(self, path: str, handle: int, found: os.stat_result) -> None:
+        self.path = path
+        self.handle = handle
+        self.size = found.st_size
+        self.executable = bool(found.st_mode & 0o111)
+
+
+def read_start(path: str, limit_bytes: int) -> bytes:
+    """
+    Read a plain file, its first `limit_bytes` where it has more.
+
+    Raises:
+        FileNotFoundError: There is no plain file.
+        OSError: It cannot be read.
+    """
+    handle = _opened(path)
+    try:
+        return _read(handle, limit_bytes)
+    finally:
+        os.close(handle)
+
+
+def read_end(path: str, limit_bytes: int) -> bytes:
+    """
+    Read the last `limit_bytes` of a plain file, or all of it where it has fewer.
+
+    Raises:
+        FileNotFoundError: There is no plain file.
+        OSError: It cannot be read.
+    """
+    handle = _opened(path)
+    try:
+        os.lseek(handle, max(0, os.fstat(handle).st_size - limit_bytes), os.SEEK_SET)
+        return _read(handle, limit_bytes)
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: str, data: bytes, *, mode: int = 0o644) -> None:
+    """
+    Write `data` to `path` in one step, through a new file beside it that ends in `.new`.
+
+    Raises:
+        OSError: It cannot be written, as where the job has put a folder at one of the two.
+    """
+    new = path + ".new"
+    with create_file(new, mode=mode) as file:
+        file.write(data)
+    os.replace(new, path)
+
+
+def create_file(path: str, *, mode: int = 0o666) -> IO[bytes]:
+    """
+    Make a new plain file for writing; what is no folder and has its name is removed first.
+
+    Raises:
+        OSError: It cannot be made; `FileExistsError` where the job was faster to put something.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.fdopen(os.open(path, _WRITE, mode), "wb")
+
+
+def touched_at(path: str) -> float | None:
+    """Return when a plain file was last written, on the clock of its disk; None without one."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
+
+
+def names_in(folder: str) -> list[str]:
+    """
+    Name what is in a folder, sorted; nothing where there is no folder.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    try:
+        handle = os.open(folder, _FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        if _is_link(error):
+            return []
+        raise
+    try:
+        return sorted(os.listdir(handle))
+    finally:
+        os.close(handle)
+
+
+def files_below(folder: str) -> Iterator[OpenFile]:
+    """
+    Open every plain file below `folder`, one after the other, in the order of their names.
+
+    Left out are links, special files, files that are deleted meanwhile, names that are not UTF-8,
+    what lies deeper than `MAX_DEPTH`, and files that say to be larger than their disk. Where the
+    folder belongs to another user than this process, files of any third user are left out too.
+
+    Raises:
+        OSError: Something cannot be looked at.
+    """
+    try:
+        top = os.open(folder, _FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        if _is_link(error):
+            return
+        raise
+    owner = os.fstat(top).st_uid
+    yield from _below(top, "", depth=1, owner=None if owner == os.geteuid() else owner)
+
+
+def _below(folder: int, prefix: str, *, depth: int, owner: int | None) -> Iterator[OpenFile]:
+    """Walk an open folder, and close it."""
+    try:
+        for name in sorted(os.listdir(folder)):
+            with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):
+                name.encode()
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode) and depth < MAX_DEPTH:
+                    below = _opened_folder(name, folder)
+                    yield from _below(below, f"{prefix}{name}/", depth=depth + 1, owner=owner)
+                elif stat.S_ISREG(found.st_mode) and owner in (None, found.st_uid):
+                    yield from _one(name, folder, prefix, owner)
+    finally:
+        os.close(folder)
+
+
+def _one(name: str, folder: int, prefix: str, owner: int | None) -> Iterator[OpenFile]:
+    handle = _opened(name, folder)
+    try:
+        found = os.fstat(handle)
+        disk = os.fstatvfs(handle)
+        fits = found.st_size <= disk.f_blocks * disk.f_frsize
+        if fits and owner in (None, found.st_uid):
+            yield OpenFile(prefix + name, handle, found)
+    finally:
+        os.close(handle)
+
+
+def _opened_folder(name: str, folder: int) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except NotADirectoryError:
+        raise FileNotFoundError(2, "no folder any more", name) from None
+    except OSError as error:
+        if _is_link(error):
+            raise FileNotFoundError(2, "no folder any more", name) from None
+        raise
+
+
+def _opened(path: str, folder: int | None = None) -> int:
+    """Open a plain file for reading; what was never one is not opened at all."""
+    # A device may act on being opened, so what it is must be known before.
+    if not stat.S_ISREG(os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):
+        raise FileNotFoundError(2, "no plain file", path)
+    try:
+        handle = os.open(path, _READ, dir_fd=folder)
+    except OSError as error:
+        if _is_link(error):
+            raise FileNotFoundError(2, "no plain file any more", path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise FileNotFoundError(2, "no plain file any more", path)
+    return handle
+
+
+def _read(handle: int, limit_bytes: int) -> bytes:
+    parts = []
+    while limit_bytes > 0 and (part := os.read(handle, min(limit_bytes, 1 << 20))):
+        parts.append(part)
+        limit_bytes -= len(part)
+    return b"".join(parts)
+
+
+def _is_link(error: OSError) -> bool:
+    """Whether an open failed because of `O_NOFOLLOW`, or of a socket, which nothing can open."""
+    return error.errno in (errno.ELOOP, errno.ENXIO)
