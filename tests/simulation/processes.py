@@ -10,6 +10,7 @@ from bastion.agent.keeper.port import KeeperError
 from bastion.agent.life import begin_life
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.client.inbox import Asked, Inbox
+from bastion.client.patience import Outage, PatientStore
 from bastion.client.ulid import Ulids
 from bastion.errors import BastionError, FencedError, LeaseHeldError, StoreError
 from bastion.lane import InlineLane
@@ -254,7 +255,8 @@ class Wish:
 def run_user(wishes: list[Wish], *, baton: Baton, store: ObjectStore) -> None:
     """Be a user who asks for `wishes`, one after the other, and waits for every answer."""
     clock = SimClock(baton, skew_s=baton.chance.uniform(-300.0, 300.0))
-    inbox = Inbox(store, clock, poll_s=5.0)
+    outage = Outage(clock, say=lambda _: None)
+    inbox = Inbox(PatientStore(store, outage, clock), clock, poll_s=5.0, outage=outage)
     ulids = Ulids(clock.wall, baton.chance.getrandbits)
     answers: dict[str, Answer] = {}
     for wish in wishes:
