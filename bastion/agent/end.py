@@ -46,6 +46,9 @@ def end_home(home: Path, *, patience_s: float) -> None:
     Args:
         home: The agent's home.
         patience_s: How long the keeper may take to stop what it holds before it is killed too.
+
+    Raises:
+        OSError: Whether something lives cannot be seen, or the disk takes no note: begin again.
     """
     (home / ENDING).touch()
     with (home / LOCK).open("a") as lock:

@@ -132,7 +132,11 @@ def _end(argv: Sequence[str]) -> int:
     if not home.is_dir():
         say(f"home {home}: there is no such folder, nothing was ended")
         return 1
-    end_home(home, patience_s=said.patience_s)
+    try:
+        end_home(home, patience_s=said.patience_s)
+    except OSError as error:
+        say(f"home {home}: it is not known whether everything has ended, try again: {error}")
+        return 1
     return 0
 
 

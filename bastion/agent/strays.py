@@ -5,15 +5,22 @@ A process is ours when its environment carries our mark, when it belongs to the 
 we started (same pid, same start time), or when it descends from one of these. A signal goes through
 a pidfd whose start time was compared after it was opened, so a recycled pid is never hit.
 
+"It is gone" and "I could not look" are different answers: where /proc cannot be read for want of
+descriptors or memory, everything here raises `OSError`, for a caller that took it for "nothing is
+left" would give away devices that a living process holds.
+
 This file knows nothing of attempts or of the keeper's loop: a new keeper life uses it before it
 serves, to end what an older life left behind.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
+
+from bastion.agent.machine_fault import is_machine_fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +28,12 @@ if TYPE_CHECKING:
 
 MARK = "BASTION_MARK"
 """The variable every process of ours carries, `<home>:<key>`."""
+
+_GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENOTDIR})
+"""Errors of /proc that mean that the process has gone. Source: proc(5), fs/proc/base.c."""
+
+_HIDDEN = frozenset({errno.EACCES, errno.EPERM})
+"""Errors of /proc that mean that the process is another user's, and so none of ours."""
 
 _ENVIRON_BYTES = 1 << 20
 """Read of one environment; the kernel's own limit for a process is 6 MiB, ours stands first."""
@@ -44,7 +57,12 @@ class Seen:
 
 
 def look(pid: int) -> Seen | None:
-    """The process `pid` as it is now, or None; `start` is in clock ticks since boot."""
+    """
+    The process `pid` as it is now, or None where it is gone; `start` is in ticks since boot.
+
+    Raises:
+        OSError: Whether it is gone cannot be seen.
+    """
     stat = read(f"/proc/{pid}/stat", 1024)
     # The name in parentheses may hold anything, ")" included: count from the last one.
     fields = stat[stat.rfind(b")") + 2 :].split()
@@ -61,14 +79,19 @@ def children(pid: int) -> list[int]:
 
     Complete for the calling process, whose children stay until it reaps them; others may lose or
     gain some while it reads.
+
+    Raises:
+        OSError: They cannot be seen.
     """
     if not _HAS_CHILDREN:
         return [process.pid for process in _everyone().values() if process.parent == pid]
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return found
+    except OSError as error:
+        if error.errno in _GONE | _HIDDEN:
+            return found
+        raise
     for thread in threads:
         found.extend(map(int, read(f"/proc/{pid}/task/{thread}/children", 1 << 20).split()))
     return found
@@ -80,7 +103,12 @@ def boot_id() -> str:
 
 
 def mark_of(pid: int) -> str:
-    """The mark in the environment of `pid`; empty when it has none or may not be read."""
+    """
+    The mark in the environment of `pid`; empty when it has none or may not be read.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
     prefix = MARK.encode() + b"="
     for entry in read(f"/proc/{pid}/environ", _ENVIRON_BYTES).split(b"\0"):
         if entry.startswith(prefix):
@@ -89,17 +117,26 @@ def mark_of(pid: int) -> str:
 
 
 def send(process: Seen, number: int) -> bool:
-    """Send the signal `number` if `process` is still the one that was seen; tell whether it was."""
+    """
+    Send the signal `number` if `process` is still the one that was seen; tell whether it was.
+
+    Raises:
+        OSError: The machine lacks what it takes to look; the signal was not sent.
+    """
     try:
         handle = os.pidfd_open(process.pid)
-    except OSError:
+    except OSError as error:
+        if is_machine_fault(error):
+            raise
         return False
     try:
         now = look(process.pid)
         if now is None or now.start != process.start:
             return False
         signal.pidfd_send_signal(handle, number)
-    except OSError:
+    except OSError as error:
+        if is_machine_fault(error):
+            raise
         return False
     finally:
         os.close(handle)
@@ -114,6 +151,9 @@ def find(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> list[S
         mark_prefix: What the mark begins with: `<home>:` for all attempts of a home.
         leaders: Session leaders we started, as (pid, start): their sessions are ours while the
             leader lives, even where a program has overwritten its environment.
+
+    Raises:
+        OSError: Some process cannot be looked at: what was found would not be all.
     """
     everyone = _everyone()
     ours_by_leader = {
@@ -144,6 +184,9 @@ def kill_all(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> in
 
     Blocks for as long as a process cannot die (uninterruptible in the kernel): whoever asked must
     not call devices free before.
+
+    Raises:
+        OSError: It cannot be seen whether something is left.
     """
     leaders = tuple(leaders)
     sent = 0
@@ -171,18 +214,27 @@ def _ancestors(everyone: dict[int, Seen]) -> set[int]:
 
 
 def read(path: str, size: int) -> bytes:
-    """Up to `size` bytes of a file of /proc; empty when it is gone or not ours to read."""
+    """
+    Up to `size` bytes of a file of /proc; empty when it is gone or not ours to read.
+
+    Raises:
+        OSError: It cannot be read for any other reason, as where no descriptor is left.
+    """
     try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:
-        return b""
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _GONE | _HIDDEN:
+            return b""
+        raise
     try:
         parts = []
         while size > 0 and (part := os.read(handle, min(size, 1 << 16))):
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
-    except OSError:
-        return b""
+    except OSError as error:
+        if error.errno in _GONE | _HIDDEN:
+            return b""
+        raise
     finally:
         os.close(handle)

@@ -13,6 +13,7 @@ import json
 import os
 import time
 
+from bastion.agent import strays
 from bastion.agent.job_files import replace_file
 from bastion.agent.keeper.process import (
     SPARE_FILES,
@@ -114,6 +115,13 @@ class Attempt:
     def living(self) -> set[int]:
         """Pids of its processes that are not reaped."""
         return {process.pid for process in self._each() if process.pid}
+
+    def sessions(self) -> list[tuple[int, int]]:
+        """Pid and start time of its session leaders; none where they cannot be seen."""
+        try:
+            return [(seen.pid, seen.start) for seen in map(strays.look, self.living()) if seen]
+        except OSError:
+            return []
 
     def _each(self) -> list[Process]:
         return self.processes if self.on_end is None else [*self.processes, self.on_end]

@@ -12,6 +12,7 @@ Source: Linux kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memo
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 
 
@@ -47,12 +48,19 @@ class Cgroup:
             _put(place.home + "/cgroup.procs", str(os.getpid()))
 
     def pids(self) -> set[int]:
-        """Every process inside, in folders that it made itself too."""
+        """
+        Every process inside, in folders that it made itself too.
+
+        Raises:
+            OSError: They cannot be seen.
+        """
         found: set[int] = set()
         for path in self._paths():
-            for folder, _, _ in os.walk(path):
-                with contextlib.suppress(OSError):
+            for folder, _, _ in os.walk(path, onerror=_unless_gone):
+                try:
                     found.update(map(int, _get(folder + "/cgroup.procs").split()))
+                except OSError as error:
+                    _unless_gone(error)
         return found - {os.getpid()}
 
     def kill(self) -> None:
@@ -76,13 +84,22 @@ class Cgroup:
         return True
 
     def oom_kills(self) -> int:
-        """How many processes the memory limit has killed."""
+        """
+        How many processes the memory limit has killed.
+
+        Raises:
+            OSError: That cannot be seen.
+        """
         kills = 0
         for path in self._paths():
             for name in ("memory.events", "memory.oom_control"):
-                with contextlib.suppress(OSError, ValueError):
+                try:
                     said = dict(line.split() for line in _get(f"{path}/{name}").splitlines())
                     kills += int(said.get("oom_kill", 0))
+                except ValueError:
+                    continue
+                except OSError as error:
+                    _unless_gone(error)
         return kills
 
     def remove(self) -> bool:
@@ -111,7 +128,12 @@ class Cgroups:
             _remove(place.base)
 
     def leftovers(self) -> list[Cgroup]:
-        """What an older life of this home left."""
+        """
+        What an older life of this home left.
+
+        Raises:
+            OSError: It cannot be seen.
+        """
         return [
             Cgroup([place], name)
             for place in self._places
@@ -215,21 +237,28 @@ def _entries(path: str) -> list[tuple[str, bool]]:
     try:
         with os.scandir(path) as found:
             return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
-    except OSError:
+    except OSError as error:
+        _unless_gone(error)
         return []
 
 
 def _remove(path: str) -> bool:
-    for name, is_folder in _entries(path):
-        if is_folder:
-            _remove(f"{path}/{name}")
     try:
+        for name, is_folder in _entries(path):
+            if is_folder:
+                _remove(f"{path}/{name}")
         os.rmdir(path)
     except FileNotFoundError:
         return True
     except OSError:
         return False
     return True
+
+
+def _unless_gone(error: OSError) -> None:
+    """Raise `error`, unless it says that the folder is gone: its last process took it along."""
+    if error.errno not in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
+        raise error
 
 
 def _put(path: str, text: str) -> None:

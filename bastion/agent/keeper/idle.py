@@ -179,10 +179,10 @@ class Watchdog:
         )
 
     def _dump(self, attempt: Attempt, watch: Watch) -> None:
-        watch.is_told = True
         text = watch.text()
         mains = {process.pid: f"p{i}" for i, process in enumerate(attempt.processes)}
         pids = [f"{pid}:{mains.get(pid, '')}" for pid in sorted(self._tree.members(attempt))]
+        watch.is_told = True
 
         def dumped(said: bytes, is_whole: bool) -> None:
             watch.tool = None

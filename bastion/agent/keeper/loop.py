@@ -17,6 +17,8 @@ import traceback
 from bastion.agent import strays
 from bastion.agent.keeper.attempt import Attempt
 from bastion.agent.keeper.idle import Watchdog
+from bastion.agent.keeper.outputs import Outputs
+from bastion.agent.keeper.poller import Poller
 from bastion.agent.keeper.process import boot_time
 from bastion.agent.keeper.reasons import (
     IDLE,
@@ -31,6 +33,7 @@ from bastion.agent.keeper.signals import drain, signal_pipe
 from bastion.agent.keeper.spool import remove_spool
 from bastion.agent.keeper.tools import Tools
 from bastion.agent.keeper.tree import Tree
+from bastion.agent.machine_fault import fault_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +46,11 @@ if TYPE_CHECKING:
 _BY = "keeper"
 _NEVER = float("inf")
 
-_TELL_EVERY_S = 0.05
-"""Between two tellings of one log's growth; the first is told at once."""
-
 _LONGEST_WAIT_S = 1.0
 """`epoll` does not count a suspended machine's time: look at the boot clock this often."""
+
+_LISTEN_AGAIN_S = 1.0
+"""Until connections are accepted again after one could not be: a descriptor may be free by then."""
 
 _KILL_PAUSES_S = (0.001, 0.1)
 """Between rounds of killing what cannot or will not die: doubling from the first to the second."""
@@ -76,7 +79,8 @@ class Loop:
         self._running: dict[str, Attempt] = {}
         self._mains: dict[int, Attempt] = {}
         self._undoing: dict[int, Attempt] = {}
-        self._tools = Tools(self._watch, self._unwatch)
+        self._poller = Poller()
+        self._tools = Tools(self._poller.watch, self._poller.unwatch)
         spared = (self._undoing, self._tools)
         self._tree = Tree(mark_prefix, self._mains, self._running, spared=spared)
         self._watchdog = Watchdog(self._tree, self._tools, self._hung)
@@ -85,11 +89,10 @@ class Loop:
         self._to_clean: list[Attempt] = []
         self._to_fork: list[tuple[Attempt, Connection, object]] = []
         self._to_tell: list[dict[str, object]] = []
-        self._grown: dict[tuple[str, int], Process] = {}
         self._wake_at = self._permit_until
         self._is_ending = False
-        self._epoll = select.epoll()
-        self._watched: dict[int, Callable[[], None]] = {}
+        self._listen_at = _NEVER
+        """When connections are accepted again; never, while they are."""
         verbs = {
             "start": self._start,
             "stop": self._stop,
@@ -101,12 +104,13 @@ class Loop:
             "watch": self._watch_events,
         }
         self._server = Server(folder, verbs)
+        self._outputs = Outputs(self._poller, self._watchdog.printed, self._server.tell)
 
     def run(self, ready: Callable[[], None]) -> None:
         """Call `ready`, and serve until told to end (SIGTERM) and nothing runs any more."""
-        self._watch(self._server.listener.fileno(), self._accept)
+        self._listen()
         signals = signal_pipe()
-        self._watch(signals, lambda: drain(signals))
+        self._poller.watch(signals, lambda: drain(signals))
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._end())
         ready()
         while self._running or not self._is_ending:
@@ -117,10 +121,7 @@ class Loop:
     def _turn(self) -> None:
         # 1. Wait for whatever comes first, and read it.
         wait_s = min(_LONGEST_WAIT_S, max(0.0, self._wake_at - boot_time()))
-        ready = self._epoll.poll(wait_s if self._wake_at < _NEVER else -1)
-        for file, _ in ready:
-            if file in self._watched:
-                self._watched[file]()
+        self._poller.wait(wait_s if self._wake_at < _NEVER else -1)
         # 2. Who has died, and whose time is up.
         self._reap()
         if self._is_ending or boot_time() >= self._wake_at:
@@ -131,33 +132,40 @@ class Loop:
         # 4. One sync for all of it; nothing is forked or told before.
         self._commit()
         # 5. Tell of what the logs hold now.
-        self._tell_growth()
+        self._wake(self._outputs.turn(boot_time()))
 
     def _wake(self, at: float) -> None:
         self._wake_at = min(self._wake_at, at)
 
-    def _watch(self, file: int, act: Callable[[], None], events: int = select.EPOLLIN) -> None:
-        self._watched[file] = act
-        self._epoll.register(file, events)
-
-    def _unwatch(self, file: int) -> None:
-        del self._watched[file]
-        self._epoll.unregister(file)
-
     # What connections ask.
 
+    def _listen(self) -> None:
+        self._listen_at = _NEVER
+        self._poller.watch(self._server.listener.fileno(), self._accept)
+
     def _accept(self) -> None:
-        connection = self._server.accept()
-        if connection is not None:
-            # Edges tell of room to write too, without a second registration.
-            events = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
-            self._watch(connection.socket.fileno(), lambda: self._serve(connection), events)
+        # Edges tell of room to write too, without a second registration.
+        events = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
+        try:
+            connection = self._server.accept()
+        except OSError:
+            # Who waits stays ready: without a pause, the loop would turn for nothing else.
+            self._poller.unwatch(self._server.listener.fileno())
+            self._listen_at = boot_time() + _LISTEN_AGAIN_S
+            self._wake(self._listen_at)
+            return
+        if connection is None:
+            return
+        try:
+            self._poller.watch(connection.socket.fileno(), lambda: self._serve(connection), events)
+        except OSError:
+            self._server.close(connection)
 
     def _serve(self, connection: Connection) -> None:
         try:
             self._server.serve(connection)
         except OSError:
-            self._unwatch(connection.socket.fileno())
+            self._poller.unwatch(connection.socket.fileno())
             self._server.close(connection)
 
     def _start(self, connection: Connection, said: dict[str, object]) -> None:
@@ -318,13 +326,15 @@ class Loop:
     def _watch_over(self, attempt: Attempt) -> None:
         try:
             self._wake(boot_time() + self._watchdog.look(attempt))
+        except OSError:
+            self._wake(boot_time() + _LONGEST_WAIT_S)  # what cannot be seen now may be seen then
         except Exception:  # noqa: BLE001 - whoever watches jobs must not be what ends them all
             traceback.print_exc()
             self._watchdog.forget(attempt)
 
     def _hung(self, attempt: Attempt, text: str) -> None:
         """The watchdog's word: it is hung, and its stacks are in its log; or it goes on again."""
-        self._grown[attempt.key, 0] = attempt.processes[0]
+        self._outputs.noted(attempt)
         attempt.idle = text
         if text and attempt.start.idle is not None and attempt.start.idle.ends:
             self._give_notice(attempt, IDLE, _BY, attempt.start.grace_s, is_own=True)
@@ -334,6 +344,9 @@ class Loop:
     def _look_at_clocks(self) -> None:
         now = boot_time()
         self._wake_at = _NEVER
+        if now >= self._listen_at:
+            self._listen()
+        self._wake(self._listen_at)
         if now < self._permit_until:
             self._wake(self._permit_until)
         else:
@@ -363,7 +376,7 @@ class Loop:
 
     def _settle(self, attempt: Attempt) -> None:
         """Kill what is left of `attempt`, then undo it; when nothing is left, write its end."""
-        if attempt.living() or self._tree.left_of(attempt) or not attempt.is_cgroup_empty():
+        if self._is_alive(attempt):
             self._kill(attempt)
             return
         if not attempt.undo.is_done:
@@ -371,9 +384,7 @@ class Loop:
             if attempt.undo.pid:
                 self._undoing[attempt.undo.pid] = attempt
             return
-        for process in (*attempt.processes, attempt.on_end):
-            if process is not None and process.pipe >= 0:
-                self._unwatch(process.pipe)
+        self._outputs.stop(attempt)
         self._watchdog.forget(attempt)
         attempt.died(boot_time())
         if attempt.start.on_end is not None and attempt.on_end is None:
@@ -384,12 +395,19 @@ class Loop:
             self._to_clean.append(attempt)
             return
         record = attempt.close(boot_time())
-        for index in range(len(attempt.processes)):
-            self._grown.pop((attempt.key, index), None)
+        self._outputs.forget(attempt)
         self._journal.end(attempt.key, record)
         self._to_tell.append({"event": "exited", "record": record})
         del self._closing[attempt.key]
         del self._running[attempt.key]
+
+    def _is_alive(self, attempt: Attempt) -> bool:
+        """Whether something of `attempt` lives, or may: what cannot be looked at may."""
+        try:
+            left = attempt.living() or self._tree.left_of(attempt)
+            return bool(left) or not attempt.is_cgroup_empty()
+        except OSError:
+            return True
 
     def _kill(self, attempt: Attempt) -> None:
         """Kill everything of `attempt`, again and again, ever more slowly."""
@@ -430,14 +448,14 @@ class Loop:
     def _clean_up(self, attempt: Attempt) -> None:
         mark = self._mark_prefix + attempt.key
         process = attempt.clean_up(mark, self._cgroups.make(limits_memory=False))
-        self._grown[attempt.key, 0] = attempt.processes[0]
+        self._outputs.noted(attempt)
         if process is None:
             self._closing[attempt.key] = attempt
             self._wake(0.0)
             return
         self._mains[process.pid] = attempt
-        self._watch(process.pipe, self._reader(attempt, 0, process))
-        self._journal.leaders(attempt.key, self._boot, _sessions(attempt))
+        self._listen_to(attempt, 0, process)
+        self._journal.leaders(attempt.key, self._boot, attempt.sessions())
         self._wake(attempt.kill_at)
 
     def _fork(self, attempt: Attempt) -> None:
@@ -452,9 +470,9 @@ class Loop:
         for index, process in enumerate(attempt.processes):
             if process.pid:
                 self._mains[process.pid] = attempt
-                self._watch(process.pipe, self._reader(attempt, index, process))
-        self._journal.leaders(attempt.key, self._boot, _sessions(attempt))
-        if attempt.is_over_memory or not attempt.living():
+                self._listen_to(attempt, index, process)
+        self._journal.leaders(attempt.key, self._boot, attempt.sessions())
+        if attempt.is_over_memory or attempt.key in self._closing or not attempt.living():
             self._closing[attempt.key] = attempt
             self._wake(0.0)
         else:
@@ -464,37 +482,16 @@ class Loop:
             by = f"p{attempt.first_failed}"
             self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s, is_own=True)
 
+    def _listen_to(self, attempt: Attempt, index: int, process: Process) -> None:
+        try:
+            self._outputs.listen(attempt, index, process)
+        except OSError as error:
+            # A process that is not read would wait for ever: it is as if it had not been started.
+            if attempt.on_end is None:
+                attempt.machine_fault = fault_text(error)
+                attempt.failed(index)
+            self._closing[attempt.key] = attempt
+            self._wake(0.0)
+
     def _spool_folder(self, of_key: str) -> str:
         return f"{self._folder}/spool/{file_name(of_key)}"
-
-    # What logs hold.
-
-    def _reader(self, attempt: Attempt, index: int, process: Process) -> Callable[[], None]:
-        logged = attempt.processes[index]
-
-        def read() -> None:
-            self._watchdog.printed(attempt)
-            if not process.read(boot_time()):
-                self._unwatch(process.pipe)
-                process.close_pipe()
-            if logged.size_bytes > logged.told_bytes:
-                self._grown[attempt.key, index] = logged
-
-        return read
-
-    def _tell_growth(self) -> None:
-        now = boot_time()
-        for (name, index), process in tuple(self._grown.items()):
-            if now < process.told_at + _TELL_EVERY_S:
-                self._wake(process.told_at + _TELL_EVERY_S)
-                continue
-            process.told_at = now
-            process.told_bytes = process.size_bytes
-            del self._grown[name, index]
-            event = {"event": "output", "key": name, "process": index}
-            self._server.tell({**event, "size_bytes": process.size_bytes})
-
-
-def _sessions(attempt: Attempt) -> list[tuple[int, int]]:
-    """The session leaders of `attempt`, with their start times."""
-    return [(seen.pid, seen.start) for seen in map(strays.look, attempt.living()) if seen]

@@ -66,8 +66,9 @@ def keep(home: str, *, life: int, permit_s: float, use_cgroups: bool) -> None:
     Be the keeper of `home` until told to end.
 
     Raises:
-        SystemExit: Another keeper holds this home, a life with this number or a later has been, or
-            there is no such home: one that was removed while a keeper began is not made again.
+        SystemExit: Another keeper holds this home, a life with this number or a later has been,
+            what older lives left cannot be seen, or there is no such home: one that was removed
+            while a keeper began is not made again.
     """
     folder = f"{home}/keeper"
     try:
@@ -85,7 +86,10 @@ def keep(home: str, *, life: int, permit_s: float, use_cgroups: bool) -> None:
     sync_folder(folder)
     cgroups = Cgroups(find_places(folder) if use_cgroups else [])
     mark_prefix = f"{home}:"
-    end_older_lives(journal, folder=folder, mark_prefix=mark_prefix, cgroups=cgroups)
+    try:
+        end_older_lives(journal, folder=folder, mark_prefix=mark_prefix, cgroups=cgroups)
+    except OSError as error:
+        sys.exit(f"keeper of {home}: whether older lives left something cannot be seen: {error}")
     loop = Loop(
         folder=folder, mark_prefix=mark_prefix, journal=journal, cgroups=cgroups, permit_s=permit_s
     )
@@ -100,6 +104,9 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
     Kill and undo whatever older lives of this home left, and record as lost what had not ended.
 
     Spools of attempts that were forgotten as their keeper died go, too.
+
+    Raises:
+        OSError: What they left cannot be seen: nothing is recorded.
     """
     for cgroup in cgroups.leftovers():
         pause_s = 0.001
@@ -163,5 +170,5 @@ def _say_ready() -> None:
 def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
-    except OSError:
+    except FileNotFoundError:
         return 0

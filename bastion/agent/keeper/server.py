@@ -118,10 +118,17 @@ class Server:
         self.listener.listen(16)
 
     def accept(self) -> Connection | None:
-        """A new client, if there is one."""
+        """
+        A new client, if there is one.
+
+        Raises:
+            OSError: There is one, and the machine has no room for its connection.
+        """
         try:
             accepted, _ = self.listener.accept()
-        except OSError:
+        except OSError as error:
+            if is_machine_fault(error):
+                raise
             return None
         accepted.setblocking(False)
         connection = Connection(accepted)

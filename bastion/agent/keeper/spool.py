@@ -77,22 +77,28 @@ class Spool:
             self._held = self._held[excess:]
 
     def tail(self, size_bytes: int) -> bytes:
-        """The last bytes of the log; only before `close`."""
+        """The last bytes of the log, those on a broken disk left out; only before `close`."""
         size = min(size_bytes, self.size)
-        return (os.pread(self._file, size, self.size - size) + self._held)[-size_bytes:]
+        written = b""
+        with contextlib.suppress(OSError):
+            written = os.pread(self._file, size, self.size - size)
+        return (written + self._held)[-size_bytes:]
 
     def close(self, now: float) -> None:
         """Write what is held, where the disk has room, and close the file."""
         if self._held:
             self._write_held(now)
         self.dropped += self._cut + len(self._held)
-        os.close(self._file)
+        with contextlib.suppress(OSError):
+            os.close(self._file)  # a network's disk says here that it is full
 
     def _write_held(self, now: float) -> None:
         """Append the marker and what is held: all of it or nothing."""
         text = (marker(self._cut) if self._cut else b"") + self._held
         if self._write(text) < len(text):
-            os.ftruncate(self._file, self.size)
+            # What cannot be cut off is written over by the next try, which begins at the same byte.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self.size)
             self._retry_at = now + _RETRY_S
             return
         self.size += len(text)

@@ -69,8 +69,10 @@ class Tools:
         except OSError:
             return None
         os.set_blocking(theirs, True)
+        tool = Tool(0, pipe, then, until)
         try:
-            pid = os.posix_spawn(
+            self._watch(pipe, lambda: self._read(tool))
+            tool.pid = os.posix_spawn(
                 argv[0],
                 argv,
                 {**os.environ, "PATH": path},
@@ -84,12 +86,11 @@ class Tools:
                 setsigdef=(signal.SIGINT, signal.SIGHUP),
             )
         except OSError:
-            os.close(pipe)
+            self._close(tool)
             return None
         finally:
             os.close(theirs)
-        tool = self._running[pid] = Tool(pid, pipe, then, until)
-        self._watch(pipe, lambda: self._read(tool))
+        self._running[tool.pid] = tool
         return tool
 
     def reaped(self, pid: int) -> None:

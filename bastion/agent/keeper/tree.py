@@ -52,7 +52,12 @@ class Tree:
         self._owner.pop(pid, None)
 
     def left_of(self, attempt: Attempt) -> set[int]:
-        """Children of the keeper that `attempt` left behind (its own processes not counted)."""
+        """
+        Children of the keeper that `attempt` left behind (its own processes not counted).
+
+        Raises:
+            OSError: They cannot be seen: there may be some.
+        """
         return {
             pid
             for pid in strays.children(os.getpid())
@@ -62,17 +67,30 @@ class Tree:
         }
 
     def signal(self, attempt: Attempt, *numbers: int) -> int:
-        """Send signals to everything that belongs to `attempt`; how many processes got them."""
+        """
+        Send signals to everything that belongs to `attempt`; how many processes got them.
+
+        Where that cannot be seen, they go to the groups of the attempt's own processes: these are
+        children that were not waited for, so their numbers are still theirs.
+        """
         if signal.SIGKILL in numbers and attempt.cgroup is not None:
             attempt.cgroup.kill()
         reached = 0
-        for process in filter(None, map(strays.look, sorted(self.members(attempt)))):
-            if not process.zombie:
-                reached += all(map(strays.send, [process] * len(numbers), numbers))
+        try:
+            for process in filter(None, map(strays.look, sorted(self.members(attempt)))):
+                if not process.zombie:
+                    reached += all(map(strays.send, [process] * len(numbers), numbers))
+        except OSError:
+            return sum(_reached_blindly(pid, numbers) for pid in attempt.living())
         return reached
 
     def members(self, attempt: Attempt) -> set[int]:
-        """Everything that belongs to `attempt`, all that its processes started included."""
+        """
+        Everything that belongs to `attempt`, all that its processes started included.
+
+        Raises:
+            OSError: It cannot be seen.
+        """
         pids = attempt.living() | self.left_of(attempt)
         pending = list(pids)
         while pending:
@@ -98,3 +116,13 @@ class Tree:
         if seen is not None and seen.session in self._mains:
             return self._mains[seen.session].key
         return ""
+
+
+def _reached_blindly(pid: int, numbers: Sequence[int]) -> bool:
+    """Send signals to the group that the child `pid` leads, which takes no descriptor."""
+    try:
+        for number in numbers:
+            os.killpg(pid, number)
+    except OSError:
+        return False
+    return True

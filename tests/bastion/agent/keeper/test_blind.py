@@ -1,0 +1,165 @@
+"""A keeper that may open nothing: what it cannot look at is never taken for gone."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.agent import strays
+from bastion.agent.keeper.port import Ended, KeeperGoneError, MachineFaultError, Running
+from tests.bastion.agent.keepers import EXITS, IGNORES, OBEYS_5, RealWorld, attempt, shell
+
+DAEMON = (
+    "setsid sh -c 'trap \"\" TERM; echo $$ >$UP.pid; echo up; exec sleep 1000' & "
+    "read _ <$UP; exit 0"
+)
+"""Leaves a daemon that is deaf to SIGTERM, and ends when something is written to $UP."""
+
+
+@pytest.fixture(params=["cgroups", "no-cgroups"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealWorld]:
+    """A real keeper, with cgroups if this machine lets it have some, and without."""
+    made = RealWorld(tmp_path / "home", use_cgroups=request.param == "cgroups")
+    yield made
+    made.close()
+
+
+def until_reaped(world: RealWorld, key: str) -> Running | Ended:
+    """The state of `key` once the keeper has waited for its own processes."""
+
+    def state() -> Running | Ended:
+        (found,) = [
+            each
+            for each in world.keeper.attempts()
+            if key == (each.key if isinstance(each, Running) else each.record.key)
+        ]
+        return found
+
+    world.until(
+        lambda: isinstance(found := state(), Ended) or not any(found.pids),
+        f"the processes of {key} live",
+    )
+    return state()
+
+
+def test_a_daemon_that_cannot_be_seen_keeps_its_attempt_open(
+    world: RealWorld, tmp_path: Path
+) -> None:
+    """The end of a job is told only when the keeper could look, and what it left is dead."""
+    up = tmp_path / "up"
+    os.mkfifo(up)
+    world.keeper.start(attempt("a", shell(DAEMON, UP=str(up))))
+    world.wrote("a")
+    daemon = int(Path(f"{up}.pid").read_text())
+    with world.limited(resource.RLIMIT_NOFILE, 0):
+        up.write_text("go\n")
+        assert isinstance(until_reaped(world, "a"), Running)
+        if not world.use_cgroups:
+            assert strays.look(daemon) is not None
+    assert world.ended("a").processes[0].code == 0
+    assert strays.look(daemon) is None
+
+
+def test_a_stop_reaches_a_job_without_a_look(world: RealWorld) -> None:
+    """SIGTERM needs no descriptor: a job is told to end, and ends in its own way."""
+    world.keeper.start(attempt("a", OBEYS_5))
+    world.wrote("a")
+    with world.limited(resource.RLIMIT_NOFILE, 0):
+        world.keeper.stop("a", reason="cancel", by="ann", grace_s=1000.0)
+        until_reaped(world, "a")
+    record = world.ended("a")
+    assert record.processes[0].code == 5
+    assert [notice.reason for notice in record.notices] == ["cancel"]
+
+
+def test_a_kill_reaches_a_job_without_a_look(world: RealWorld) -> None:
+    """A job that is deaf is killed when its grace is over, though the keeper can open nothing."""
+    world.keeper.start(attempt("a", IGNORES))
+    world.wrote("a")
+    with world.limited(resource.RLIMIT_NOFILE, 0):
+        world.keeper.stop("a", reason="cancel", by="ann", grace_s=0.05)
+        until_reaped(world, "a")
+    assert world.ended("a").processes[0].signal == signal.SIGKILL
+
+
+def test_a_connection_that_there_is_no_room_for_is_taken_later(world: RealWorld) -> None:
+    """A keeper that can accept nobody serves on, and accepts again once it can."""
+    with world.limited(resource.RLIMIT_NOFILE, 0):
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", _CONNECTS, str(world.home)], stdout=subprocess.PIPE
+        )
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == b"asks\n"
+        assert world.keeper.attempts() == ()
+    said, _ = waiting.communicate(timeout=60)
+    assert said == b"life 1\n"
+    world.keeper.start(attempt("a", EXITS))
+    world.ended("a")
+
+
+_CONNECTS = """
+import sys
+from pathlib import Path
+from bastion.agent.keeper.client import KeeperClient
+print("asks", flush=True)
+print("life", KeeperClient(Path(sys.argv[1])).life, flush=True)
+"""
+
+_BLIND = """
+import resource, sys
+from bastion.agent import strays
+from bastion.agent.keeper.cgroup import Cgroups
+from bastion.agent.keeper.journal import Journal
+from bastion.agent.keeper.main import end_older_lives
+folder = sys.argv[1]
+journal = Journal(folder + "/journal")
+journal.begin(1)
+journal.exec("a", at=1.0, processes=1)
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, 1024))
+acts = {
+    "find": lambda: strays.find("x"),
+    "kill": lambda: strays.kill_all("x"),
+    "look": lambda: strays.look(1),
+    "children": lambda: strays.children(1),
+    "older": lambda: end_older_lives(
+        journal, folder=folder, mark_prefix="x:", cgroups=Cgroups([])
+    ),
+}
+try:
+    found = acts[sys.argv[2]]()
+    print("found", found)
+except OSError as error:
+    print(error.strerror, journal.entries["a"].record())
+"""
+
+
+@pytest.mark.parametrize("act", ["find", "kill", "look", "children", "older"])
+def test_what_cannot_be_seen_is_never_an_answer(act: str, tmp_path: Path) -> None:
+    """Looking without a descriptor raises; a new life records nothing of what may still live."""
+    (tmp_path / "spool").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", _BLIND, str(tmp_path), act],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "Too many open files {}\n"
+
+
+def test_a_keeper_that_cannot_be_seen_is_not_gone(world: RealWorld) -> None:
+    """A client without descriptors does not call its keeper dead: another would follow it."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(MachineFaultError) as raised:
+            type(world.keeper)(world.home)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert not isinstance(raised.value, KeeperGoneError)
