@@ -2,7 +2,9 @@
 The life of machines: one pure reconciler, the only one who makes, keeps and deletes them.
 
 Monitors never do. A machine that a committed placement names is made; a warm one is kept for its
-pool's `idle_timeout_s`; one that nothing uses is deleted. `DELETING` never goes back. Two listings
+pool's `idle_timeout_s`, then deleted. A pool that is not in the configuration keeps its machines: a
+file is easily cut short, and a machine is not easily had back. A pool that may have none loses each
+once nothing uses it. `DELETING` never goes back. Two listings
 must agree before anything is called gone, and a machine that a listing shows but the records do not
 is deletable only when its name was allocated by a commit no newer than ours.
 """
@@ -149,8 +151,6 @@ def _idle(machine: Machine, pool: Pool | None, used: bool, now: float) -> Machin
         return replace(machine, phase=MachinePhase.DELETING)
     if used:
         return machine if machine.idle_since is None else replace(machine, idle_since=None)
-    if pool is None:
-        return replace(machine, phase=MachinePhase.DELETING)
     if machine.idle_since is None:
         return replace(machine, idle_since=now)
     return machine
@@ -187,7 +187,8 @@ def _never_came(machine: Machine, pool: Pool, now: float) -> bool:
 
 
 def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:
-    return machine.idle_since is not None and now - machine.idle_since >= pool.idle_timeout_s
+    patience_s = pool.idle_timeout_s if pool.max_machines else 0.0
+    return machine.idle_since is not None and now - machine.idle_since >= patience_s
 
 
 def _new(pool: Pool, name: str, now: float) -> Machine:

@@ -87,6 +87,11 @@ def parse_config(text: str) -> Config:
         file = _File.model_validate(tables)
     except ValidationError as error:
         raise SpecError(*(f"config/bastion.toml: {line}" for line in problems(error))) from error
+    if not tables:
+        raise SpecError(
+            "config/bastion.toml: holds no table; must hold at least one pool",
+            hint="to have no machines, set max_machines = 0 in every pool",
+        )
     found: list[str] = []
     pools: dict[str, Pool] = {}
     for name, table in file.pools.items():

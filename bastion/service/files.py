@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bastion.clock import Clock
@@ -30,6 +30,9 @@ class AdminFile:
         self._parse = parse
         self._version: Version | None = None
         self.problem = ""
+        """Why a newer file is not in force."""
+        self.trouble = ""
+        """Why nobody knows whether there is a newer file."""
         self.text = ""
 
     def adopt(self, text: str) -> bool:
@@ -41,11 +44,14 @@ class AdminFile:
 
     def refresh(self) -> bool:
         """Look at the file; True when good new contents are in force."""
+        self.trouble = ""
         try:
             found = self._store.read(self._key, unless=self._version, limit_bytes=ADMIN_FILE_BYTES)
         except StoreError as error:
-            self._version = None
-            self.problem = f"{self._key}: cannot be read: {error}"
+            if self.text:
+                self.trouble = f"cannot be looked at now, the last good one is in force: {error}"
+            else:
+                self.problem = f"{self._key}: cannot be read: {error}"
             return False
         except NotFoundError:
             self._version = None
@@ -133,6 +139,12 @@ class AdminFiles:
     def problems(self) -> tuple[str, ...]:
         """Why a newer file is not in force."""
         return tuple(each for each in (self._quota_file.problem, self._config_file.problem) if each)
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """By key, why a file could not be looked at; nothing is wrong with what is in force."""
+        every = {layout.QUOTA: self._quota_file.trouble, layout.CONFIG: self._config_file.trouble}
+        return {key: trouble for key, trouble in every.items() if trouble}
 
     @property
     def quota_problem(self) -> str:

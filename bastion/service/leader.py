@@ -139,6 +139,8 @@ class Leader:
                 self._journal.note(f"quota file not in force: {problem}")
             if problem := self._files.config_problem:
                 self._journal.note(f"configuration not in force: {problem}")
+        for key, trouble in self._files.troubles.items():
+            self._journal.problem(key, StoreError(trouble))
         gathered = self._gatherer.gather(
             skip=self._absorbed.__contains__, is_active=self._is_active
         )

@@ -152,12 +152,21 @@ def test_a_stranger_whose_name_no_commit_allocates_is_left_alone() -> None:
     assert not reconcile({}, {"gpu": POOL}, {"gpu": (other,)}, (), 0.0, seq=6).stale
 
 
-def test_a_pool_that_is_no_more_loses_its_machines() -> None:
-    """Machines of a pool that left the configuration go when nothing uses them any more."""
-    used = reconcile({"gpu-1-0": READY}, {}, {}, ["gpu-1-0"], 0.0, seq=5).machines
-    assert used["gpu-1-0"].phase is MachinePhase.READY
-    unused = reconcile({"gpu-1-0": READY}, {}, {}, [], 0.0, seq=5).machines
-    assert unused["gpu-1-0"].phase is MachinePhase.DELETING
+def test_a_pool_that_is_not_configured_keeps_its_machines() -> None:
+    """A pool that left the configuration loses no machine: it may be put back at once."""
+    for in_use in (["gpu-1-0"], []):
+        kept = reconcile({"gpu-1-0": READY}, {}, {}, in_use, 0.0, seq=5).machines
+        later = reconcile(kept, {}, {}, in_use, 1e6, seq=6).machines
+        assert later["gpu-1-0"].phase is MachinePhase.READY
+
+
+def test_a_pool_that_may_have_no_machine_loses_its_machines() -> None:
+    """With `max_machines = 0` a machine goes once nothing uses it, however short it idled."""
+    none = replace(POOL, max_machines=0)
+    used = turn(READY, used=["gpu-1-0"], now=10.0, pool=none)["gpu-1-0"]
+    assert used.phase is MachinePhase.READY
+    idle = turn(used, now=10.0, pool=none)["gpu-1-0"]
+    assert idle.phase is MachinePhase.DELETING
 
 
 @settings(max_examples=100)

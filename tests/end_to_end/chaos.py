@@ -152,7 +152,8 @@ def run(folder: Path, place: Place, *, minutes: float, jobs: int, seed: int) -> 
         asking.wait()
         _until(lambda: _is_idle(place), bastions, "every job ends", report)
         report.numbers["seconds to the last end"] = round(time.monotonic() - ended_at, 1)
-        place.store.swap(layout.CONFIG, b"", if_version=config.version)
+        closed = CONFIG.replace("count = 8", "max_machines = 0").encode()
+        place.store.swap(layout.CONFIG, closed, if_version=config.version)
         _until(lambda: not _machines(place), bastions, "every machine is deleted", report)
         _judge(report, programs, bastions, strikes, Verdict(place, asking.lines, witness))
     finally:

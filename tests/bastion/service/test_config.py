@@ -20,9 +20,12 @@ def problems(text: str) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_an_empty_file_has_no_pools() -> None:
-    """Nothing need be configured."""
-    assert parse_config("").pools == {}
+@pytest.mark.parametrize("text", ["", "\n", "# later"])
+def test_a_file_without_a_table_is_refused(text: str) -> None:
+    """An emptied file would take every pool away; a file without pools has another table."""
+    with pytest.raises(SpecError, match="holds no table; must hold at least one pool"):
+        parse_config(text)
+    assert parse_config("[secrets]").pools == {}
 
 
 def test_a_pool_as_it_is_written() -> None:

@@ -8,7 +8,7 @@ from bastion.clock import VirtualClock
 from bastion.records import layout
 from bastion.records.root import Root
 from bastion.service.files import AdminFiles
-from bastion.store.memory import MemoryStore
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.bastion.service.rig import CONFIG, QUOTA, Rig
 
 
@@ -54,6 +54,38 @@ def test_contents_that_this_version_refuses_are_not_adopted() -> None:
     assert made.quota is None
     assert made.config.pools == {}
     assert len(made.problems) == 2
+
+
+def test_a_file_that_cannot_be_looked_at_is_no_bad_file() -> None:
+    """In an outage the last good file is in force, and no newer one is said not to be."""
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.CONFIG, CONFIG.encode())
+    store.create(layout.QUOTA, QUOTA.encode())
+    is_away = False
+    faulty = FaultyStore(store, lambda *_: Fault.BEFORE if is_away else None)
+    made = AdminFiles(faulty, faulty, VirtualClock(), every_s=0.0)
+    made.refresh()
+    is_away = True
+    assert not made.refresh(), "nothing in force has changed"
+    assert made.problems == ()
+    assert made.troubles.keys() == {layout.QUOTA, layout.CONFIG}
+    assert "the last good one is in force" in made.troubles[layout.CONFIG]
+    is_away = False
+    made.refresh()
+    assert not made.troubles
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"# nothing\n"])
+def test_an_emptied_configuration_is_not_in_force(data: bytes) -> None:
+    """An editor that cuts the file short for a moment takes no pool away."""
+    store = MemoryStore(lambda: 0.0)
+    first = store.create(layout.CONFIG, CONFIG.encode())
+    made = files(store)
+    made.refresh()
+    store.swap(layout.CONFIG, data, if_version=first.version)
+    made.refresh()
+    assert set(made.config.pools) == {"gpu"}
+    assert "holds no table" in made.config_problem
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"[", b"", QUOTA.encode() + b"\nx = 1\n"])
