@@ -56,6 +56,9 @@ MACHINES = "machines/"
 ASIDE = "state/aside/"
 OUTPUTS = "output/"
 
+TRACES = (SNAPSHOTS, EVENTS, RESULTS, ANSWERS, SPECS, VIEWS)
+"""What only a bastion writes: where anything stands there, a root stood."""
+
 _DIGITS = 12
 """Enough for a log of 1 TB by byte offset and for a million years of events."""
 

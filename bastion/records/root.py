@@ -174,14 +174,17 @@ class RootWriter:
             root=decode_root(found.data), version=found.version, modified_at=found.modified_at
         )
 
-    def a_copy(self) -> str:
+    def a_trace(self) -> str:
         """
-        The key of some copy of a root, empty when there is none: whether there ever was a root.
+        The key of something that only a bastion writes, empty in a bucket where none ever led.
 
         Raises:
             StoreError: Out of reach.
         """
-        return next((entry.key for entry in self._store.list(layout.SNAPSHOTS, limit=1)), "")
+        for prefix in layout.TRACES:
+            for entry in self._store.list(prefix, limit=1):
+                return entry.key
+        return ""
 
     def commit(self, root: Root, *, over: Held | None) -> Held:
         """
@@ -302,10 +305,11 @@ class RootWriter:
         return "{" + ",\n".join(parts) + "}"
 
 
-def lost_root() -> RecordError:
-    """What to say where a root was and is no more: it is never founded anew."""
+def lost_root(trace: str = "") -> RecordError:
+    """What to say where a root was, as `trace` tells, and is no more: it is never founded anew."""
+    seen = f" ({trace} shows that there was one)" if trace else ""
     return RecordError(
-        f"{layout.ROOT} is gone: somebody deleted it",
+        f"{layout.ROOT} is gone: it was deleted{seen}",
         hint="bastion restore brings a copy back; to begin anew, use an empty folder",
     )
 

@@ -97,21 +97,21 @@ class Election:
         A first root that nobody leads.
 
         It names no time: its first leader takes the store's, and this machine's may be wrong.
-        Where a copy of a root stands there was one before, and no number may begin anew.
+        Where a bastion has left anything there was one before, and no number may begin anew.
         """
-        if self._writer.a_copy():
-            return self._founded_meanwhile()
+        if trace := self._writer.a_trace():
+            return self._founded_meanwhile(trace)
         root = Root(epoch=0, seq=0, now=0.0, write_id=self._nonce())
         try:
             return self._writer.commit(root, over=None)
         except FencedError as error:
             raise LeaseHeldError("someone who was faster", hint="ask again") from error
 
-    def _founded_meanwhile(self) -> Held:
+    def _founded_meanwhile(self, trace: str) -> Held:
         try:
             held = self._writer.read()
         except NotFoundError as error:
-            raise lost_root() from error
+            raise lost_root(trace) from error
         assert held is not None
         return held
 

@@ -169,3 +169,37 @@ def test_a_wrong_clock_does_not_enter_root() -> None:
     found = store.read(layout.ROOT)
     assert found is not None
     assert decode_root(found.data).now == 100.0
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        layout.result("blue", "a-0123456789"),
+        layout.answer("blue", "ann", "0" * 26),
+        layout.spec("blue", "a-0123456789"),
+        layout.view("queue"),
+        layout.events(0),
+        layout.snapshot("2026-11-21", 7),
+    ],
+)
+def test_a_bucket_that_was_led_is_never_begun_anew(trace: str) -> None:
+    """Without root, anything that only a bastion writes shows that one led: jobs would be lost."""
+    town = Town()
+    town.store.create(trace, b"{}")
+    with pytest.raises(RecordError, match="is gone: it was deleted") as told:
+        town.election().try_once()
+    assert trace in str(told.value)
+    assert [entry.key for entry in town.store.list("state/root")] == []
+
+
+def test_requests_and_machines_may_come_before_the_first_bastion() -> None:
+    """What users, admins and agents write does not keep a bucket from being begun."""
+    town = Town()
+    for key in (
+        layout.QUOTA,
+        layout.CONFIG,
+        layout.request("blue", "ann", "0" * 26, "launch"),
+        layout.origin("0" * 64),
+    ):
+        town.store.create(key, b"{}")
+    assert town.election().try_once().root.epoch == 1

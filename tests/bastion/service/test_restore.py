@@ -277,7 +277,7 @@ def test_a_lost_root_is_never_founded_anew() -> None:
     rig = Rig()
     rig.turn(2)
     rig.bucket.delete(layout.ROOT)
-    with pytest.raises(RecordError, match=r"state/root\.json is gone: somebody deleted it") as told:
+    with pytest.raises(RecordError, match=r"state/root\.json is gone: it was deleted") as told:
         rig.take()
     assert told.value.hint.startswith("bastion restore brings a copy back")
     rig.launch()
