@@ -69,11 +69,12 @@ class Restoring:
     One root, a copy of it, and what bringing the copy back would mean.
 
     Args:
-        key: The copy; empty for the newest.
+        key: The copy; empty for the newest that can be understood.
 
     Raises:
         NotFoundError: There is no such copy, or none at all.
-        RecordError: The copy cannot be understood, or what a newer Bastion wrote since.
+        RecordError: The copy cannot be understood, or none of them, or what a newer Bastion wrote
+            since.
         StoreError: Out of reach.
     """
 
@@ -84,12 +85,9 @@ class Restoring:
         self._clock = clock
         self._writer = RootWriter(store, clock)
         self.copies = tuple(_copies(store))
-        self.copy = _chosen(self.copies, key)
+        self.copy, root, self.damaged = _chosen(store, self.copies, key)
         self._found = _object(store, layout.ROOT)
         self._standing = _held(self._found)
-        data = _bytes(store, self.copy.key)
-        assert data is not None, f"{self.copy.key} was listed a moment ago"
-        root = decode_root(data, key=self.copy.key)
         since = _since(store, root, self.copies)
         standing = self._standing.root if self._standing is not None else None
         self.comeback: Comeback = comeback(root, since, standing=standing, write_id=nonce())
@@ -187,16 +185,39 @@ def _copies(store: ObjectStore) -> Iterator[Copy]:
             )
 
 
-def _chosen(copies: tuple[Copy, ...], key: str) -> Copy:
+def _chosen(
+    store: ObjectStore, copies: tuple[Copy, ...], key: str
+) -> tuple[Copy, Root, dict[str, str]]:
+    """
+    The copy at `key`, or the newest that can be understood, and its root.
+
+    With them, by key, what is wrong with each newer copy that was stepped over.
+    """
     if not copies:
         raise NotFoundError(
             f"there is no copy of root under {layout.SNAPSHOTS}",
             hint="a bastion makes one when it takes the lead, and one an hour",
         )
-    found = next((copy for copy in copies if not key or copy.key == key), None)
-    if found is None:
+    wanted = [copy for copy in copies if not key or copy.key == key]
+    if not wanted:
         raise NotFoundError(f"there is no copy at {key!r}", hint=f"the newest is {copies[0].key}")
-    return found
+    damaged: dict[str, str] = {}
+    for copy in wanted:
+        try:
+            return copy, _root_of(store, copy.key), damaged
+        except RecordError as error:
+            if key or error.hint:  # one that was asked for, or one of a newer Bastion
+                raise
+            damaged[copy.key] = error.message.removeprefix(f"{copy.key}: ")
+    listed = "; ".join(f"{name}: {why}" for name, why in damaged.items())
+    raise RecordError(f"no copy of root can be understood: {listed}")
+
+
+def _root_of(store: ObjectStore, key: str) -> Root:
+    data = _bytes(store, key)
+    if data is None:
+        raise RecordError(f"{key}: was deleted a moment ago")
+    return decode_root(data, key=key)
 
 
 def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
@@ -251,10 +272,18 @@ def _outcomes(
         if named is None or array is None or array.project != project:
             continue
         if not named[1] & array.all_ended:
-            key = layout.result(project, job)
-            found = decode(Result, _bytes(store, key) or b"", key=key)
-            kind = OutcomeKind(found.outcome)
-            yield job, Outcome(kind=kind, text=found.text, code=found.code)
+            yield job, _outcome(store, layout.result(project, job))
+
+
+def _outcome(store: ObjectStore, key: str) -> Outcome:
+    """How the task ended that has its final record at `key`, which may be damaged."""
+    try:
+        found = decode(Result, _bytes(store, key) or b"", key=key)
+        return Outcome(kind=OutcomeKind(found.outcome), text=found.text, code=found.code)
+    except ForeignRecordError:
+        raise
+    except (RecordError, ValueError):
+        return Outcome(kind=OutcomeKind.FAILED, text="its final record cannot be read")
 
 
 def _view_seqs(store: ObjectStore) -> Iterator[int]:

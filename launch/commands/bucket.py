@@ -110,6 +110,8 @@ _MEANINGS = (
 
 def _tell(found: Restoring) -> None:
     """What bringing the copy back means, on stderr."""
+    for key, why in found.damaged.items():
+        note(f"{key} is damaged and stepped over: {why}")
     if not found.is_root_readable:
         note("root is not there or cannot be understood: what it held is known from the rest only")
     note(f"active in {found.copy.key}: {', '.join(found.comeback.root.jobs) or 'no job'}")

@@ -400,3 +400,49 @@ def test_an_array_that_ended_or_was_cancelled_since_does_not_run_again() -> None
     rig.until(lambda: cancelled not in rig.root.arrays)
     again = restoring(rig, key).comeback
     assert cancelled in again.ended
+
+
+def test_a_damaged_copy_is_stepped_over_and_told() -> None:
+    """The newest copy that can be understood is brought back; newer ones are named."""
+    rig = Rig()
+    rig.turn()
+    good = copied(rig)
+    cut, empty = layout.snapshot("9999-01-02", 2), layout.snapshot("9999-01-03", 3)
+    rig.bucket.create(cut, b'{"schema":1,"epoch":')
+    rig.clock.advance(1.0)
+    rig.bucket.create(empty, b"")
+    found = restoring(rig)
+    assert found.copy.key == good
+    assert list(found.damaged) == [empty, cut]
+    assert all(found.damaged.values())
+    with pytest.raises(RecordError, match=cut):
+        restoring(rig, cut)
+    for key in rig.keys(layout.SNAPSHOTS):
+        if key not in (cut, empty):
+            rig.bucket.delete(key)
+    with pytest.raises(RecordError, match="no copy of root can be understood"):
+        restoring(rig)
+
+
+def test_a_copy_of_a_newer_bastion_is_not_stepped_over() -> None:
+    """It is whole: what came before it is not to be brought back by chance."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    rig.bucket.create(layout.snapshot("9999-01-02", 2), b'{"schema":99}')
+    with pytest.raises(RecordError, match="schema 99"):
+        restoring(rig)
+
+
+def test_a_damaged_final_record_stops_no_restore() -> None:
+    """A task whose final record cannot be read has ended all the same."""
+    rig = Rig()
+    rig.turn(3)
+    array = rig.submit("sweep", array=Array("0-3%1"))
+    rig.until(lambda: rig.phase(f"{array}.0") == "running")
+    key = copied(rig)
+    rig.agent_of(f"{array}.0").end(f"{array}.0", 0)
+    rig.ended(f"{array}.0")
+    rig.put(layout.result("blue", f"{array}.0"), "{")
+    back = restoring(rig, key).comeback.root.arrays[array]
+    assert str(back.ended["failed"]) == "0"
