@@ -103,6 +103,8 @@ class Outcome:
     code: int | None = None
     """Exit code of the process that decided it; negative for a signal."""
     replica: int | None = None
+    dropped_bytes: int = 0
+    """What its processes wrote and no log kept."""
 
 
 @value
@@ -166,6 +168,8 @@ class End:
     """Last lines of the process that failed first, or the output of the set-up that failed."""
     on_end: str = ""
     """What went wrong with its clean-up, or empty."""
+    dropped_bytes: int = 0
+    """What its processes wrote and no log kept: the disk was full, or a log reached its limit."""
 
     def __post_init__(self) -> None:
         if self.first_failed is not None and not 0 <= self.first_failed < len(self.codes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bastion.agent.home import Marks, Word
 from bastion.agent.keeper.port import KEEPER_STOPPED, LOST_CONTACT, ExitRecord, ProcessExit
+from bastion.agent.keeper.spool import marker
 from bastion.job import End, StopReason
 from bastion.lifecycle.outcome import failed_first
 
@@ -20,7 +21,8 @@ def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word
     A notice given after a process had failed by itself changes nothing and is left out. `word` is
     what containers left.
     """
-    sizes = tuple(process.log_size_bytes for process in record.processes)
+    sizes = tuple(map(shipped_size, record.processes))
+    dropped = sum(process.dropped_bytes for process in record.processes)
     if record.lost:
         detail = record.last_lines or "its keeper died while it ran"
         return End(
@@ -52,7 +54,18 @@ def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word
         ran_s=round(max(0.0, record.ended_at - record.started_at), 3),
         detail=f"{record.idle}; stacks are in its log" if record.idle else detail,
         on_end=record.on_end,
+        dropped_bytes=dropped,
     )
+
+
+def tail_of(process: ProcessExit) -> bytes:
+    """What a log in the bucket ends with beyond the spool's bytes: the marker of an untold cut."""
+    return marker(process.untold_bytes) if process.untold_bytes else b""
+
+
+def shipped_size(process: ProcessExit) -> int:
+    """How many bytes of a process's log go to the bucket."""
+    return process.log_size_bytes + len(tail_of(process))
 
 
 def ended_so(record: ExitRecord, marks: Marks, word: Word) -> End:

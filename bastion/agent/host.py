@@ -192,7 +192,7 @@ class Host:
         """The keeper has told how it ended."""
         if self.stage is not Stage.RUNNING or self._shipping is None:
             return
-        self._shipping.close(tuple(process.log_size_bytes for process in record.processes))
+        self._shipping.close(record.processes)
         if self._has_secrets and record.first_failed is not None:
             said = self._shipping.last_lines(record.first_failed, LAST_LINES_BYTES)
             record = replace(record, last_lines=said)

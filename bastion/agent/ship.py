@@ -8,8 +8,9 @@ by listing, once. Where the host has secrets, what is sent is masked: see `redac
 
 from __future__ import annotations
 
+from bastion.agent.ending import shipped_size, tail_of
 from bastion.agent.errands import Errands
-from bastion.agent.keeper.port import Spool
+from bastion.agent.keeper.port import ProcessExit, Spool
 from bastion.agent.redaction import Read, Redaction
 from bastion.errors import NotFoundError
 from bastion.logs.pace import Pace, due_at
@@ -35,7 +36,14 @@ class _Log:
         self.shipped = shipped
         self.frozen = 0
         self.size = 0
+        self.tail = b""
+        """The end of what `size` counts, where the spool had no room to tell of a cut itself."""
         self.waiting_since = 0.0
+
+    @property
+    def spooled(self) -> int:
+        """Up to where its bytes are the spool's."""
+        return self.size - len(self.tail)
 
 
 class Shipping:
@@ -117,15 +125,16 @@ class Shipping:
         for log in self._logs:
             log.waiting_since = min(log.waiting_since, now - self._pace.old_s)
 
-    def close(self, sizes: tuple[int, ...]) -> None:
-        """The final sizes: what is missing is flushed at once."""
-        for log, size in zip(self._logs, sizes, strict=True):
-            log.size = size
+    def close(self, processes: tuple[ProcessExit, ...]) -> None:
+        """How the processes ended, and with it the final sizes: what is missing is flushed now."""
+        for log, process in zip(self._logs, processes, strict=True):
+            log.tail = tail_of(process)
+            log.size = shipped_size(process)
         self._closed = True
 
     def last_lines(self, process: int, size_bytes: int) -> str:
         """The end of a log that is closed, masked; undecodable bytes replaced."""
-        end = self._logs[process].size
+        end = self._logs[process].spooled
         first = max(0, end - size_bytes)
         masked = self._redaction.masked(first, end, self._reader(process), log_end=end)
         return masked.decode("utf-8", "replace")
@@ -190,10 +199,9 @@ class Shipping:
         at = log.shipped
         if at is None:
             at = shipped_bytes(self._store, log.prefix)
-        read, log_end = self._reader(process), log.size if self._closed else None
         while at < log.frozen:
             end = min(at + SEGMENT_BYTES, log.frozen)
-            data = self._redaction.masked(at, end, read, log_end=log_end)
+            data = self._bytes(process, log, at, end)
             if not data:
                 raise LogMismatchError(
                     f"the spool of process {process} of {self._key} ends at {at} bytes,"
@@ -201,6 +209,17 @@ class Shipping:
                 )
             at = self._write(log.prefix, at, data)
         return at
+
+    def _bytes(self, process: int, log: _Log, first: int, end: int) -> bytes:
+        """What the bucket gets of a log from `first` to `end`: masked, but for our own marker."""
+        read, spooled = self._reader(process), log.spooled
+        if not self._closed:
+            return self._redaction.masked(first, end, read)
+        told = log.tail[max(0, first - spooled) : max(0, end - spooled)]
+        if first >= spooled:
+            return told
+        masked = self._redaction.masked(first, min(end, spooled), read, log_end=spooled)
+        return masked + told if first + len(masked) == spooled else masked
 
     def _write(self, prefix: str, at: int, data: bytes) -> int:
         try:

@@ -16,7 +16,7 @@ How an attempt ended: one table from what the hosts report and what was asked be
 
 Siblings that were stopped because of another replica are never the reason. A lost machine comes
 first, because the replicas that talked to it fail within seconds, long before anyone can know why.
-A clean-up (`on_end`) that went wrong is named, and changes nothing.
+A clean-up (`on_end`) that went wrong is named, and changes nothing. So are bytes that no log kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,13 @@ def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
     ends = [(r, state.end) for r, _, _, state in attempt.each_host() if state.end is not None]
     outcome = _outcome(job, attempt, ends)
     untidy = next((end.on_end for _, end in ends if end.on_end), "")
-    return replace(outcome, text=f"{outcome.text}; its on_end {untidy}") if untidy else outcome
+    if untidy:
+        outcome = replace(outcome, text=f"{outcome.text}; its on_end {untidy}")
+    dropped = sum(max(0, end.dropped_bytes) for _, end in ends)
+    if dropped:
+        text = f"{outcome.text}; {dropped:,} bytes that it printed are in no log"
+        outcome = replace(outcome, text=text, dropped_bytes=dropped)
+    return outcome
 
 
 def kept_outcome(job: JobRecord) -> Outcome | None:

@@ -36,6 +36,7 @@ from tests.bastion.agent.keepers import (
     OBEYS_0,
     OBEYS_5,
     PAUSES,
+    SAYS_BYE,
     SLEEPS,
     TICKS,
     TIDIES,
@@ -168,6 +169,18 @@ def test_a_process_that_the_machine_has_no_room_for_is_its_fault(world: World) -
     missing = ProcessStart(argv=("no-such-program",), env={}, cwd="/tmp")
     world.keeper.start(attempt("b", missing))
     assert world.ended("b").machine_fault == ""
+
+
+def test_what_a_full_disk_swallowed_is_counted(world: World) -> None:
+    """Bytes that had no room are in no log, and the record says how many, and how many untold."""
+    world.keeper.start(attempt("a", SAYS_BYE))
+    world.wrote("a")
+    with world.without_disk():
+        stop(world, "a")
+        process = world.ended("a").processes[0]
+    assert world.log("a") == b"up\n"
+    assert (process.code, process.log_size_bytes) == (0, 3)
+    assert (process.dropped_bytes, process.untold_bytes) == (4, 4)
 
 
 def test_notice_is_heard_and_recorded(world: World) -> None:

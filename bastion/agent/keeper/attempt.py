@@ -372,4 +372,5 @@ def _ending(process: Process) -> dict[str, object]:
         "ended_at": process.ended_at,
         "log_size_bytes": process.size_bytes,
         "dropped_bytes": process.spool.dropped if process.spool else 0,
+        "untold_bytes": process.spool.untold if process.spool else 0,
     }

@@ -319,7 +319,11 @@ class FakeKeeper:
         self, attempt: ScriptedAttempt, index: int, process: ScriptedProcess, at: float
     ) -> None:
         if process.output and process.output[0][0] <= process.ends_at:
-            process.log += process.output.pop(0)[1]
+            data = process.output.pop(0)[1]
+            if self._home.full:
+                process.dropped_bytes += len(data)
+                return
+            process.log += data
             grew = OutputGrew(key=attempt.start.key, process=index, size_bytes=len(process.log))
             self._events.append(grew)
             attempt.printed_at = at

@@ -160,6 +160,8 @@ class ProcessExit:
     """Final size of its log in the spool, marker of a cut included."""
     dropped_bytes: int
     """What the process wrote and the spool did not keep; 0: the log is complete."""
+    untold_bytes: int = 0
+    """How many of these no marker in the spool tells of: one is added where the log is shipped."""
 
     @property
     def failed(self) -> bool:

@@ -26,6 +26,8 @@ class Reaction:
     after_s: float = 0.0
     code: int | None = None
     signal: int | None = _TERM
+    says: bytes = b""
+    """What it writes at once."""
 
 
 @value
@@ -53,6 +55,8 @@ class ScriptedProcess:
         self.code, self.signal = script.code, script.signal
         self.reaction = script.on_notice
         self.log = b""
+        self.dropped_bytes = 0
+        """What it wrote while the disk was full."""
         self.exit: ProcessExit | None = None
         if script.setup_failure:
             self.code, self.signal = None, None
@@ -73,7 +77,8 @@ class ScriptedProcess:
             setup_failure=setup_failure,
             ended_at=at,
             log_size_bytes=len(self.log),
-            dropped_bytes=0,
+            dropped_bytes=self.dropped_bytes,
+            untold_bytes=self.dropped_bytes,
         )
 
     def notice(self, at: float) -> None:
@@ -81,6 +86,7 @@ class ScriptedProcess:
         reaction = self.reaction
         if reaction is not None and at + reaction.after_s <= self.ends_at:
             self.ends_at = at + reaction.after_s
+            self.output = [(at, reaction.says)] if reaction.says else []
             self.code, self.signal = reaction.code, reaction.signal
 
     def kill(self, at: float) -> None:

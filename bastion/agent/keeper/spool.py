@@ -5,7 +5,8 @@ What is in the file is the log, byte for byte, for whoever ships it by offset; b
 `size` never change. When the limit is reached or the disk is full, bytes are dropped and counted
 and the last 64 KiB are held in memory; the file goes on with a marker line and those last bytes (at
 the end, or, after a full disk, as soon as there is room), so a cut can be seen and offsets stay
-contiguous. Standard library only.
+contiguous. Where the disk is full to the end even the marker has no room: the count is `untold`
+then, and the line is added where the log is shipped. Standard library only.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def marker(dropped: int) -> bytes:
 class Spool:
     """One log file, and how much of its process's output it could not keep."""
 
-    __slots__ = ("_cut", "_file", "_head_limit", "_held", "_retry_at", "dropped", "size")
+    __slots__ = ("_cut", "_file", "_head_limit", "_held", "_retry_at", "dropped", "size", "untold")
 
     def __init__(self, path: str, *, limit_bytes: int) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -47,6 +48,8 @@ class Spool:
         self._retry_at = 0.0
         self.size = 0
         self.dropped = 0
+        self.untold = 0
+        """Of the bytes dropped, those that no marker in the file tells of: it had no room."""
 
     def take(self, pipe: int, now: float) -> bool:
         """Move what `pipe` (non-blocking) holds into the log; False at its end."""
@@ -88,7 +91,8 @@ class Spool:
         """Write what is held, where the disk has room, and close the file."""
         if self._held:
             self._write_held(now)
-        self.dropped += self._cut + len(self._held)
+        self.untold = self._cut + len(self._held)
+        self.dropped += self.untold
         with contextlib.suppress(OSError):
             os.close(self._file)  # a network's disk says here that it is full
 

@@ -57,11 +57,16 @@ SCRIPTS: dict[str, Script] = {
     ),
     "sleep 1; echo up; exec sleep 1000": Script(output=((1.0, b"up\n"),), runs_s=inf),
     "read _ <$UP; exit 3": Script(runs_s=0.1, code=3),
+    "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done": Script(
+        output=((0.0, b"up\n"),),
+        runs_s=inf,
+        on_notice=Reaction(code=0, signal=None, says=b"bye\n"),
+    ),
 }
 """What a shell line does, for the fake."""
 
 EXITS, FAILS, HELLO, COMPLAINS, CRASHES, SLEEPS, OBEYS_5, OBEYS_0, IGNORES, *_MORE = SCRIPTS
-TIDIES, TICKS, PAUSES, FAILS_ONCE_UP = _MORE
+TIDIES, TICKS, PAUSES, FAILS_ONCE_UP, SAYS_BYE = _MORE
 
 
 def shell(line: str, **env: str) -> ProcessStart:

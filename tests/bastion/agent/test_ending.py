@@ -8,6 +8,7 @@ import pytest
 
 from bastion.agent.ending import end_of
 from bastion.agent.keeper.port import ExitRecord, Notice, ProcessExit
+from bastion.agent.keeper.spool import marker
 from bastion.job import End
 
 
@@ -132,3 +133,11 @@ def test_what_the_machine_had_no_room_for_is_lost() -> None:
     assert end_of(record, finished=False, checkpointed=False) == End(
         kind="lost", sizes=(3,), detail="its machine could not start it: Too many open files"
     )
+
+
+def test_what_no_log_kept_is_told_and_its_marker_counts() -> None:
+    """The end says how many bytes were dropped; its sizes count the marker that is shipped."""
+    process = replace(exit_of(size=15), dropped_bytes=100, untold_bytes=45)
+    end = end_of(replace(RECORD, processes=(process,)), finished=False, checkpointed=False)
+    assert end.dropped_bytes == 100
+    assert end.sizes == (15 + len(marker(45)),)

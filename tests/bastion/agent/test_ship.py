@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bastion.agent.errands import Errands
+from bastion.agent.keeper.port import ProcessExit
+from bastion.agent.keeper.spool import marker
 from bastion.agent.redaction import Redaction
 from bastion.agent.ship import Shipping
 from bastion.errors import NotFoundError
@@ -17,6 +19,20 @@ from bastion.store.port import ObjectStore
 from tests.bastion.agent.rig import OF, Bucket
 
 PREFIX = layout.log(OF.project, OF.job, OF.attempt, replica=0, host=0, process=0)
+
+
+def ended(size_bytes: int, *, untold_bytes: int = 0) -> tuple[ProcessExit, ...]:
+    """How the one process ended, with a log of that size in the spool."""
+    process = ProcessExit(
+        code=0,
+        signal=None,
+        setup_failure="",
+        ended_at=1.0,
+        log_size_bytes=size_bytes,
+        dropped_bytes=untold_bytes,
+        untold_bytes=untold_bytes,
+    )
+    return (process,)
 
 
 class Bench:
@@ -78,7 +94,7 @@ def test_a_flood_is_sent_in_bounded_pieces() -> None:
     """No errand sends more than 16 MiB, no segment holds more than 1 MiB, and nothing is lost."""
     bench = Bench()
     bench.write(b"x" * (40 << 20))
-    bench.shipping.close((40 << 20,))
+    bench.shipping.close(ended(40 << 20))
     assert bench.pass_s(1.0) == 3
     assert bench.shipping.is_complete
     entries = bench.store.list(PREFIX)
@@ -103,7 +119,7 @@ def test_a_new_agent_goes_on_where_the_log_stands() -> None:
     bench.restart()
     bench.log += b"two\n"
     bench.shipping.grew(0, len(bench.log), bench.now)
-    bench.shipping.close((8,))
+    bench.shipping.close(ended(8))
     bench.pass_s(0.5)
     assert bench.shipping.is_complete
     assert Bucket(bench.store).log() == b"one\ntwo\n"
@@ -134,7 +150,7 @@ def test_foreign_bytes_break_the_log_and_are_reported() -> None:
     bench = Bench()
     bench.store.create(segment_key(PREFIX, 0), b"else")
     bench.write(b"one\n")
-    bench.shipping.close((4,))
+    bench.shipping.close(ended(4))
     bench.pass_s(0.5)
     assert "not this log's" in bench.shipping.broken
     assert not bench.shipping.is_complete
@@ -145,7 +161,7 @@ def test_a_spool_that_lost_bytes_is_reported() -> None:
     bench = Bench()
     bench.write(b"one\n")
     bench.log = b"on"
-    bench.shipping.close((4,))
+    bench.shipping.close(ended(4))
     bench.pass_s(0.5)
     assert "ends at 2 bytes, 4 were announced" in bench.shipping.broken
 
@@ -154,7 +170,7 @@ def test_nothing_printed_needs_no_segment() -> None:
     """A silent process is complete at once, without a call to the store."""
     store = FaultyStore(MemoryStore(lambda: 0.0), lambda *_: None)
     bench = Bench(store)
-    bench.shipping.close((0,))
+    bench.shipping.close(ended(0))
     assert bench.shipping.is_complete
     assert bench.pass_s(0.1) == 0
     assert sum(store.counts.values()) == 0
@@ -170,7 +186,7 @@ def test_a_secret_split_over_writes_and_flushes_is_masked() -> None:
         bench.write(part)
         bench.pass_s(2.0)
         assert b"hf_s3c" not in Bucket(bench.store).log()
-    bench.shipping.close((len(bench.log),))
+    bench.shipping.close(ended(len(bench.log)))
     bench.pass_s(1.0)
     assert Bucket(bench.store).log() == b"token *************** is set\nhf_so what\n"
 
@@ -181,7 +197,7 @@ def test_a_log_that_ends_within_a_secret_does_not_show_its_beginning() -> None:
     bench.write(b"is hf_s3cr3t-tok")
     bench.pass_s(2.0)
     assert Bucket(bench.store).log() == b"is "
-    bench.shipping.close((len(bench.log),))
+    bench.shipping.close(ended(len(bench.log)))
     bench.pass_s(1.0)
     assert Bucket(bench.store).log() == b"is *************"
     assert bench.shipping.last_lines(0, 4) == "****"
@@ -199,7 +215,7 @@ def test_a_secret_across_segments_is_masked() -> None:
     """Where a segment's end cuts a value, both parts are masked."""
     bench = Bench(secrets=(SECRET,))
     bench.write(b"x" * (SEGMENT_BYTES - 5) + SECRET.encode() + b"y\n")
-    bench.shipping.close((len(bench.log),))
+    bench.shipping.close(ended(len(bench.log)))
     bench.pass_s(1.0)
     assert len(bench.store.list(PREFIX)) == 2
     assert Bucket(bench.store).log() == b"x" * (SEGMENT_BYTES - 5) + b"*" * 15 + b"y\n"
@@ -227,6 +243,33 @@ def test_what_nobody_can_mask_any_more_is_masked_whole() -> None:
     bench.redaction = Redaction(None)
     bench.restart()
     bench.write(f"{SECRET}\nmore\n".encode())
-    bench.shipping.close((len(bench.log),))
+    bench.shipping.close(ended(len(bench.log)))
     bench.pass_s(2.0)
     assert Bucket(bench.store).log() == b"begin\n***************\n****\n"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_cut_that_the_spool_has_no_room_to_tell_of_is_told(*, is_restarted: bool) -> None:
+    """The log in the bucket ends with the marker, whichever agent sends it."""
+    bench = Bench()
+    bench.write(b"one\n")
+    bench.pass_s(1.0)
+    if is_restarted:
+        bench.restart()
+    bench.shipping.close(ended(4, untold_bytes=45))
+    bench.pass_s(1.0)
+    assert bench.shipping.is_complete
+    segments = [bench.store.read(entry.key) for entry in bench.store.list(PREFIX)]
+    assert b"".join(found.data for found in segments if found) == b"one\n" + marker(45)
+    assert bench.shipping.last_lines(0, 100) == "one\n"
+
+
+def test_a_marker_is_not_masked_and_what_it_cuts_is() -> None:
+    """A secret that a full disk cut off is masked as at any end of a log."""
+    bench = Bench(secrets=("truncated-secret-value", "dropped]-and-more"))
+    bench.write(b"is truncated-secret")
+    bench.shipping.close(ended(19, untold_bytes=7))
+    bench.pass_s(1.0)
+    segments = [bench.store.read(entry.key) for entry in bench.store.list(PREFIX)]
+    sent = b"".join(found.data for found in segments if found)
+    assert sent == b"is " + b"*" * 16 + marker(7)

@@ -219,3 +219,12 @@ def test_a_clean_up_that_went_wrong_changes_no_outcome() -> None:
         OutcomeKind.SUCCEEDED,
         "exited with code 0; its on_end exited with code 9",
     )
+
+
+def test_what_no_log_kept_is_told_with_the_outcome() -> None:
+    """The result has the number of bytes that were dropped, in its text and as a number."""
+    last = ended(running(), exited(0, dropped_bytes=1200)).last
+    assert last is not None
+    assert last.kind is OutcomeKind.SUCCEEDED
+    assert last.text == "exited with code 0; 1,200 bytes that it printed are in no log"
+    assert last.dropped_bytes == 1200

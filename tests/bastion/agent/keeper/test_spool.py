@@ -81,7 +81,7 @@ def test_a_full_disk_is_a_gap_that_is_seen(tmp_path: Path) -> None:
     log = (tmp_path / "p0.log").read_bytes()
     held = b"c" * (TAIL_BYTES - 1) + b"d"
     assert log == b"a" * 1000 + b"b" * 500 + marker(508) + held + b"e"
-    assert spool.dropped == 508
+    assert (spool.dropped, spool.untold) == (508, 0)
     assert spool.size == len(log)
 
 
@@ -91,5 +91,5 @@ def test_a_disk_full_to_the_end_loses_no_count(tmp_path: Path) -> None:
     with disk_of(10):
         spool.put(b"x" * 50, 0.0)
         spool.close(5.0)
-    assert (spool.size, spool.dropped) == (10, 40)
+    assert (spool.size, spool.dropped, spool.untold) == (10, 40, 40)
     assert (tmp_path / "p0.log").stat().st_size == 10
