@@ -33,10 +33,11 @@ from bastion.records.facts import HostFact
 from bastion.records.inbox import MAX_BYTES
 from bastion.records.register import create_same, look, win
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.request import Answer, Result
+from bastion.records.request import Answer
 from bastion.records.root import Root, Segment
 from bastion.service.draft import Draft
 from bastion.service.facts import happen
+from bastion.service.final_record import array_result, result_of, write_final
 from bastion.store import Entry, ObjectStore
 
 Lesson: TypeAlias = Callable[[Draft], None]
@@ -71,9 +72,10 @@ def array_work(store: ObjectStore, array: ArrayRecord) -> Work:
     """Write the final record of an array all of whose tasks have ended."""
 
     def work() -> Lesson:
-        create_same(store, layout.result(array.project, array.id), encode(array_result(array)))
+        replaced = write_final(store, array_result(array))
 
         def lesson(draft: Draft) -> None:
+            _tell_replaced(draft, array.each, replaced)
             draft.array_written(array.id)
 
         return lesson
@@ -216,53 +218,6 @@ def _standing_end(store: ObjectStore, of: HostFact) -> End | None:
     return None if found is None else found.end
 
 
-def result_of(job: JobRecord) -> Result:
-    """The final record of `job`."""
-    assert job.outcome is not None, f"{job.id} is {job.phase} without an outcome"
-    assert job.ended_at is not None, f"{job.id} ended at no time"
-    return Result(
-        id=job.id,
-        project=job.project,
-        user=job.user,
-        launch=job.launch,
-        name=job.name,
-        outcome=job.outcome.kind.value,
-        text=job.outcome.text,
-        code=job.outcome.code,
-        submitted_at=job.submitted_at,
-        ended_at=job.ended_at,
-        attempts=job.attempts,
-        preemptions=job.preemptions,
-        failures=job.failures,
-        past=job.past,
-        ulid=job.ulid,
-        task=job.task,
-        request=job.request,
-        report=job.report,
-    )
-
-
-def array_result(array: ArrayRecord) -> Result:
-    """The final record of `array`: how the worst of its tasks ended, and which ended how."""
-    assert array.ended_at is not None, f"{array.id} has not ended"
-    outcome, each = array.outcome, array.each
-    return Result(
-        id=array.id,
-        project=array.project,
-        user=each.user,
-        launch=each.launch,
-        name=each.name,
-        outcome=outcome.kind.value,
-        text=outcome.text,
-        code=outcome.code,
-        submitted_at=each.submitted_at,
-        ended_at=array.ended_at,
-        ulid=each.ulid,
-        request=each.request,
-        tasks=array.ended,
-    )
-
-
 def nothing(draft: Draft) -> None:
     """Nothing was learned."""
 
@@ -348,12 +303,18 @@ def _write_end(store: ObjectStore, root: Root, of: HostFact, end: End) -> Lesson
 
 
 def _write_result(store: ObjectStore, job: JobRecord) -> Lesson:
-    create_same(store, layout.result(job.project, job.id), encode(result_of(job)))
+    replaced = write_final(store, result_of(job))
 
     def lesson(draft: Draft) -> None:
+        _tell_replaced(draft, job, replaced)
         draft.result_written(job.id)
 
     return lesson
+
+
+def _tell_replaced(draft: Draft, job: JobRecord, text: str) -> None:
+    if text:
+        draft.tell_of(job.id, job.project, what="final record replaced", text=text)
 
 
 def _create_once(store: ObjectStore, key: str, data: bytes) -> None:

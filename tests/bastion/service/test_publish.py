@@ -13,7 +13,7 @@ from bastion.lifecycle import HostReported, step
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdicts, Wait
 from bastion.scheduler.reason import Planned, Promised, WaitingForCapacity
-from bastion.service.act import result_of
+from bastion.service.final_record import result_of
 from bastion.service.publish import queue_view
 from bastion.spec import task_id
 from bastion.spec.indices import Indices

@@ -1,0 +1,120 @@
+"""
+The final record of a job: what it says, and how it comes to stand.
+
+It is a function of committed state, and root is the truth. A record that stands in its place and
+says anything else was written by hand, or by a bastion whose root was lost since: it is set aside
+and replaced, and the history of the job says so.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from bastion.array import ArrayRecord
+from bastion.errors import (
+    ConflictError,
+    ForeignRecordError,
+    NotFoundError,
+    OversizeError,
+    RecordError,
+    StoreError,
+)
+from bastion.job import JobRecord
+from bastion.records import layout
+from bastion.records.codec import decode, encode
+from bastion.records.limits import RECORD_BYTES
+from bastion.records.register import create_same
+from bastion.records.request import Result
+from bastion.store import ObjectStore
+
+
+def result_of(job: JobRecord) -> Result:
+    """The final record of `job`."""
+    assert job.outcome is not None, f"{job.id} is {job.phase} without an outcome"
+    assert job.ended_at is not None, f"{job.id} ended at no time"
+    return Result(
+        id=job.id,
+        project=job.project,
+        user=job.user,
+        launch=job.launch,
+        name=job.name,
+        outcome=job.outcome.kind.value,
+        text=job.outcome.text,
+        code=job.outcome.code,
+        submitted_at=job.submitted_at,
+        ended_at=job.ended_at,
+        attempts=job.attempts,
+        preemptions=job.preemptions,
+        failures=job.failures,
+        past=job.past,
+        ulid=job.ulid,
+        task=job.task,
+        request=job.request,
+        report=job.report,
+    )
+
+
+def array_result(array: ArrayRecord) -> Result:
+    """The final record of `array`: how the worst of its tasks ended, and which ended how."""
+    assert array.ended_at is not None, f"{array.id} has not ended"
+    outcome, each = array.outcome, array.each
+    return Result(
+        id=array.id,
+        project=array.project,
+        user=each.user,
+        launch=each.launch,
+        name=each.name,
+        outcome=outcome.kind.value,
+        text=outcome.text,
+        code=outcome.code,
+        submitted_at=each.submitted_at,
+        ended_at=array.ended_at,
+        ulid=each.ulid,
+        request=each.request,
+        tasks=array.ended,
+    )
+
+
+def write_final(store: ObjectStore, record: Result) -> str:
+    """
+    See that `record` stands at its place; what was found there instead, or empty.
+
+    Raises:
+        ConflictError: It was changed meanwhile; try again.
+        ForeignRecordError: Another version of Bastion wrote what stands there.
+        StoreError: Out of reach or in doubt; try again.
+    """
+    key, data = layout.result(record.project, record.id), encode(record)
+    try:
+        create_same(store, key, data)
+        return ""
+    except ConflictError:
+        pass
+    try:
+        found = store.read(key, limit_bytes=RECORD_BYTES)
+    except NotFoundError as error:
+        raise StoreError(f"{key}: in doubt whether it was written") from error
+    except OversizeError as error:
+        # Only a list tells the version of what cannot be received.
+        (entry,) = store.list(key, limit=1)
+        store.swap(key, data, if_version=entry.version)
+        return f"it held {error.message.removeprefix(f'{key}: ')}; root says {record.outcome}"
+    assert found is not None
+    standing = _record(found.data, key)
+    if standing == record:
+        return ""  # the same in other bytes: a version before or after this one wrote it
+    aside = layout.aside(f"{key}-{sha256(found.data).hexdigest()[:12]}")
+    create_same(store, aside, found.data)
+    store.swap(key, data, if_version=found.version)
+    said = f"said {standing.outcome}" if standing is not None else "could not be understood"
+    return f"it {said} and root says {record.outcome}; what stood there is kept at {aside}"
+
+
+def _record(data: bytes, key: str) -> Result | None:
+    """The record in `data`, or None when it is none."""
+    try:
+        return decode(Result, data, key=key)
+    except ForeignRecordError:
+        raise
+    except RecordError:
+        return None
