@@ -36,8 +36,9 @@ class Redaction:
 
     def __init__(self, values: Iterable[str] | None) -> None:
         self._is_blind = values is None
-        self._patterns = tuple(sorted(set(_patterns(values or ()))))
-        self._margin = max(map(len, self._patterns), default=1) - 1
+        texts = sorted(set(_patterns(values or ())))
+        self._patterns = tuple(map(Pattern, texts))
+        self._margin = max(map(len, texts), default=1) - 1
 
     @property
     def is_blind(self) -> bool:
@@ -67,8 +68,8 @@ class Redaction:
         begin = max(0, first - self._margin)
         data = read(begin, end + self._margin)
         masked = bytearray(data)
-        for at, size in self._found(data):
-            masked[at : at + size] = _masked(data[at : at + size])
+        for at, after in self._found(data):
+            masked[at:after] = _masked(data[at:after])
         if log_end is not None and begin + len(data) >= log_end:
             begun = self._begun(data)
             if begun >= MIN_SECRET_BYTES:
@@ -76,22 +77,67 @@ class Redaction:
         return bytes(masked[first - begin : end - begin])
 
     def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """(offset, length) of every value in `data`, those that overlap included."""
+        """(first, end) of what values cover in `data`."""
         for pattern in self._patterns:
-            at = data.find(pattern)
-            while at >= 0:
-                yield at, len(pattern)
-                at = data.find(pattern, at + 1)
+            yield from pattern.covered(data)
 
     def _begun(self, data: bytes) -> int:
         """How many bytes at the end of `data` are the beginning of a value, and not all of it."""
-        longest = 0
-        for pattern in self._patterns:
-            for size in range(min(len(pattern) - 1, len(data)), longest, -1):
-                if data.endswith(pattern[:size]):
-                    longest = size
-                    break
-        return longest
+        return max((pattern.begun(data) for pattern in self._patterns), default=0)
+
+
+class Pattern:
+    """
+    One text that is masked, found in a time that grows with the data, whatever the text repeats.
+
+    Source: Knuth, Morris and Pratt (1977), "Fast pattern matching in strings": the failure
+    function, and the period that follows from it.
+    """
+
+    __slots__ = ("_failure", "_period", "text")
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._failure = _failure_function(text)
+        self._period = len(text) - self._failure[-1]
+        """The least number of bytes after which the text can begin again within itself."""
+
+    def covered(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """
+        (first, end) of every stretch of `data` that occurrences of the text cover.
+
+        Occurrences that follow each other by one period are one stretch: of a text that is one
+        letter, each byte of a long line would begin another.
+        """
+        at = data.find(self.text)
+        while at >= 0:
+            end = at + len(self.text)
+            unit = data[end - self._period : end]
+            while data.startswith(unit, end):
+                end += self._period
+            yield at, end
+            at = data.find(self.text, end - len(self.text) + 1)
+
+    def begun(self, data: bytes) -> int:
+        """How many bytes at the end of `data` are the beginning of the text, and not all of it."""
+        matched = 0
+        for byte in data[max(0, len(data) - len(self.text) + 1) :]:
+            while matched and self.text[matched] != byte:
+                matched = self._failure[matched - 1]
+            matched += self.text[matched] == byte
+        return matched
+
+
+def _failure_function(text: bytes) -> list[int]:
+    """For each beginning of `text`, how much of its end is a beginning, too, and not all of it."""
+    failure = [0] * len(text)
+    matched = 0
+    for index in range(1, len(text)):
+        while matched and text[index] != text[matched]:
+            matched = failure[matched - 1]
+        matched += text[index] == text[matched]
+        failure[index] = matched
+    return failure
 
 
 def _patterns(values: Iterable[str]) -> Iterator[bytes]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bastion.agent.redaction import Read, Redaction
+from bastion.agent.redaction import Pattern, Read, Redaction
+from bastion.spec.secret import MAX_SECRET_BYTES
 
 VALUES = ("abcabcab", "cabcabca-1", "first line\nsecond line\n-")
 
@@ -62,3 +63,24 @@ def test_masking_does_not_depend_on_how_a_log_is_cut(parts: list[str], data: st.
     assert shipped == whole(log)
     assert len(shipped) == len(log)
     assert not any(value.encode() in shipped for value in VALUES)
+
+
+def test_a_value_that_repeats_costs_no_more_than_another() -> None:
+    """What is covered is found as one stretch, not once for each byte that could begin a value."""
+    text, data = b"a" * MAX_SECRET_BYTES, b"a" * (1 << 20)
+    assert list(Pattern(text).covered(b"x" + data + b"y")) == [(1, 1 + len(data))]
+    assert list(Pattern(b"ab" * 100).covered(b"ab" * 300 + b"a")) == [(0, 600)]
+    redaction = Redaction((text.decode(),))
+    assert redaction.masked(0, len(data), reader(data)) == b"*" * len(data)
+    assert redaction.settled(len(data), reader(data)) == len(data) - len(text) + 1
+
+
+@given(st.text("ab", min_size=1, max_size=8), st.text("ab", max_size=60))
+def test_what_is_covered_is_what_occurs(text: str, data: str) -> None:
+    """Exactly the bytes of occurrences are covered, and exactly the longest beginning is begun."""
+    pattern = Pattern(text.encode())
+    covered = {at for first, end in pattern.covered(data.encode()) for at in range(first, end)}
+    occurs = [at for at in range(len(data)) if data.startswith(text, at)]
+    assert covered == {at + n for at in occurs for n in range(len(text))}
+    begun = max(n for n in range(len(text)) if data.endswith(text[:n]))
+    assert pattern.begun(data.encode()) == begun
