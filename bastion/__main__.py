@@ -59,9 +59,11 @@ def serve(
         pace=pace_of(root),
     )
     from bastion.clock import SystemClock
+    from bastion.own_memory import hide_memory
     from bastion.service.compose import compose
     from bastion.service.stopping import Stopping
 
+    hide_memory()
     with Stopping(SystemClock()) as stopping:
         service = compose(
             settings,

@@ -32,6 +32,7 @@ from bastion.agent.strays import look
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
 from bastion.lane import InlineLane, Lane, ThreadLane
+from bastion.own_memory import hide_memory
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.store.open import open_store
@@ -61,6 +62,7 @@ def main(argv: Sequence[str]) -> int:
         return _end(argv[1:])
     # Ctrl-C ends an agent in a terminal as SIGTERM does: at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    hide_memory()
     said = _parser().parse_args(argv)
     home = Path(said.home).absolute()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -35,6 +35,7 @@ from bastion.agent.keeper.process import boot_time
 from bastion.agent.keeper.request import file_name
 from bastion.agent.keeper.spool import remove_spool
 from bastion.agent.keeper.undo import Undo
+from bastion.own_memory import hide_memory
 
 READY = b"ready\n"
 """What it writes to its standard output once it serves."""
@@ -56,6 +57,7 @@ def main() -> None:
             raise ValueError
     except (KeyError, ValueError):
         sys.exit(f"usage: python -m bastion.agent.keeper {_OPTIONS}")
+    hide_memory()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups)
