@@ -113,7 +113,16 @@ class Agent:
             lane, long_lane or InlineLane(), retry_s=settings.tempo.retry_s, say=say
         )
         machine, life = settings.machine, keeper.life
-        self._bells = Bells(store, self._errands, home, machine=machine, life=life)
+        self._bells = Bells(
+            store,
+            self._errands,
+            home,
+            machine=machine,
+            life=life,
+            # Seconds outnumber bells: a life has rung fewer than there were seconds since 1970.
+            anew=lambda: int(clock.wall()),
+            say=say,
+        )
         self._instructions = Instructions(
             store, self._errands, home, machine=machine, life=life, say=say
         )

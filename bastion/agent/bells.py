@@ -3,11 +3,14 @@ Bells: the facts of a turn, in one create-only object.
 
 One bell is on its way at a time, so facts arrive in the order in which they became true. Its number
 and bytes are frozen before the first try. Numbers only grow, across restarts too: they are reserved
-in the home before they are used, and gaps mean nothing. A number that is taken is stepped over.
+in the home before they are used, and gaps mean nothing. A number that is taken is stepped over. The
+bastion ignores a number below one that it has heard, so where the home's is damaged numbers go on
+far above it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from bastion.agent.errands import Errands
@@ -35,17 +38,40 @@ class _Rung:
 
 
 class Bells:
-    """The bells of one keeper life."""
+    """
+    The bells of one keeper life.
+
+    Args:
+        store: The bucket.
+        errands: How it is asked.
+        home: Remembers which numbers are reserved.
+        machine: Its name.
+        life: The keeper's.
+        anew: Gives a number above all that this life can have used: where the home's is damaged.
+        say: Takes one line for the agent's log.
+    """
 
     def __init__(
-        self, store: ObjectStore, errands: Errands, home: Home, *, machine: str, life: int
+        self,
+        store: ObjectStore,
+        errands: Errands,
+        home: Home,
+        *,
+        machine: str,
+        life: int,
+        anew: Callable[[], int],
+        say: Callable[[str], None],
     ) -> None:
         self._store = store
         self._errands = errands
         self._home = home
         self._machine = machine
         self._life = life
-        self._next = home.number("bells", life)
+        reserved = home.number("bells", life)
+        if reserved is None:
+            reserved = anew()
+            say(f"what is remembered of bells is damaged: they are numbered from {reserved} on")
+        self._next = reserved
         self._reserved = self._next
         self._waiting: list[Fact] = []
         self._frozen: tuple[str, bytes, int] | None = None

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import field
@@ -91,8 +92,8 @@ class Home(Protocol):
         """
         ...
 
-    def number(self, name: str, life: int) -> int:
-        """The number last put under `name` in this life, else 0."""
+    def number(self, name: str, life: int) -> int | None:
+        """The number last put under `name` in this life, else 0; None where that is damaged."""
         ...
 
     def put_number(self, name: str, life: int, number: int) -> None:
@@ -142,7 +143,8 @@ MAX_REPORT_BYTES = 4096
 MAX_WORD_BYTES = 64 << 10
 """What the program of a container leaves: one line of its engine's."""
 MAX_NUMBER_BYTES = 64
-"""Two numbers of at most 20 digits."""
+"""Two numbers of at most 12 digits, as many as the names in the bucket have."""
+_NUMBER = re.compile(rb"[0-9]{1,12}")
 MAX_REPORTED = 32
 """Numbers of one report that are kept: they travel in root."""
 
@@ -210,13 +212,15 @@ class FolderHome:
         if not is_there:
             raise HomeGoneError(f"home {self._path} was removed: what ran here is killed")
 
-    def number(self, name: str, life: int) -> int:
-        """See `Home`."""
+    def number(self, name: str, life: int) -> int | None:
+        """See `Home`; what is no line of two numbers is damaged."""
         try:
             said = read_start(f"{self._path}/numbers/{name}", MAX_NUMBER_BYTES).split()
         except FileNotFoundError:
             return 0
-        return int(said[1]) if len(said) == 2 and said[0] == str(life).encode() else 0
+        if len(said) != 2 or not all(_NUMBER.fullmatch(part) for part in said):
+            return None
+        return int(said[1]) if int(said[0]) == life else 0
 
     def put_number(self, name: str, life: int, number: int) -> None:
         """

@@ -64,7 +64,11 @@ class Instructions:
         self._machine = machine
         self._life = life
         self._say = say
-        self._next = max(_FIRST, home.number("instructions", life))
+        done = home.number("instructions", life)
+        if done is None:
+            # They stay in the bucket while their life may read them, and are harmless twice.
+            say(f"what is remembered of instructions is damaged: all of life {life} are read again")
+        self._next = max(_FIRST, done or 0)
         self._saved = self._next
         self._save_at = 0.0
         self._open: dict[str, int] = {}

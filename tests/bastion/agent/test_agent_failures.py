@@ -208,6 +208,27 @@ def test_bell_numbers_only_grow() -> None:
     assert min(after) > max(before)
 
 
+def test_damaged_numbers_are_begun_anew_without_harm() -> None:
+    """Nothing is started twice, the next job is, and its bells are above all that were heard."""
+    rig = Rig()
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    before = [entry.key for entry in rig.memory.list(layout.BELLS)]
+    for name in ("bells", "instructions"):
+        (rig.home_folder / "numbers" / name).write_text("1 \0\0\0")
+    rig.restart()
+    later = replace(OF, attempt=2, nonce="n2")
+    rig.bucket.instruct(start(later))
+    rig.pass_s(1)
+    assert (rig.executions(), rig.executions(later)) == (1, 1)
+    assert rig.bucket.told(later) == ("claimed", "started", "ended", "drained")
+    new = [entry.key for entry in rig.memory.list(layout.BELLS) if entry.key not in before]
+    assert min(new) > max(before)
+    damaged = [line for line in rig.said if "damaged" in line]
+    assert len(damaged) == 2
+
+
 def test_a_new_agent_does_not_read_all_instructions_again() -> None:
     """What is done with is remembered in the home."""
     rig = Rig(lambda _: SHORT)

@@ -27,11 +27,12 @@ def test_numbers_belong_to_a_life(home: FolderHome, tmp_path: Path) -> None:
     assert home.number("instructions", 1) == 0
 
 
-def test_a_damaged_number_counts_as_none(home: FolderHome, tmp_path: Path) -> None:
-    """What is not a number of this life is not believed."""
+@pytest.mark.parametrize("written", ["1", "", "1 x", "x 256", "1 2 3", "1 " + "9" * 13, "\0" * 8])
+def test_a_damaged_number_is_told_from_none(home: FolderHome, tmp_path: Path, written: str) -> None:
+    """What is no line of two numbers is damaged, and not the number of a life without any."""
     home.put_number("bells", 1, 256)
-    (tmp_path / "numbers" / "bells").write_text("1")
-    assert home.number("bells", 1) == 0
+    (tmp_path / "numbers" / "bells").write_text(written)
+    assert home.number("bells", 1) is None
 
 
 def test_folders_are_made_once_and_private(home: FolderHome) -> None:
