@@ -22,6 +22,8 @@ _STRICT = {"extra": "forbid"}
 _COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
 """Seven digits at least, the shortest git itself writes; 40 for SHA-1, 64 for SHA-256."""
 _FULL_COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+MAX_REFERENCE_CHARACTERS = 1024
+"""Of an image, and of a branch: registries and git hosts take less."""
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _IMAGE = re.compile(
     r"(?:(?:[a-zA-Z0-9][a-zA-Z0-9.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?"
@@ -200,8 +202,11 @@ class GitRef:
     def __post_init__(self) -> None:
         """Check what `GitRepo` checks, and that the commit is full."""
         problems = [f"url: {problem}" for problem in url_problems(self.url)]
+        if len(self.branch) > MAX_REFERENCE_CHARACTERS:
+            length = len(self.branch)
+            problems.append(f"branch: {length} characters; at most {MAX_REFERENCE_CHARACTERS}")
         if not _FULL_COMMIT.match(self.commit):
-            problems.append(f"commit: {self.commit!r} is not a full commit")
+            problems.append(f"commit: {self.commit[:80]!r} is not a full commit")
         _refuse(problems)
 
 
@@ -231,6 +236,8 @@ CodeRef: TypeAlias = BundleRef | GitRef | ImageRef
 
 def image_problems(name: str, ref: str) -> list[str]:
     """What is wrong with the image reference in the field `name`."""
+    if isinstance(ref, str) and len(ref) > MAX_REFERENCE_CHARACTERS:
+        return [f"{name}: {len(ref)} characters; at most {MAX_REFERENCE_CHARACTERS}"]
     if isinstance(ref, str) and _IMAGE.match(ref):
         return []
     return [f"{name}: {ref!r} is no image, which looks like 'registry.example/team/train:1.0'"]

@@ -14,6 +14,10 @@ _SCP = re.compile(
     r"(?P<user>[\w.-]+)@(?P<host>\w[\w.-]*|\[[0-9a-fA-F:]+\]):(?P<path>[^:\s][^\s]*)\Z"
 )
 """`git@host:path`. Source: git-clone(1), "GIT URLS"."""
+MAX_URL_CHARACTERS = 2048
+"""Of one address: what browsers and servers take."""
+_CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,15}://)[^/\s]*@")
+"""Linear in its text: a scheme is bounded, and what follows it ends at the next `/`."""
 _ALLOWED = "https://host/path, git@host:path, ssh://host/path or file:///path"
 _HOST = re.compile(r"[\w:][\w.:-]*\Z")
 """Never a leading `-`: ssh would read it as an option."""
@@ -23,6 +27,8 @@ def url_problems(url: str) -> list[str]:
     """What is wrong with `url`, or nothing."""
     if not isinstance(url, str) or not url:
         return [f"is empty; use {_ALLOWED}"]
+    if len(url) > MAX_URL_CHARACTERS:
+        return [f"is {len(url)} characters long; at most {MAX_URL_CHARACTERS}"]
     if re.search(r"[\x00-\x20\x7f]", url) or url.startswith("-"):
         return [f"{redacted(url)!r} has blanks or begins with '-'; use {_ALLOWED}"]
     if _SCP.match(url):
@@ -73,10 +79,10 @@ def _credential_problems(
 
 def redacted(text: str) -> str:
     """`text` with the credentials of every url in it taken out."""
-    return re.sub(r"(?P<scheme>[a-z][a-z0-9+]*://)[^/\s@]*:?[^/\s@]*@", _without, text)
+    return _CREDENTIALS.sub(_without, text)
 
 
 def _without(found: re.Match[str]) -> str:
     secret = found[0][len(found["scheme"]) : -1]
-    keep = found["scheme"] == "ssh://" and ":" not in secret
+    keep = found["scheme"] == "ssh://" and ":" not in secret and "@" not in secret
     return found[0] if keep else f"{found['scheme']}***@"

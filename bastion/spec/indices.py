@@ -20,7 +20,12 @@ MAX_INDEX = 999_999
 MAX_RANGES = 1_000
 """Of one written set: some 10 kB, where root holds it."""
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
+MAX_CHARACTERS = 16_000
+"""Of one written set: 1,000 ranges of two six-digit indices and what stands between them."""
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+"""Nine digits at most: Python takes long to make a number of thousands of them, or refuses."""
+_STORED = re.compile(r"\d{1,9}(?:-\d{1,9})?", re.ASCII)
 _Pair = tuple[int, int]
 
 
@@ -51,14 +56,17 @@ class Indices(Written):
         Raises:
             SpecError: It is not well formed, names an index twice, or too many.
         """
-        pairs: list[_Pair] = []
-        for part in text.split(","):
-            pairs += _parsed(part.strip(), text, field)
-        if len(pairs) > MAX_RANGES:
+        if len(text) > MAX_CHARACTERS:
+            raise SpecError(f"{field}: {len(text)} characters; at most {MAX_CHARACTERS}")
+        steps = [_parsed(part.strip(), text, field) for part in text.split(",")]
+        # Counted before they are made: `0-999999:2` is ten characters and half a million ranges.
+        count = sum(len(each) if each.step > 1 else 1 for each in steps)
+        if count > MAX_RANGES:
             raise SpecError(
-                f"{field}: {text[:40]!r} is {len(pairs)} separate ranges; at most {MAX_RANGES}",
+                f"{field}: {text[:40]!r} is {count} separate ranges; at most {MAX_RANGES}",
                 hint="number the tasks without gaps, and compute what differs from the index",
             )
+        pairs = [pair for each in steps for pair in _pairs_of(each)]
         made = cls(pairs)
         if len(made) != sum(last - first + 1 for first, last in pairs):
             raise SpecError(f"{field}: {text[:80]!r} names an index twice; each once")
@@ -130,25 +138,30 @@ class Indices(Written):
     def _stored(cls, stored: object) -> Indices:
         if isinstance(stored, Indices):
             return stored
-        if not isinstance(stored, str) or not re.fullmatch(r"[0-9,-]*", stored):
+        if not isinstance(stored, str):
             raise SpecError(f"{stored!r} is no set of indices; written as 0-99,200")
         return cls(_pair_of(part) for part in stored.split(",") if part)
 
 
 def _pair_of(part: str) -> _Pair:
     first, _, last = part.partition("-")
-    try:
-        return int(first), int(last or first)
-    except ValueError:
-        raise SpecError(f"{part!r} is no range of indices; written as 0-99") from None
+    if not _STORED.fullmatch(part) or int(last or first) < int(first):
+        raise SpecError(f"{part[:40]!r} is no range of indices; written as 0-99")
+    return int(first), int(last or first)
 
 
-def _parsed(part: str, text: str, field: str) -> list[_Pair]:
+def _pairs_of(steps: range) -> list[_Pair]:
+    if steps.step == 1:
+        return [(steps.start, steps.stop - 1)]
+    return [(index, index) for index in steps]
+
+
+def _parsed(part: str, text: str, field: str) -> range:
     found = _RANGE.fullmatch(part)
     if found is None:
         negative = ", and indices begin at 0" if part.startswith("-") else ""
         raise SpecError(
-            f"{field}: {part!r} in {text[:80]!r} is no range; allowed: 17, 0-99, 0-99:10, or"
+            f"{field}: {part[:40]!r} in {text[:80]!r} is no range; allowed: 17, 0-99, 0-99:10, or"
             f" several with commas{negative}"
         )
     first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
@@ -158,9 +171,7 @@ def _parsed(part: str, text: str, field: str) -> list[_Pair]:
         raise SpecError(f"{field}: {last} is too high an index; 0 to {MAX_INDEX}")
     if step < 1:
         raise SpecError(f"{field}: {part!r} has a step of {step}; 1 or more")
-    if step == 1:
-        return [(first, last)]
-    return [(index, index) for index in range(first, last + 1, step)]
+    return range(first, last + 1, step)
 
 
 def _joined(pairs: Iterable[_Pair]) -> tuple[_Pair, ...]:

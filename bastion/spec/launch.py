@@ -18,7 +18,7 @@ from bastion.spec.notify import Notify, notifies
 from bastion.spec.python_env import PythonEnv
 from bastion.spec.quantity import seconds_of, text_of_seconds
 from bastion.spec.resources import Resources
-from bastion.spec.secret import VARIABLE, Secret, secrets_problems
+from bastion.spec.secret import MAX_SECRETS, VARIABLE, Secret, secrets_problems
 from bastion.spec.sweep import Sweep
 from bastion.spec.typed import check_types
 from bastion.spec.where import ANYWHERE, Where
@@ -30,6 +30,12 @@ MAX_JOBS = 1_000
 """Of one launch: what one gang may be made of."""
 MAX_COMMAND_BYTES = 100_000
 """Of one process: below the 128 KiB that Linux allows one argument (MAX_ARG_STRLEN)."""
+MAX_ENV_BYTES = 128 << 10
+"""All variables of one process, its job's included: Linux allows an argument list some megabytes,
+and a launch is read by everything that starts a host of it."""
+MAX_PROCESSES = 1_000
+"""Of one replica."""
+MAX_RETRIES = 1_000_000
 MAX_HOLD_S = 86400.0
 """Longest `hold_on_failure`: devices that nobody looks at within a day are wasted."""
 MAX_ON_END_S = 600.0
@@ -135,14 +141,15 @@ class Job:
         put(self, "processes", tuple(self.processes))
         put(self, "env", dict(self.env))
         put(self, "secrets", tuple(self.secrets))
-        put(self, "aliases", tuple(self.aliases))
+        put(self, "aliases", tuple(dict.fromkeys(self.aliases)))
         problems = [*check_name("name", self.name), *_env_problems("env", self.env)]
         problems += self._count_problems()
         asked = [*self.secrets, *(each for one in self.processes for each in one.secrets)]
         problems += secrets_problems(asked, self.env)
         for process in self.processes:
             problems += secrets_problems(self.secrets, process.env)
-        put(self, "signs_of_life", tuple(self.signs_of_life))
+        problems += self._size_problems()
+        put(self, "signs_of_life", tuple(dict.fromkeys(self.signs_of_life)))
         put(self, "on_end", tuple(self.on_end))
         for name in _DURATIONS:
             written = getattr(self, name)
@@ -178,6 +185,19 @@ class Job:
                 )
         return problems
 
+    def _size_problems(self) -> list[str]:
+        """What of it is too much to be kept in root, or to be handed to a process."""
+        largest = max((_env_bytes(process.env) for process in self.processes), default=0)
+        size = _env_bytes(self.env) + largest
+        problems = []
+        if size > MAX_ENV_BYTES:
+            problems.append(f"env: {size} bytes is too long; at most {MAX_ENV_BYTES} a process")
+        secrets = {each.name for each in self.secrets}
+        secrets |= {each.name for process in self.processes for each in process.secrets}
+        if len(secrets) > MAX_SECRETS:
+            problems.append(f"secrets: {len(secrets)} is not allowed; at most {MAX_SECRETS}")
+        return problems
+
     def _count_problems(self) -> list[str]:
         problems = []
         if not 1 <= self.replicas <= MAX_REPLICAS:
@@ -186,8 +206,11 @@ class Job:
             problems.append("processes: none given; a replica runs at least one")
         if not 1 <= self.priority <= 5:
             problems.append(f"priority: {self.priority} is not allowed; 1 (highest) to 5")
-        if self.retries < 0:
-            problems.append(f"retries: {self.retries} is not allowed; 0 or more")
+        if len(self.processes) > MAX_PROCESSES:
+            count = len(self.processes)
+            problems.append(f"processes: {count} is not allowed; at most {MAX_PROCESSES}")
+        if not 0 <= self.retries <= MAX_RETRIES:
+            problems.append(f"retries: {self.retries} is not allowed; 0 to {MAX_RETRIES}")
         return problems
 
     @property
@@ -373,6 +396,7 @@ def _array_problems(launch: Launch) -> list[str]:
 def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
     """What of `job` cannot be filled with the parameters of `sweep`."""
     longest = sweep.longest()
+    sizes = {name: template.byte_count(text) for name, text in longest.items()}
     texts = [(f"{path}env.{name}", text) for name, text in job.env.items()]
     texts += [(f"{path}on_end", word) for word in job.on_end]
     problems = []
@@ -384,12 +408,18 @@ def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
         if bad:
             problems += bad
             continue
-        whole = [template.filled(word, longest) for word in process.command]
-        said = _command_problems(whole[0] if process.shell else whole, shell=process.shell)
+        # Measured before it is made: `{x}` a thousand times over is small, and may become large.
+        size = sum(template.filled_bytes(word, sizes) + 1 for word in process.command)
+        said = _size_problem("command", size, MAX_COMMAND_BYTES)
+        if not said:
+            whole = [template.filled(word, longest) for word in process.command]
+            said = _command_problems(whole[0] if process.shell else whole, shell=process.shell)
         problems += [f"{where}{each}" for each in said]
-    return problems + [
-        f"{name}: {each}" for name, text in texts for each in template.problems(text, longest)
-    ]
+    wrong = [f"{name}: {each}" for name, text in texts for each in template.problems(text, longest)]
+    if wrong:
+        return problems + wrong
+    size = sum(template.filled_bytes(text, sizes) + 2 for _, text in texts)
+    return problems + _size_problem(f"{path}env and on_end, filled", size, MAX_ENV_BYTES)
 
 
 def _command_problems(
@@ -409,10 +439,21 @@ def _command_problems(
         return [f"{field}: holds a NUL character, which no program can receive"]
     if not parts[0].strip():
         return [f"{field}: its first word is empty; the first word is the program to run"]
-    size = sum(len(part.encode(errors="surrogateescape")) + 1 for part in parts)
-    if size > MAX_COMMAND_BYTES:
-        return [f"{field}: {size} bytes is too long; at most {MAX_COMMAND_BYTES}"]
-    return []
+    size = sum(template.byte_count(part) + 1 for part in parts)
+    return _size_problem(field, size, MAX_COMMAND_BYTES)
+
+
+def _size_problem(field: str, size: int, limit: int) -> list[str]:
+    return [f"{field}: {size} bytes is too long; at most {limit}"] if size > limit else []
+
+
+def _env_bytes(env: Mapping[str, str]) -> int:
+    """How many bytes these variables are in an environment."""
+    return sum(
+        template.byte_count(name) + template.byte_count(text) + 2
+        for name, text in env.items()
+        if isinstance(text, str)
+    )
 
 
 def _env_problems(name: str, env: Mapping[str, str]) -> list[str]:

@@ -10,6 +10,8 @@ from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, GitRepo, LocalDi
 from bastion.spec.typed import check_types
 from bastion.value import value
 
+MAX_PATH_CHARACTERS = 1024
+"""Of the lock file's path in the code."""
 _VERSION = re.compile(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
 _OUTSIDE = re.compile(r"/|.*(?:^|/)\.{0,2}(?:/|$)")
 _ELSEWHERE = re.compile(
@@ -34,7 +36,9 @@ class PythonEnv:
     def __post_init__(self) -> None:
         check_types(self)
         problems = []
-        if _OUTSIDE.match(self.lock) or "\0" in self.lock:
+        if len(self.lock) > MAX_PATH_CHARACTERS:
+            problems.append(f"lock: {len(self.lock)} characters; at most {MAX_PATH_CHARACTERS}")
+        elif _OUTSIDE.match(self.lock) or "\0" in self.lock:
             problems.append(f"lock: {self.lock!r} is not a path in the code, as requirements.txt")
         if self.python and not _VERSION.fullmatch(self.python):
             problems.append(f"python: {self.python!r} is not a version of Python, as 3.11")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 from bastion.errors import SpecError
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
+MAX_TYPES = 64
+"""Of one process: pools have a handful."""
+MAX_TYPE_CHARACTERS = 63
+"""Of the name of a resource type, as of every other name."""
 MAX_UNITS = 10**15
 """Of one type and process: a petabyte of memory; sums of it are still exact as floats."""
 
@@ -31,6 +36,8 @@ class Resources:
     amounts: Amounts
 
     def __init__(self, **units: int | str) -> None:
+        if len(units) > MAX_TYPES:
+            raise SpecError(f"resources: {len(units)} types are not allowed; at most {MAX_TYPES}")
         problems: list[str] = []
         whole: dict[str, int] = {}
         for name, written in units.items():
@@ -77,15 +84,23 @@ class Resources:
 
 
 def _units(name: str, written: int | str) -> int:
+    if len(name) > MAX_TYPE_CHARACTERS:
+        raise SpecError(
+            f"resources.{name[:20]}...: {len(name)} characters; at most {MAX_TYPE_CHARACTERS}"
+        )
     field = f"resources.{name}"
     if name == "memory":
         units = bytes_of(field, written)
     elif isinstance(written, bool) or not isinstance(written, int):
-        raise SpecError(f"{field}: {written!r} is not a number of units; allowed: 1, 2, 3, ...")
+        raise SpecError(
+            f"{field}: {reprlib.repr(written)} is not a number of units; allowed: 1, 2, 3, ..."
+        )
     else:
         units = written
     if units < 1:
-        raise SpecError(f"{field}: {units} is not above zero; leave the type out to ask for none")
+        raise SpecError(
+            f"{field}: {reprlib.repr(units)} is not above zero; leave the type out to ask for none"
+        )
     if units > MAX_UNITS:
         raise SpecError(f"{field}: more than there can be; at most {MAX_UNITS}")
     return units

@@ -21,6 +21,11 @@ MIN_SECRET_BYTES = 8
 MAX_SECRET_BYTES = 64 << 10
 """Source: Google Secret Manager and AWS Secrets Manager, quotas: 65,536 bytes each."""
 
+MAX_NAME_CHARACTERS = 100
+"""Of a secret's name, which lies in root with every job that asks for it."""
+MAX_SECRETS = 100
+"""Of one job."""
+
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _KINDS: Mapping[str, tuple[re.Pattern[str], str]] = {
@@ -58,7 +63,9 @@ class Secret:
     def __post_init__(self) -> None:
         check_types(self)
         problems = []
-        if not VARIABLE.fullmatch(self.name):
+        if len(self.name) > MAX_NAME_CHARACTERS:
+            problems.append(f"name: {len(self.name)} characters; at most {MAX_NAME_CHARACTERS}")
+        elif not VARIABLE.fullmatch(self.name):
             problems.append(
                 f"name: {self.name!r} is not the name of a variable (letters, digits, _)"
             )

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
+from bastion.errors import SpecError
 from bastion.spec.typed import check_types
 from bastion.value import value
 
 CONTAINERS = "containers"
 """The label that says, with `YES`, that images can run there: pools carry it, agents take it
 back where no engine answers."""
+
+MAX_FILTERS = 100
+"""Hostnames, or labels, of one request: they lie in root with every job."""
+MAX_FILTER_CHARACTERS = 255
+"""Of one of them: what a host name may have. Source: RFC 1035, 2.3.4."""
 
 YES = "true"
 
@@ -35,6 +41,18 @@ class Where:
         check_types(self, prefix="where.")
         object.__setattr__(self, "hostnames", tuple(self.hostnames))
         object.__setattr__(self, "labels", dict(self.labels))
+        texts = [self.cluster, self.shard, self.pool, *self.hostnames]
+        texts += [text for label in self.labels.items() for text in label]
+        problems = [
+            f"where.{name}: {count} is not allowed; at most {MAX_FILTERS}"
+            for name, count in (("hostnames", len(self.hostnames)), ("labels", len(self.labels)))
+            if count > MAX_FILTERS
+        ]
+        if any(len(text) > MAX_FILTER_CHARACTERS for text in texts):
+            longest = max(map(len, texts))
+            problems.append(f"where: {longest} characters; at most {MAX_FILTER_CHARACTERS} each")
+        if problems:
+            raise SpecError(*problems)
 
     def __hash__(self) -> int:
         labels = tuple(sorted(self.labels.items()))

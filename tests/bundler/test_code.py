@@ -230,3 +230,17 @@ def test_a_table_with_unknown_fields_is_refused() -> None:
     adapter: TypeAdapter[Code] = TypeAdapter(Code)
     with pytest.raises(ValidationError):
         adapter.validate_python({"rot": "x"})
+
+
+def test_long_text_is_redacted_at_once() -> None:
+    """Megabytes of letters, of schemes and of almost credentials take as long as they are long."""
+    for text in ("a" * 2_000_000, "https://" * 250_000, "https://" + "a:" * 1_000_000):
+        assert redacted(text) == text
+    assert redacted("https://u:p@ss@host/x") == "https://***@host/x"
+
+
+def test_an_address_has_a_length() -> None:
+    """An address longer than servers take is refused by its length, without being shown."""
+    (problem,) = url_problems("https://" + "a" * 300_000)
+    assert "300008 characters" in problem
+    assert len(problem) < 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -128,3 +129,26 @@ def test_a_task_is_named_by_its_array() -> None:
     assert tasks_of_id("v1.5") is None
     assert tasks_named("v1.5") == ("v1", Indices.of([5]))
     assert tasks_named("v1.9-5") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 5_000,
+        "0-" + "9" * 5_000,
+        "0-99:" + "9" * 5_000,
+        ",".join(["0-999999:2"] * 100),
+        "0-999999:2",
+        "1," * 30_000,
+    ],
+    ids=["digits", "end", "step", "many sets", "a set", "characters"],
+)
+def test_a_set_of_indices_is_measured_before_it_is_made(text: str) -> None:
+    """Text that stands for more than is allowed is refused, and nothing of it is made."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(SpecError):
+            Indices.parse(text)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()

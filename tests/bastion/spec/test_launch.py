@@ -16,6 +16,7 @@ from bastion.spec import (
     Process,
     PythonEnv,
     Resources,
+    Secret,
     Where,
     job_id,
     job_ids,
@@ -91,7 +92,7 @@ def test_variables_are_checked(env: dict[str, str], problem: str) -> None:
         ({"replicas": 10_001}, "replicas: 10001 is not allowed; 1 to 10000"),
         ({"priority": 0}, "priority: 0 is not allowed; 1 (highest) to 5"),
         ({"priority": 6}, "priority: 6 is not allowed; 1 (highest) to 5"),
-        ({"retries": -1}, "retries: -1 is not allowed; 0 or more"),
+        ({"retries": -1}, "retries: -1 is not allowed; 0 to 1000000"),
         (
             {"max_runtime": "8 hours"},
             "max_runtime: '8 hours' is not a duration; allowed: number and unit, as 90s 8h 2d",
@@ -269,3 +270,26 @@ def test_a_field_of_another_type_is_refused(
     if make is Job:
         given = {"processes": [ECHO]} | given
     assert problems(make, **given) == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"env": {"X": "x" * 140_000}}, "env: 140003 bytes is too long"),
+        ({"processes": [Process(["true"], env={"X": "x" * 140_000})]}, "env: 140003 bytes"),
+        ({"processes": [Process(["true"])] * 1_001}, "processes: 1001 is not allowed"),
+        ({"secrets": [Secret(f"S{n}") for n in range(101)]}, "secrets: 101 is not allowed"),
+        ({"retries": 10**30}, "retries"),
+    ],
+    ids=["env", "env of a process", "processes", "secrets", "retries"],
+)
+def test_everything_of_a_job_has_a_limit(given: dict[str, object], said: str) -> None:
+    """What would be too much for root, or for a process, is refused with its size."""
+    found = problems(Job, **{"processes": (ECHO,), **given})
+    assert any(said in problem for problem in found)
+
+
+def test_a_secrets_name_has_a_length() -> None:
+    """The name of a secret lies in root with every job, and is bounded."""
+    with pytest.raises(SpecError, match="2000000 characters; at most 100"):
+        Secret("N" * 2_000_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -199,3 +200,24 @@ def test_a_wrong_sweep_is_refused(made: object, problem: str) -> None:
     with pytest.raises(SpecError) as caught:
         made()  # type: ignore[operator]
     assert any(problem in each for each in caught.value.problems), caught.value.problems
+
+
+@pytest.mark.parametrize("where", ["command", "env", "job env", "on_end"])
+def test_what_a_sweep_fills_is_measured_before_it_is_made(where: str) -> None:
+    """Text that parameters would make gigabytes of is refused by its size, and is never made."""
+    text, sweep = "{x}" * 5_000, Sweep(grid={"x": ["a", "b" * 1_000_000]})
+    process = Process(["echo", text] if where == "command" else ["echo"])
+    if where == "env":
+        process = Process(["echo"], env={"X": text})
+    job = Job(
+        processes=[process],
+        env={"X": text} if where == "job env" else {},
+        on_end=["echo", text] if where == "on_end" else (),
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(SpecError, match=r"50000\d{5} bytes is too long"):
+            Launch(name="x", jobs=[job], sweep=sweep)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
