@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +25,11 @@ from quota.amounts import Amounts
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
+
+MOST_DETAILS = 100
+"""Things wrong with a record that are told."""
+_MOST_ERRORS = 20_000
+"""Things wrong with a record that are looked at: each takes about a kilobyte to be told."""
 
 _T = TypeVar("_T")
 _ALWAYS = object()
@@ -90,9 +95,16 @@ def _fields(stored: tuple[tuple[str, object], ...], record: object) -> dict[str,
     return made
 
 
-def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
+def decode(kind: type[_T], data: bytes, *, key: str, most_values: int | None = None) -> _T:
     """
     The record of type `kind` that `data` holds.
+
+    Args:
+        kind: What it should be.
+        data: JSON.
+        key: What an error calls it.
+        most_values: How many values it may have, lists and tables included: checking costs time
+            and memory for each of them, which strangers must not choose. None: as many as it has.
 
     Raises:
         ForeignRecordError: It is of another schema, or has a field or a `kind` that is not known:
@@ -101,6 +113,8 @@ def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
     """
     from pydantic import ValidationError
 
+    if most_values is not None and _has_more_values(data, most_values):
+        raise RecordError(f"{key}: holds more than {most_values} values, the most allowed")
     try:
         wanted: Any = kind
         record: _T = _adapter(wanted).validate_json(data)
@@ -113,6 +127,23 @@ def decode(kind: type[_T], data: bytes, *, key: str) -> _T:
     return record
 
 
+def _has_more_values(data: bytes, most: int) -> bool:
+    """Whether the JSON of `data` has more values than `most`; what is no JSON has none."""
+    from pydantic_core import from_json
+
+    try:
+        left = [from_json(data)]
+    except ValueError:
+        return False
+    count = 0
+    while left and count <= most:
+        held = left.pop()
+        if isinstance(held, (list, dict)):
+            count += len(held)
+            left += held.values() if isinstance(held, dict) else held
+    return count > most
+
+
 def _is_foreign(error: ValidationError) -> bool:
     """Whether it is whole, and only of a form that this version does not know."""
     return any(
@@ -123,28 +154,33 @@ def _is_foreign(error: ValidationError) -> bool:
 
 
 def problems_text(error: ValidationError) -> str:
-    """Every problem of a failed reading: path, what is wrong, the value."""
+    """The problems of a failed reading: path, what is wrong, the value."""
     return "; ".join(problems(error))
 
 
 def problems(error: ValidationError) -> list[str]:
     """
-    One line for every problem: the path of the field, and what is wrong with it.
+    A line for each of the first problems: the path of the field, and what is wrong with it.
 
     Of the alternatives of a union only the one that its `kind` names is spoken of.
     """
-    return [line for detail, path in _meant(error) for line in _problems(detail, path)]
+    count = error.error_count()
+    if count > _MOST_ERRORS:
+        return [f"{count} things are wrong with it"]
+    found = [line for detail, path in _meant(error) for line in _problems(detail, path)]
+    more = count - MOST_DETAILS
+    return found if more <= 0 else [*found, f"{more} more things are wrong"]
 
 
 def _meant(error: ValidationError) -> Iterator[tuple[Any, _Path]]:
     """What is wrong, and where; of a union only with the alternative that its `kind` names."""
-    details = _without_text(list(error.errors(include_url=False)))
+    details = _without_text(_details(error))
     others = {detail["loc"][:-1] for detail in details if _is_other_kind(detail)}
     unions = {branch[:-1] for branch in others}
     told = set()
     for detail in details:
         path = detail["loc"]
-        union = next((each for each in unions if path[: len(each)] == each), None)
+        union = _beginning(path, unions)
         if union is None:
             yield detail, path
         elif path[: len(union) + 1] not in others:
@@ -156,6 +192,19 @@ def _meant(error: ValidationError) -> Iterator[tuple[Any, _Path]]:
                 yield {**detail, "type": _UNKNOWN_KIND, "msg": "Unknown"}, (*union, "kind")
 
 
+def _details(error: ValidationError) -> list[Any]:
+    """The first things that are wrong; none where they are too many to be looked at."""
+    if error.error_count() > _MOST_ERRORS:
+        return []
+    return error.errors(include_url=False)[:MOST_DETAILS]
+
+
+def _beginning(path: _Path, places: Collection[_Path]) -> _Path | None:
+    """The one of `places` that `path` begins with, the shortest first; None where none is."""
+    starts = (path[:length] for length in range(len(path) + 1)) if places else ()
+    return next((start for start in starts if start in places), None)
+
+
 def _without_text(details: list[Any]) -> list[Any]:
     """`details`, but of a list in which text may stand for a value what is wrong with the value."""
     texts = [d["loc"][:-1] for d in details if d["loc"][-1:] == ("str",)]
@@ -163,7 +212,7 @@ def _without_text(details: list[Any]) -> list[Any]:
     found = []
     for detail in details:
         path = detail["loc"]
-        place = next((each for each in places if path[: len(each)] == each), None)
+        place = _beginning(path, places)
         if place is None:
             found.append(detail)
         elif path[len(place)] != "str":

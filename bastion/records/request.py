@@ -13,12 +13,17 @@ from bastion.scheduler.machine_report import MachineReport
 from bastion.spec.indices import Indices
 from bastion.spec.launch import Launch
 from bastion.spec.request import Request
+from bastion.spec.task import tasks_of_id
 from bastion.value import value
 
 MAX_ID = 200
 """Characters of a launch's id: a name, a dash and a suffix are well below."""
 MAX_TARGETS = 1000
 """Of one request: each may cost a look into the bucket."""
+MAX_TARGET_CHARACTERS = 210
+"""Of one target: a launch's id and some tasks."""
+MAX_TARGET_RANGES = 10_000
+"""Of all targets of a request together: tasks that are not beside each other."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -39,6 +44,9 @@ class LaunchRequest:
         problems = []
         if self.origin and not _DIGEST.fullmatch(self.origin):
             problems.append(f"origin: {self.origin!r} is not 64 lowercase hexadecimal digits")
+        if len(self.idempotency_key) > MAX_ID:
+            length = len(self.idempotency_key)
+            problems.append(f"idempotency_key: {length} characters; at most {MAX_ID}")
         if len(self.again_of) > MAX_ID:
             problems.append(f"again_of: {len(self.again_of)} characters; at most {MAX_ID}")
         _check(problems)
@@ -108,9 +116,20 @@ class FollowRequest:
 
 
 def _target_problems(targets: tuple[str, ...]) -> list[str]:
-    if 1 <= len(targets) <= MAX_TARGETS:
-        return []
-    return [f"targets: {len(targets)} is not allowed; 1 to {MAX_TARGETS} jobs or launches"]
+    if not 1 <= len(targets) <= MAX_TARGETS:
+        return [f"targets: {len(targets)} is not allowed; 1 to {MAX_TARGETS} jobs or launches"]
+    longest = max(map(len, targets))
+    if longest > MAX_TARGET_CHARACTERS:
+        return [f"targets: {longest} characters; at most {MAX_TARGET_CHARACTERS} each"]
+    ranges = 0
+    for target in targets:
+        named = tasks_of_id(target)
+        ranges += 1 if named is None else len(named[1].pairs)
+        if ranges > MAX_TARGET_RANGES:
+            return [
+                f"targets: name more than {MAX_TARGET_RANGES} ranges of tasks, the most allowed"
+            ]
+    return []
 
 
 def _check(problems: list[str]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bastion.errors import ForeignRecordError, RecordError
 from bastion.machine import Batch
 from bastion.records.codec import decode, encode, plain
 from bastion.records.facts import Bell, Claimed, Drained, Health, Hello, HostFact, Started
-from bastion.records.request import Answer, LaunchRequest, Result, SpecRecord
+from bastion.records.request import Answer, JobsRequest, LaunchRequest, Result, SpecRecord
 from bastion.spec import BundleRef, GitRef, ImageRef, Job, Launch, Process, Resources, Where
 from quota import Amounts
 
@@ -173,3 +175,21 @@ def test_an_unknown_schema_is_refused_by_name() -> None:
     """A record of another schema says which it is, and which are read."""
     with pytest.raises(RecordError, match=r"^k: schema: 9 is not known, Bastion [\d.]+ reads 1"):
         decode(Answer, b'{"schema":9,"ulid":"u","verb":"v","accepted":true}', key="k")
+
+
+@pytest.mark.parametrize("count", [50, 5_000, 50_000])
+def test_of_many_mistakes_the_first_are_told(count: int) -> None:
+    """A record in which nothing is right is refused in a bounded text, however long it is."""
+    data = json.dumps({"schema": 1, "targets": [5] * count}).encode()
+    with pytest.raises(RecordError) as caught:
+        decode(JobsRequest, data, key="cancel")
+    assert "targets.0" in caught.value.message or "50000 things" in caught.value.message
+    assert len(caught.value.message) < 12_000
+
+
+def test_a_record_may_have_a_number_of_values() -> None:
+    """A record with more values than are allowed is refused before any of them is checked."""
+    data = json.dumps({"schema": 1, "targets": ["x"] * 100}).encode()
+    assert decode(JobsRequest, data, key="cancel", most_values=102)
+    with pytest.raises(RecordError, match="more than 101 values"):
+        decode(JobsRequest, data, key="cancel", most_values=101)
