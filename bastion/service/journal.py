@@ -19,6 +19,8 @@ from bastion.store import ObjectStore
 
 TAIL_BYTES = 64 * 1024
 """Of the object that holds the latest lines."""
+MOST_SAID = 1_000
+"""Problems that are remembered: some have a key of the inbox in their name, and never come back."""
 REPEAT_S = 60.0
 """A problem that goes on is said again after so long."""
 
@@ -53,10 +55,14 @@ class Journal:
         """Say that `what` met `error`, once a minute while it goes on."""
         text = error.message if isinstance(error, BastionError) else f"{error!r}"
         now = self._clock.monotonic()
-        said = self._said.get(what)
+        said = self._said.pop(what, None)
+        if said is not None:
+            self._said[what] = said  # the latest last: what was not said for long goes first
         if said is not None and said[0] == text and now - said[1] < REPEAT_S:
             return
         self._said[what] = (text, now)
+        if len(self._said) > MOST_SAID:
+            del self._said[next(iter(self._said))]
         hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
         self.note(f"{what}: {text}{hint}")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bastion.clock import Clock
-from bastion.errors import FencedError, LeaseHeldError, StoreError
+from bastion.errors import BastionError, FencedError, LeaseHeldError, StoreError
 from bastion.records.root import Held
 from bastion.service.journal import Journal
 from bastion.service.lead import Election
@@ -25,6 +25,8 @@ BUSY_FOR_S = 2.0
 SLICE_S = 0.2
 """Longest sleep between looks at whether to stop."""
 STORE_RETRY_S = 1.0
+MOST_FAILURES = 20
+"""Turns in a row that a mistake in Bastion may spoil: after them a fresh process may do better."""
 
 
 class Service:
@@ -122,11 +124,22 @@ class Service:
 
     def _loop(self, leader: Leader) -> None:
         moved_at = self._clock.monotonic()
+        failures = 0
         while not self._is_stopping():
             try:
                 moved = leader.turn()
+                failures = 0
             except StoreError as error:
                 self._journal.problem("store", error)
+                self._nap(STORE_RETRY_S)
+                continue
+            except BastionError:
+                raise
+            except Exception as error:
+                failures += 1
+                if failures >= MOST_FAILURES:
+                    raise
+                self._journal.failure("a turn is thrown away", error)
                 self._nap(STORE_RETRY_S)
                 continue
             if moved:

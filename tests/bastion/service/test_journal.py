@@ -7,7 +7,7 @@ import io
 from bastion.clock import VirtualClock
 from bastion.errors import BastionError, StoreError
 from bastion.records import layout
-from bastion.service.journal import TAIL_BYTES, Journal
+from bastion.service.journal import MOST_SAID, TAIL_BYTES, Journal
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
 
@@ -100,3 +100,12 @@ def test_a_lost_line_stops_nothing() -> None:
     work = log.flush(store)
     assert work is not None
     work()
+
+
+def test_what_was_said_is_not_remembered_for_ever() -> None:
+    """Problems with thousands of names are each said, and the oldest of them forgotten."""
+    log, _, out = journal()
+    for n in range(3 * MOST_SAID):
+        log.problem(f"inbox/{n}", BastionError("bad"))
+    assert out.getvalue().count("bad") == 3 * MOST_SAID
+    assert len(log.problems) == MOST_SAID

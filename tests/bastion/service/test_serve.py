@@ -11,7 +11,7 @@ from bastion.clock import VirtualClock
 from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
 from bastion.records.root import Held, Root
 from bastion.service.journal import Journal
-from bastion.service.serve import Service
+from bastion.service.serve import MOST_FAILURES, Service
 from bastion.service.settings import CLOUD, LOCAL, pace_of
 from bastion.store import Version
 
@@ -202,3 +202,20 @@ def test_paces_leave_room_for_the_lease() -> None:
     """A leader that idles still renews its lease several times before it is over."""
     for pace in (LOCAL, CLOUD):
         assert pace.idle_poll_s + pace.commit_s < pace.ttl_s / 3
+
+
+def test_a_turn_that_a_mistake_spoils_is_thrown_away() -> None:
+    """An exception that nothing foresaw ends no bastion: it is said, and the next turn comes."""
+    script = Script(turns=[ValueError("odd"), OverflowError("odder"), True])
+    assert script.service().run() == 0
+    assert script.did.count("turn") > 3
+    assert script.did.count("stand") == 1
+
+
+def test_only_a_row_of_mistakes_ends_a_bastion() -> None:
+    """When every turn of a row fails the process ends, as a fresh one may do better."""
+    script = Script(turns=[ValueError("odd")] * (MOST_FAILURES + 5))
+    script.stop_after = 100
+    with pytest.raises(ValueError, match="odd"):
+        script.service().run()
+    assert script.did.count("turn") == MOST_FAILURES
