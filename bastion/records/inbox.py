@@ -48,10 +48,12 @@ class Ringing:
 
 @value
 class Misplaced:
-    """An object that is no request and no bell, or too large to be read."""
+    """An object that is no request and no bell, too large to be read, or not readable."""
 
     entry: Entry
     why: str
+    is_unreadable: bool = False
+    """Whether it is set aside without its bytes, which the store does not give."""
 
 
 @value

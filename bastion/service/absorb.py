@@ -7,7 +7,7 @@ job that nobody knows waits: the launch may be on its way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -18,6 +18,7 @@ from bastion.job import JobRecord
 from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
 from bastion.machine import Follow, Pool
 from bastion.monitor import Options, grace_s
+from bastion.records.codec import encode
 from bastion.records.inbox import Waiting
 from bastion.records.names import unknown_names
 from bastion.records.queued import queued_array, queued_jobs
@@ -37,6 +38,7 @@ from bastion.records.webhooks import Notifications
 from bastion.scheduler.machine_report import MachineReport
 from bastion.service.dependencies import is_on_its_way, joining
 from bastion.service.draft import Draft
+from bastion.service.final_records import is_same_request
 from bastion.service.rights import membership_problem, ownership_problem
 from bastion.service.targets import change, obstacle, targets_of
 from bastion.spec import CodeRef, Launch, job_id, python_problems
@@ -45,6 +47,12 @@ from quota import Quota
 
 MAX_CLOCK_SKEW_S = 7 * 86400.0
 """A request whose ULID and store time differ by more is refused; registers are kept far longer."""
+MAX_PROBLEMS = 50
+"""That one answer tells; the rest is counted."""
+MAX_PROBLEM_CHARACTERS = 300
+"""Of one problem of an answer."""
+MAX_JOB_BYTES = 64 << 10
+"""Of what root keeps of one job: it is written with every commit while the job is active."""
 UNKNOWN_JOB_WAIT_S = 600.0
 """A verb for an unknown job waits this long: its launch may arrive later."""
 
@@ -81,11 +89,22 @@ def refuse(
             ulid=name.ulid,
             verb=name.verb,
             accepted=False,
-            problems=tuple(problems),
+            problems=told(problems),
             machines=machines,
             at=draft.now,
         ),
     )
+
+
+def told(problems: Iterable[str]) -> tuple[str, ...]:
+    """The first of `problems`, none too long: an answer lies in root until it is written."""
+    every = tuple(problems)
+    shown = [
+        each if len(each) <= MAX_PROBLEM_CHARACTERS else f"{each[:MAX_PROBLEM_CHARACTERS]}..."
+        for each in every[:MAX_PROBLEMS]
+    ]
+    more = len(every) - len(shown)
+    return (*shown, f"and {more} more") if more > 0 else tuple(shown)
 
 
 def accept(draft: Draft, waiting: Waiting, *, launch: str = "", jobs: Iterable[str] = ()) -> None:
@@ -104,8 +123,14 @@ def accept(draft: Draft, waiting: Waiting, *, launch: str = "", jobs: Iterable[s
     )
 
 
-def general_problems(waiting: Waiting, rules: Rules) -> list[str]:
-    """What is wrong with a request whatever it asks for."""
+def general_problems(
+    waiting: Waiting, rules: Rules, owns: Callable[[str, str], bool] = lambda *_: True
+) -> list[str]:
+    """
+    What is wrong with a request whatever it asks for.
+
+    `owns` tells whether in a project a user has an active job.
+    """
     name = waiting.name
     if not is_ulid(name.ulid):
         return [f"request {name.ulid}: its name is not a ULID"]
@@ -114,7 +139,7 @@ def general_problems(waiting: Waiting, rules: Rules) -> list[str]:
     if rules.quota is None:
         why = rules.quota_problem or "there is none at project-quotas/project-quotas.config"
         return [f"no quota file is in force: {why}"]
-    problem = membership_problem(name, rules.quota)
+    problem = membership_problem(name, rules.quota, owns)
     return [problem] if problem else []
 
 
@@ -139,18 +164,20 @@ def absorb(
     rules: Rules,
     ended: Collection[str] = (),
     awaited: Targets = NO_TARGETS,
+    taken: Collection[str] = (),
 ) -> bool:
     """
     Apply one request, and answer it; False when it has to wait for a job nobody knows yet.
 
     A launch's jobs are added; whether they can ever run is for the scheduler to say. `ended` holds
     those of the request's targets that have a final record: nothing can change them any more.
+    `taken` holds those of a launch's jobs whose final record is of another request.
     `awaited` says how those ended that a launch wants to wait for. A launch whose idempotency key
     made its jobs before is accepted as these.
     """
     match body:
         case LaunchRequest():
-            return _launch(draft, waiting, body, rules, ended, awaited)
+            return _launch(draft, waiting, body, rules, ended, awaited, taken)
         case FollowRequest(targets=targets):
             _follow(draft, waiting, targets)
             return True
@@ -167,6 +194,7 @@ def _launch(
     rules: Rules,
     ended: Collection[str],
     awaited: Targets,
+    taken: Collection[str],
 ) -> bool:
     launch, name = body.launch, waiting.name
     problems = _launch_problems(draft, waiting, launch, rules)
@@ -184,9 +212,10 @@ def _launch(
         array = queued_array(launch, jobs[0])
     except SpecError as error:
         problems += error.problems
-    active = {**draft.jobs, **draft.arrays}
+    active: dict[str, JobRecord | ArrayRecord] = {**draft.jobs, **draft.arrays}
     there = [job.id for job in jobs if job.id in active or job.id in ended]
-    is_known = bool(body.idempotency_key) and len(there) == len(launch.jobs)
+    of_others = {*taken, *(one for one in there if _is_of_another(active.get(one), waiting))}
+    is_known = bool(body.idempotency_key) and len(there) == len(launch.jobs) and not of_others
     problems += [f"there is a job {one} already" for one in there if not is_known]
     if any(job.after for job in jobs) and not is_known:
         if is_on_its_way(draft, jobs):
@@ -198,6 +227,7 @@ def _launch(
     if not is_known:
         asked = dict.fromkeys(each for job in jobs for each in job.secrets)
         problems += rules.options.secrets.problems(name.project, asked)
+        problems += _too_large(jobs)
     if problems:
         refuse(draft, waiting, problems)
         return True
@@ -209,6 +239,25 @@ def _launch(
         draft, waiting, launch=job_id(launch.name, name.ulid), jobs=tuple(job.id for job in jobs)
     )
     return True
+
+
+def _is_of_another(active: JobRecord | ArrayRecord | None, waiting: Waiting) -> bool:
+    """Whether what is active under an id was asked for by another request."""
+    if active is None:
+        return False
+    job = active.each if isinstance(active, ArrayRecord) else active
+    return not is_same_request(waiting.name, user=job.user, ulid=job.ulid)
+
+
+def _too_large(jobs: Iterable[JobRecord]) -> list[str]:
+    """Which of `jobs` are more than root may have to keep of one."""
+    sizes = {job.name: len(encode(job)) for job in jobs}
+    return [
+        f"jobs.{name}: what the bastion has to keep of it is {size} bytes; at most {MAX_JOB_BYTES}:"
+        " ask for fewer secrets, dependencies or labels"
+        for name, size in sizes.items()
+        if size > MAX_JOB_BYTES
+    ]
 
 
 def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rules) -> list[str]:

@@ -145,15 +145,17 @@ def delete_work(store: ObjectStore, key: str) -> Work:
     return work
 
 
-def aside_work(store: ObjectStore, entry: Entry) -> Work:
+def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Work:
     """
-    Set aside an object of the inbox that nobody understood, then delete it.
+    Set aside an object of the inbox that could not be understood, then delete it.
 
-    One that is too large to be read is not kept: a note says how large it was.
+    One that is too large, or `unreadable` for that reason, is not kept: a note tells its size.
     """
 
     def work() -> Lesson:
-        if entry.size <= MAX_BYTES:
+        if unreadable:
+            data = f"{entry.key}: {entry.size} bytes, not readable: {unreadable}\n".encode()
+        elif entry.size <= MAX_BYTES:
             try:
                 found = store.read(entry.key, limit_bytes=MAX_BYTES)
             except NotFoundError:

@@ -1,34 +1,46 @@
 """
 What one turn reads of the inbox before it decides: requests and bells.
 
-A body is read once: one that has to wait in the inbox is remembered until it is absorbed. Whatever
-cannot be understood comes back as its problems, never as an exception.
+A body is read once: one that has to wait in the inbox is remembered until it is absorbed, as far as
+memory for that goes. Whatever cannot be understood comes back as its problems, never as an
+exception: one bad object harms only itself. A request that is refused whatever it says is refused
+unread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import field, replace
 from functools import partial
 
-from bastion.errors import BastionError, NotFoundError, RecordError, StoreError
-from bastion.lane import Lane
+from bastion.errors import NotFoundError, OversizeError, RecordError, StoreError, StoreRefusedError
+from bastion.lane import Done, Lane
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.facts import Bell
 from bastion.records.inbox import Look, Misplaced, Ringing, Waiting
-from bastion.records.request import (
-    BODIES,
-    Body,
-    JobsRequest,
-    LaunchRequest,
-    SpecRecord,
-    UpdateRequest,
-)
+from bastion.records.limits import BELL_BYTES, LAUNCH_BYTES, REQUEST_BYTES, REQUEST_VALUES
+from bastion.records.request import BODIES, Body, JobsRequest, LaunchRequest, UpdateRequest
 from bastion.records.targets import Targets, look_up
-from bastion.spec import job_ids, tasks_of_id
-from bastion.store import ObjectStore
+from bastion.service.fair_share import OWNER_READS, Wish, fair_share
+from bastion.service.final_records import FinalRecords
+from bastion.spec import job_ids
+from bastion.store import Entry, Object, ObjectStore
 from bastion.value import value
+
+READS_S = 10.0
+"""What is not read by then waits for the next turn: a third of a lease on a cloud store."""
+REMEMBERED_BYTES = 64 << 20
+"""Bytes of requests that are remembered while they wait; beyond it they are read again."""
+REFUSED_TURNS = 3
+"""An object that the store lists and refuses to give in so many turns is set aside."""
+FAILED_TURNS = 300
+"""The same where it fails in another way, which may pass: minutes of turns."""
+LAUNCH_LOOKS = 100
+"""Jobs of one launch whose final records one turn looks for: some seconds on a cloud store."""
+_READS_OF_A_BODY = 2
+"""Its answer, which says whether it was absorbed before, and the body."""
 
 
 @value
@@ -41,9 +53,13 @@ class Arrived:
     is_answered: bool = False
     """It was answered by an earlier commit: only its deletion is left."""
     ended: frozenset[str] = frozenset()
-    """Those of its targets that have a final record."""
+    """Those of its targets, or of its jobs, that have a final record."""
+    taken: frozenset[str] = frozenset()
+    """Those of its jobs whose final record is of another request."""
     targets: Targets = field(default_factory=dict)
     """What the bucket keeps of those that it wants to wait for."""
+    unreadable: str = ""
+    """Why it cannot be read, where it never could."""
 
 
 @value
@@ -62,11 +78,25 @@ class Gathered:
     requests: tuple[Arrived, ...] = ()
     bells: tuple[Rung, ...] = ()
     misplaced: tuple[Misplaced, ...] = ()
+    failures: tuple[tuple[str, Exception], ...] = ()
+    """Keys of objects that a mistake in Bastion kept from being read, and what it was."""
 
 
-_UNREAD = object()
-READS_S = 10.0
-"""What is not read by then waits for the next turn: a third of a lease on a cloud store."""
+@value
+class _Unread:
+    """An object that is listed, and that a store which answers otherwise does not give."""
+
+    error: StoreError
+
+
+@value
+class _Reading:
+    """A request that was read, and which of its targets or jobs are still to be looked for."""
+
+    arrived: Arrived
+    left: tuple[str, ...] = ()
+    looks: int = 0
+    """How many were looked for by now, beyond what its reading was counted for."""
 
 
 class Gatherer:
@@ -81,158 +111,256 @@ class Gatherer:
         self._store = store
         self._lane = lane
         self._look = Look(store)
-        self._bodies: dict[str, Arrived] = {}
+        self._records = FinalRecords(store)
+        self._readings: dict[str, _Reading] = {}
+        self._remembered_bytes = 0
+        self._failed: Counter[str] = Counter()
+        self._debts: Counter[str] = Counter()
 
-    def gather(self, *, skip: Callable[[str], bool], is_active: Callable[[str], bool]) -> Gathered:
+    def gather(
+        self,
+        *,
+        skip: Callable[[str], bool],
+        is_active: Callable[[str], bool],
+        refusal: Callable[[Waiting], str] = lambda _: "",
+    ) -> Gathered:
         """
         What is in the inbox, apart from the keys that `skip` knows to be absorbed.
 
         `is_active` tells whether a target names an active job or launch: the others are looked for
-        among the final records.
+        among the final records. `refusal` tells why a request is refused whatever it says, or
+        nothing: it is not read.
 
         What cannot be read now is left in the inbox, and with a bell the later ones of its machine.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The inbox cannot be listed.
         """
         inbox = self._look.once()
-        requests = [each for each in inbox.requests if not skip(each.entry.key)]
-        bells = [each for each in inbox.bells if not skip(each.entry.key)]
-        read = self._read(requests, bells, is_active)
-        arrived = [read.get(each.entry.key, _UNREAD) for each in requests]
-        rung: list[Rung] = []
-        unheard: set[str] = set()
-        for each in bells:
-            heard = read.get(each.entry.key, _UNREAD)
-            if isinstance(heard, Rung) and each.machine not in unheard:
-                rung.append(heard)
-            elif heard is not None:
-                unheard.add(each.machine)
-        return Gathered(
-            requests=tuple(each for each in arrived if isinstance(each, Arrived)),
-            bells=tuple(rung),
-            misplaced=tuple(each for each in inbox.misplaced if not skip(each.entry.key)),
-        )
-
-    def _read(
-        self,
-        requests: Iterable[Waiting],
-        bells: Iterable[Ringing],
-        is_active: Callable[[str], bool],
-    ) -> Mapping[str, object]:
-        """By key: what was read, None for what is there no more, `_UNREAD` for what failed."""
-        read: dict[str, object] = {}
-        for waiting in requests:
-            key = waiting.entry.key
-            if key in self._bodies:
-                read[key] = self._bodies[key]
-            else:
-                self._lane.submit(key, partial(self._request, waiting, is_active))
+        requests: list[Waiting] = [each for each in inbox.requests if not skip(each.entry.key)]
+        bells: list[Ringing] = [each for each in inbox.bells if not skip(each.entry.key)]
+        self._submit(requests, is_active, refusal)
         for ringing in bells:
             self._lane.submit(ringing.entry.key, partial(self._bell, ringing))
         self._lane.settle(READS_S)
-        done = self._lane.collect()
-        for each in done:
-            read[each.key] = each.result if each.error is None else _UNREAD
-            if isinstance(each.result, Arrived) and _may_wait(each.result.body):
-                self._bodies[each.key] = each.result
-        failures = [each.error for each in done if each.error is not None]
-        if failures and len(failures) == len(done):
-            raise failures[0]
-        return read
+        done = {each.key: each for each in self._lane.collect()}
+        arrived = [self._arrived(each, done.get(each.entry.key)) for each in requests]
+        rung, misplaced = self._rung(bells, done)
+        listed = {*(each.entry.key for each in requests), *(each.entry.key for each in bells)}
+        self._failed = Counter({key: n for key, n in self._failed.items() if key in listed})
+        return Gathered(
+            requests=tuple(each for each in arrived if each is not None),
+            bells=rung,
+            misplaced=(*(each for each in inbox.misplaced if not skip(each.entry.key)), *misplaced),
+            failures=tuple(
+                (each.key, each.error)
+                for each in done.values()
+                if each.error is not None and not isinstance(each.error, StoreError)
+            ),
+        )
 
     def forget(self, key: str) -> None:
         """The request at `key` was absorbed."""
-        self._bodies.pop(key, None)
+        reading = self._readings.pop(key, None)
+        if reading is not None:
+            self._remembered_bytes -= reading.arrived.waiting.entry.size
 
-    def _request(self, waiting: Waiting, is_active: Callable[[str], bool]) -> Arrived | None:
+    def _submit(
+        self,
+        requests: Iterable[Waiting],
+        is_active: Callable[[str], bool],
+        refusal: Callable[[Waiting], str],
+    ) -> None:
+        """Begin to read what this turn reads of `requests`, everybody's share of them."""
+        works: dict[str, Callable[[], _Reading | _Unread | None]] = {}
+        wishes: list[Wish] = []
+        for waiting in requests:
+            entry = waiting.entry
+            reading = self._readings.get(entry.key)
+            reads, size = _READS_OF_A_BODY, entry.size
+            problem = waiting.problem or refusal(waiting)
+            if reading is not None and not reading.left:
+                continue
+            if reading is not None:
+                works[entry.key] = partial(self._look_on, reading)
+                reads, size = min(len(reading.left), _looks(reading)), 0
+            elif problem:
+                works[entry.key] = partial(self._refused, waiting, problem)
+                reads, size = 1, 0
+            else:
+                works[entry.key] = partial(self._request, waiting, is_active)
+            wishes.append(Wish(key=entry.key, owner=_owner(waiting), reads=reads, size=size))
+        for key in fair_share(wishes, self._debts):
+            self._lane.submit(key, works[key])
+        left = {owner: reads - OWNER_READS for owner, reads in self._debts.items()}
+        self._debts = Counter({owner: reads for owner, reads in left.items() if reads > 0})
+
+    def _arrived(self, waiting: Waiting, done: Done | None) -> Arrived | None:
+        """What is known of a request by now; None where that is not enough to absorb it."""
+        key = waiting.entry.key
+        if done is None:
+            reading = self._readings.get(key)
+            return reading.arrived if reading is not None and not reading.left else None
+        match done.result if done.error is None else done.error:
+            case _Reading() as reading:
+                self._remember(key, reading)
+                self._debts[_owner(waiting)] += reading.looks
+                return None if reading.left else reading.arrived
+            case _Unread(error=error):
+                why = self._given_up(key, error)
+                problem = f"the request cannot be read: {why}"
+                made = Arrived(waiting=waiting, problems=(problem,), unreadable=why)
+                return made if why else None
+            case None | StoreError():
+                return None
+            case error:
+                problem = f"internal error: {error!r}; the bastion's log has more"
+                return Arrived(waiting=waiting, problems=(problem,))
+
+    def _rung(
+        self, bells: Iterable[Ringing], done: dict[str, Done]
+    ) -> tuple[tuple[Rung, ...], list[Misplaced]]:
+        """The bells that are heard in this turn, and those that never will be."""
+        rung: list[Rung] = []
+        misplaced: list[Misplaced] = []
+        unheard: set[str] = set()
+        for each in bells:
+            found = done.get(each.entry.key)
+            match found if found is None or found.error is None else found.error:
+                case Done(result=Rung() as heard) if each.machine not in unheard:
+                    rung.append(heard)
+                case Done(result=None):
+                    pass
+                case Done(result=_Unread(error=error)):
+                    why = self._given_up(each.entry.key, error)
+                    if why:
+                        misplaced.append(Misplaced(entry=each.entry, why=why, is_unreadable=True))
+                    else:
+                        unheard.add(each.machine)
+                case None | Done() | StoreError():
+                    unheard.add(each.machine)
+                case error:
+                    rung.append(Rung(ringing=each, problem=f"internal error: {error!r}"))
+        return tuple(rung), misplaced
+
+    def _given_up(self, key: str, error: StoreError) -> str:
+        """Why the object at `key`, which could not be read again, never can be; or nothing yet."""
+        self._failed[key] += 1
+        turns = REFUSED_TURNS if isinstance(error, StoreRefusedError) else FAILED_TURNS
+        return error.message if self._failed[key] >= turns else ""
+
+    def _remember(self, key: str, reading: _Reading) -> None:
+        """Keep what was read, unless a later turn would read something else, or it is too much."""
+        self.forget(key)
+        size = reading.arrived.waiting.entry.size
+        is_first = not self._readings
+        has_room = is_first or self._remembered_bytes + size <= REMEMBERED_BYTES
+        if reading.left or (_may_wait(reading.arrived.body) and has_room):
+            self._readings[key] = reading
+            self._remembered_bytes += size
+
+    def _refused(self, waiting: Waiting, problem: str) -> _Reading:
+        if self._is_answered(waiting):
+            return _Reading(arrived=Arrived(waiting=waiting, is_answered=True))
+        return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
+
+    def _request(
+        self, waiting: Waiting, is_active: Callable[[str], bool]
+    ) -> _Reading | _Unread | None:
         name = waiting.name
-        if name.verb != "follow" and self._exists(
-            layout.answer(name.project, name.user, name.ulid)
-        ):
-            return Arrived(waiting=waiting, is_answered=True)
+        if name.verb != "follow" and self._is_answered(waiting):
+            return _Reading(arrived=Arrived(waiting=waiting, is_answered=True))
         kind = BODIES.get(name.verb)
         if kind is None:
-            problem = f"{name.verb!r} is no verb; the verbs are {', '.join(BODIES)}"
-            return Arrived(waiting=waiting, problems=(problem,))
-        if waiting.problem:
-            return Arrived(waiting=waiting, problems=(waiting.problem,))
+            problem = f"{name.verb[:40]!r} is no verb; the verbs are {', '.join(BODIES)}"
+            return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
+        limit_bytes = LAUNCH_BYTES if name.verb == "launch" else REQUEST_BYTES
         try:
-            found = self._store.read(waiting.entry.key)
-        except NotFoundError:
-            return None
-        assert found is not None
-        try:
-            body = decode(kind, found.data, key=name.verb)
+            found = self._object(waiting.entry, limit_bytes)
+            if found is None or isinstance(found, _Unread):
+                return found
+            body = decode(kind, found.data, key=name.verb, most_values=REQUEST_VALUES)
         except RecordError as error:
-            return Arrived(waiting=waiting, problems=(error.message,))
+            return _Reading(arrived=Arrived(waiting=waiting, problems=(error.message,)))
         targets: Targets = {}
         if isinstance(body, LaunchRequest):
             try:
                 targets = look_up(self._store, name.project, body.launch.waits_for_others)
             except RecordError as error:
-                return Arrived(waiting=waiting, problems=(f"after: {error.message}",))
-        return Arrived(
-            waiting=waiting,
-            body=body,
-            ended=self._ended(waiting, body, is_active),
-            targets=targets,
-        )
+                problem = f"after: {error.message}"
+                return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
+        arrived = Arrived(waiting=waiting, body=body, targets=targets)
+        sought = _sought(arrived, is_active)
+        made = self._look_on(_Reading(arrived=arrived, left=sought))
+        return replace(made, looks=len(sought) - len(made.left))
 
-    def _ended(
-        self, waiting: Waiting, body: Body, is_active: Callable[[str], bool]
-    ) -> frozenset[str]:
-        match body:
-            case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
-                pass
-            case LaunchRequest(idempotency_key=key) if key:
-                targets = job_ids(body.launch, waiting.name.ulid)
-            case _:
-                return frozenset()
-        unknown = (target for target in targets if not is_active(target))
-        project = waiting.name.project
-        return frozenset(each for each in unknown if self._has_result(project, each))
+    def _look_on(self, reading: _Reading) -> _Reading:
+        """Look for the final records of the next targets of a verb, or jobs of a launch."""
+        arrived, name = reading.arrived, reading.arrived.waiting.name
+        ended, taken = set(arrived.ended), set(arrived.taken)
+        looks = _looks(reading)
+        for target in reading.left[:looks]:
+            if isinstance(arrived.body, LaunchRequest):
+                is_of_another = self._records.is_of_another(name, target)
+                ended |= set() if is_of_another is None else {target}
+                taken |= {target} if is_of_another else set()
+            elif self._records.has_ended(name.project, target):
+                ended.add(target)
+        made = replace(arrived, ended=frozenset(ended), taken=frozenset(taken))
+        return _Reading(arrived=made, left=reading.left[looks:])
 
-    def _has_result(self, project: str, target: str) -> bool:
-        """
-        Whether the job, or every job of the launch, called `target` has a final record.
-
-        Tasks of an array have ended when it has: not each of them has a record of its own.
-        """
-        tasks = tasks_of_id(target)
+    def _bell(self, ringing: Ringing) -> Rung | _Unread | None:
         try:
-            if tasks is not None and self._exists(layout.result(project, tasks[0])):
-                return True
-            if self._exists(layout.result(project, target)):
-                return True
-            key = layout.spec(project, target)
-            found = self._store.read(key)
-            assert found is not None
-            spec = decode(SpecRecord, found.data, key=key)
-            jobs = job_ids(spec.launch, spec.ulid)
-            return all(self._exists(layout.result(project, job)) for job in jobs)
-        except StoreError:
-            raise
-        except BastionError:
-            return False
-
-    def _bell(self, ringing: Ringing) -> Rung | None:
-        try:
-            found = self._store.read(ringing.entry.key)
-        except NotFoundError:
-            return None
-        assert found is not None
-        try:
-            return Rung(ringing=ringing, bell=decode(Bell, found.data, key=ringing.entry.key))
+            found = self._object(ringing.entry, BELL_BYTES)
+            if found is None or isinstance(found, _Unread):
+                return found
+            key = ringing.entry.key
+            bell = decode(Bell, found.data, key=key, most_values=REQUEST_VALUES)
         except RecordError as error:
             return Rung(ringing=ringing, problem=error.message)
+        return Rung(ringing=ringing, bell=bell)
 
-    def _exists(self, key: str) -> bool:
+    def _object(self, entry: Entry, limit_bytes: int) -> Object | _Unread | None:
+        """
+        The object that a list showed; None where it is there no more.
+
+        Raises:
+            OversizeError: It holds more than `limit_bytes`, or than the list said.
+            StoreError: The store does not answer anything else either.
+        """
         try:
-            self._store.read(key)
+            if entry.size > limit_bytes:
+                raise OversizeError(entry.key, limit_bytes=limit_bytes)
+            return self._store.read(entry.key, limit_bytes=entry.size)
         except NotFoundError:
-            return False
-        return True
+            return None
+        except StoreError as error:
+            self._records.stands(layout.QUOTA)  # raises where it is not about this object
+            return _Unread(error=error)
+
+    def _is_answered(self, waiting: Waiting) -> bool:
+        name = waiting.name
+        return self._records.stands(layout.answer(name.project, name.user, name.ulid))
+
+
+def _owner(waiting: Waiting) -> str:
+    return f"{waiting.name.project}/{waiting.name.user}"
+
+
+def _looks(reading: _Reading) -> int:
+    """How many final records one turn looks for on behalf of this request."""
+    return LAUNCH_LOOKS if isinstance(reading.arrived.body, LaunchRequest) else OWNER_READS
+
+
+def _sought(arrived: Arrived, is_active: Callable[[str], bool]) -> tuple[str, ...]:
+    """Of which ids final records are looked for: a launch's jobs, a verb's unknown targets."""
+    match arrived.body:
+        case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
+            return tuple(target for target in targets if not is_active(target))
+        case LaunchRequest(launch=launch):
+            return job_ids(launch, arrived.waiting.name.ulid)
+        case _:
+            return ()
 
 
 def _may_wait(body: Body | None) -> bool:

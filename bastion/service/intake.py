@@ -74,7 +74,15 @@ class Intake:
             refuse(draft, waiting, problems)
             return True
         try:
-            if not absorb(draft, waiting, arrived.body, rules, arrived.ended, arrived.targets):
+            if not absorb(
+                draft,
+                waiting,
+                arrived.body,
+                rules,
+                ended=arrived.ended,
+                awaited=arrived.targets,
+                taken=arrived.taken,
+            ):
                 return False
         except BastionError as error:
             refuse(draft, waiting, [error.message])

@@ -16,14 +16,16 @@ from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
 from bastion.monitor import Options, due, watch
 from bastion.pool import Seen
+from bastion.records.inbox import Waiting
 from bastion.records.outlook import snapshot_of
 from bastion.records.root import Held, RootWriter
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.memory import Memory
 from bastion.scheduler.plan import Plan
 from bastion.service import act
-from bastion.service.absorb import answer_key
+from bastion.service.absorb import answer_key, general_problems
 from bastion.service.account import accrued
+from bastion.service.active_names import ActiveNames, Owners
 from bastion.service.collector import paused
 from bastion.service.copies import Copies
 from bastion.service.courier import Courier
@@ -40,7 +42,6 @@ from bastion.service.publish import Publisher
 from bastion.service.schedule import apply_plan
 from bastion.service.settings import Pace
 from bastion.service.sweep import Sweep
-from bastion.spec import tasks_of_id
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
 
@@ -58,7 +59,9 @@ class Absorbed:
     answer: str = ""
     """Of the answer that has to stand before; empty for none."""
     is_aside: bool = False
-    """Nobody understood it: it is set aside."""
+    """It could not be understood: it is set aside."""
+    unreadable: str = ""
+    """Why the store does not give it; empty where it does."""
 
 
 class Leader:
@@ -142,8 +145,12 @@ class Leader:
         for key, trouble in self._files.troubles.items():
             self._journal.problem(key, StoreError(trouble))
         gathered = self._gatherer.gather(
-            skip=self._absorbed.__contains__, is_active=self._is_active
+            skip=self._absorbed.__contains__,
+            is_active=ActiveNames(self.held.root).__contains__,
+            refusal=self._refusal(),
         )
+        for key, failure in gathered.failures:
+            self._journal.failure(key, failure)
         draft = Draft(self.held.root, self.now, working=self._working, dependents=self._dependents)
         self._learn(draft)
         self._guarded("notifications", self._courier.collect, draft)
@@ -206,12 +213,11 @@ class Leader:
         since_commit_s = self._clock.monotonic() - self._synced_at
         return max(0.0 if moved else poll_s, self._pace.commit_s - since_commit_s)
 
-    def _is_active(self, target: str) -> bool:
-        jobs, arrays = self.held.root.jobs, self.held.root.arrays
-        tasks = tasks_of_id(target)
-        if target in jobs or target in arrays or (tasks is not None and tasks[0] in arrays):
-            return True
-        return any(job.launch == target for job in jobs.values())
+    def _refusal(self) -> Callable[[Waiting], str]:
+        """Why a request is refused before it is read, as of the root and the rules in force."""
+        rules = self._files.rules
+        owners = Owners(self.held.root)
+        return lambda waiting: "; ".join(general_problems(waiting, rules, owners.owns))
 
     def _learn(self, draft: Draft) -> None:
         for done in self._lane.collect():
@@ -341,18 +347,20 @@ class Leader:
 
     def _publish(self) -> None:
         problems = tuple(dict.fromkeys((*self._journal.problems, *self._courier.problems)))
-        views = self._publisher.works(self.held.root, self._plan, self._files, problems)
-        if views is not None:
-            self._lane.submit("views", views)
-        copy = self._copies.work(self.held.root)
-        if copy is not None:
-            self._lane.submit("copy", copy)
-        garbage = self._garbage.work(self.held.root)
-        if garbage is not None:
-            self._lane.submit("garbage", garbage)
-        lines = self._journal.flush(self._store)
-        if lines is not None:
-            self._lane.submit("log", lines)
+        root = self.held.root
+        works: dict[str, Callable[[], Callable[[], object] | None]] = {
+            "views": lambda: self._publisher.works(root, self._plan, self._files, problems),
+            "copy": lambda: self._copies.work(root),
+            "garbage": lambda: self._garbage.work(root),
+            "log": lambda: self._journal.flush(self._store),
+        }
+        for key, make in works.items():
+            self._guarded(key, self._submit, key, make)
+
+    def _submit(self, key: str, make: Callable[[], Callable[[], object] | None]) -> None:
+        work = make()
+        if work is not None:
+            self._lane.submit(key, work)
 
     def _clear(self, gathered: Gathered, absorbed: list[Arrived]) -> None:
         """Delete from the inbox what committed state has absorbed, answers first."""
@@ -360,7 +368,10 @@ class Leader:
             entry = arrived.waiting.entry
             answer = "" if arrived.is_answered else answer_key(arrived.waiting)
             self._absorbed[entry.key] = Absorbed(
-                entry=entry, answer=answer, is_aside=bool(arrived.problems)
+                entry=entry,
+                answer=answer,
+                is_aside=bool(arrived.problems),
+                unreadable=arrived.unreadable,
             )
             self._gatherer.forget(entry.key)
         for rung in gathered.bells:
@@ -368,12 +379,13 @@ class Leader:
             self._absorbed[entry.key] = Absorbed(entry=entry, is_aside=rung.bell is None)
         for misplaced in gathered.misplaced:
             entry = misplaced.entry
-            self._absorbed[entry.key] = Absorbed(entry=entry, is_aside=True)
+            unreadable = misplaced.why if misplaced.is_unreadable else ""
+            self._absorbed[entry.key] = Absorbed(entry=entry, is_aside=True, unreadable=unreadable)
             self._journal.note(f"{entry.key} is set aside: {misplaced.why}")
         for key, each in self._absorbed.items():
             if each.answer in self.held.root.answers:
                 continue
-            aside = act.aside_work(self._store, each.entry)
+            aside = act.aside_work(self._store, each.entry, unreadable=each.unreadable)
             work = aside if each.is_aside else act.delete_work(self._store, key)
             self._lane.submit(f"delete {key}", work)
 

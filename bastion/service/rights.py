@@ -13,15 +13,24 @@ Whoever else may write into the bucket is refused: the path says who asks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bastion.job import JobRecord
 from bastion.records.layout import RequestName
 from quota import Quota
 
 
-def membership_problem(asked: RequestName, quota: Quota) -> str:
-    """Why its user may ask for nothing of this kind here, or nothing."""
-    if asked.verb == "cancel":
-        return ""  # what runs may be theirs though they were taken out: jobs are looked at
+def membership_problem(
+    asked: RequestName, quota: Quota, owns: Callable[[str, str], bool] = lambda *_: True
+) -> str:
+    """
+    Why its user may ask for nothing of this kind here, or nothing.
+
+    `owns` tells whether in a project a user has an active job: one who was taken out of the project
+    may still cancel it.
+    """
+    if asked.verb == "cancel" and owns(asked.project, asked.user):
+        return ""
     refusal = quota.resolve_project(asked.user, asked.project)
     return "" if isinstance(refusal, str) else str(refusal)
 

@@ -56,11 +56,18 @@ def targets_of(draft: Draft, project: str, targets: Sequence[str]) -> Targets:
         if strange:
             problems.append(f"{target}: the tasks of {array.id} are {array.tasks}")
         arrays.append(Aimed(target=target, array=array, tasks=tasks))
+    aimed: dict[str, list[Indices]] = {}
+    for each in arrays:
+        aimed.setdefault(each.array.id, []).append(each.tasks)
     jobs = tuple(
         job
         for job in draft.jobs.values()
         if job.project == project
-        and (job.id in wanted or job.launch in wanted or any(_is_of(job, each) for each in arrays))
+        and (
+            job.id in wanted
+            or job.launch in wanted
+            or any(job.task in tasks for tasks in aimed.get(job.launch, ()))
+        )
     )
     known = {job.id for job in jobs} | {job.launch for job in jobs}
     known |= {each.target for each in arrays}
@@ -74,10 +81,6 @@ def _array_named(draft: Draft, target: str) -> tuple[ArrayRecord | None, Indices
         return array, array.tasks
     named = tasks_of_id(target)
     return (draft.arrays.get(named[0]), named[1]) if named is not None else (None, NONE)
-
-
-def _is_of(job: JobRecord, aimed: Aimed) -> bool:
-    return job.launch == aimed.array.id and job.task in aimed.tasks
 
 
 def reached(aimed: Aimed, verb: str) -> Indices:

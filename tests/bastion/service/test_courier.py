@@ -200,7 +200,7 @@ def test_a_flood_is_bounded(rig: Rig) -> None:
     process = Process(["true"], resources=Resources(h100=1))
     jobs = tuple(Job(name=f"j{n}", processes=(process,), hold=True) for n in range(250))
     asked = rig.launch("many", jobs=jobs, together=False, notify=["ops"])
-    rig.turn()
+    rig.turn(3)
     rig.verb("cancel", rig.answer(asked).launch)
     rig.turn(3)
     assert len(rig.root.outbox) == MAX_OUTBOX_OF_ONE

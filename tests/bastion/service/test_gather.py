@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.errors import StoreError
+from bastion.errors import StoreError, StoreRefusedError
 from bastion.lane import InlineLane
 from bastion.records import layout, ulid
 from bastion.records.codec import encode
 from bastion.records.facts import Bell, Heartbeat
 from bastion.records.request import FollowRequest
-from bastion.service.gather import Gathered, Gatherer
+from bastion.service.fair_share import OWNER_READS
+from bastion.service.gather import REFUSED_TURNS, Gathered, Gatherer
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
 
@@ -22,16 +25,22 @@ class Box:
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock.wall)
         self.bad: set[str] = set()
+        self.refused: set[str] = set()
+        self.asked = 0
         self.spoilt = FaultyStore(self.store, self._fault)
         self.gatherer = Gatherer(self.spoilt, InlineLane())
 
     def _fault(self, operation: str, key: str) -> Fault | None:
-        return Fault.BEFORE if operation == "read" and key in self.bad else None
+        if operation == "read" and key in self.refused:
+            raise StoreRefusedError("no")
+        return Fault.BEFORE if operation in ("read", "list") and key in self.bad else None
 
-    def ask(self, user: str) -> str:
+    def ask(self, user: str, verb: str = "follow", targets: tuple[str, ...] = ("j",)) -> str:
         """A request; its key."""
-        key = layout.request("p", user, ulid.make(self.clock.wall(), bytes(10)), "follow")
-        self.store.create(key, encode(FollowRequest(targets=("j",))))
+        self.asked += 1
+        random = self.asked.to_bytes(10)
+        key = layout.request("p", user, ulid.make(self.clock.wall(), random), verb)
+        self.store.create(key, encode(FollowRequest(targets=targets)))
         return key
 
     def ring(self, machine: str, number: int) -> str:
@@ -67,12 +76,108 @@ def test_a_machines_bells_keep_their_order() -> None:
     assert heard == [("a", 0), ("b", 0)]
 
 
-def test_a_store_out_of_reach_is_said() -> None:
-    """When nothing at all can be read the turn ends."""
+def test_what_cannot_be_read_ends_no_turn() -> None:
+    """Objects that a store lists and does not give are left, though they are all there are."""
     box = Box()
     box.bad = {box.ask("ann"), box.ring("a", 0)}
+    assert box.gather() == Gathered()
+
+
+def test_an_inbox_that_cannot_be_listed_ends_the_turn() -> None:
+    """Where the store does not list, nothing is known of the inbox, and StoreError says so."""
+    box = Box()
+    box.bad.add(layout.INBOX)
     with pytest.raises(StoreError):
         box.gather()
+
+
+def test_what_is_refused_for_good_is_given_up() -> None:
+    """An object that is refused in three turns in a row is handed on as unreadable, no sooner."""
+    box = Box()
+    request, bell = box.ask("ann"), box.ring("a", 0)
+    box.refused = {request, bell}
+    for _ in range(REFUSED_TURNS - 1):
+        assert box.gather() == Gathered()
+    found = box.gather()
+    assert [each.unreadable for each in found.requests] == ["no"]
+    assert [each.problems for each in found.requests] == [("the request cannot be read: no",)]
+    assert [(each.entry.key, each.is_unreadable) for each in found.misplaced] == [(bell, True)]
+
+
+def test_a_refusal_of_everything_gives_nothing_up() -> None:
+    """Where the store refuses every read, it is rights that are missing, and no object is bad."""
+    box = Box()
+    box.refused = {box.ask("ann"), box.ring("a", 0), layout.QUOTA}
+    for _ in range(2 * REFUSED_TURNS):
+        assert box.gather() == Gathered()
+
+
+def test_a_fault_that_passes_gives_nothing_up() -> None:
+    """An object that fails for some turns, and is then read, is as good as any."""
+    box = Box()
+    box.bad = {box.ask("ann")}
+    for _ in range(10 * REFUSED_TURNS):
+        assert box.gather() == Gathered()
+    box.bad.clear()
+    assert [each.problems for each in box.gather().requests] == [()]
+
+
+def test_a_request_that_is_refused_is_not_read() -> None:
+    """What is refused whatever it says is refused by its name, without a look at its body."""
+    box = Box()
+    key = box.ask("eve", verb="cancel")
+    box.bad.add(key)
+    found = box.gatherer.gather(
+        skip=lambda _: False, is_active=lambda _: False, refusal=lambda waiting: "no member"
+    )
+    assert [each.problems for each in found.requests] == [("no member",)]
+
+
+def test_many_requests_of_one_user_delay_no_other() -> None:
+    """Behind a thousand requests of one user another's is read in the same turn."""
+    box = Box()
+    for _ in range(1_000):
+        box.ask("ann", verb="cancel")
+    box.ask("ben", verb="cancel")
+    users = {each.waiting.name.user for each in box.gather().requests}
+    assert users == {"ann", "ben"}
+    assert box.spoilt.counts["read"] <= 2 * OWNER_READS + 10
+
+
+def test_looks_that_were_not_foreseen_are_paid_for_later() -> None:
+    """A user whose requests cost many looks is read less of in the next turns, others are not."""
+    box = Box()
+    for _ in range(10):
+        box.ask("ann", verb="cancel", targets=tuple(f"j-{n}" for n in range(500)))
+    box.ask("ben", verb="cancel")
+    counts = []
+    for _ in range(60):
+        before = box.spoilt.counts["read"]
+        users = {each.waiting.name.user for each in box.gather().requests}
+        assert "ben" in users
+        counts.append(box.spoilt.counts["read"] - before)
+    assert users == {"ann", "ben"}
+    assert sum(counts) < 10 * 500 * 3 + 100  # each target is looked for once
+    assert max(counts) <= 10 * OWNER_READS * 3 + 100
+
+
+def test_a_body_longer_than_its_list_says_is_a_problem() -> None:
+    """A request that is read as more bytes than were listed is refused, and the rest is heard."""
+    box = Box()
+    box.ask("ben")
+    key = box.ask("ann")
+
+    class Lying:
+        def __getattr__(self, name: str) -> object:
+            return getattr(box.store, name)
+
+        def list(self, *given: object, **named: object) -> object:
+            entries = box.store.list(*given, **named)  # type: ignore[arg-type]
+            return tuple(replace(e, size=1) if e.key == key else e for e in entries)
+
+    gatherer = Gatherer(Lying(), InlineLane())  # type: ignore[arg-type]
+    found = gatherer.gather(skip=lambda _: False, is_active=lambda _: False)
+    assert [bool(each.problems) for each in found.requests] == [False, True]
 
 
 def test_a_body_is_read_once() -> None:
