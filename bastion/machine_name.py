@@ -6,7 +6,10 @@ import re
 
 from bastion.value import value
 
-_AFTER_POOL = re.compile(r"-(\d+)-(\d+)(?:-h(\d+))?", re.ASCII)
+_N = r"(\d{1,15})"
+"""More digits than any commit has: of thousands Python refuses to make an integer."""
+_AFTER_POOL = re.compile(rf"-{_N}-{_N}(?:-h{_N})?", re.ASCII)
+_OF_ANY_POOL = re.compile(rf"(.+)-{_N}-{_N}(?:-h{_N})?", re.ASCII)
 
 
 @value
@@ -39,3 +42,13 @@ def parse_machine(name: str, pool: str) -> MachineName | None:
     return MachineName(
         pool=pool, seq=int(seq), index=int(index), host=None if host is None else int(host)
     )
+
+
+def pool_of(name: str) -> str:
+    """
+    The pool that a machine called `name` is of: what stands before the numbers.
+
+    A name that no commit allocates is a pool of its own, so that it shares no folder with another.
+    """
+    found = _OF_ANY_POOL.fullmatch(name)
+    return name if found is None else found[1]

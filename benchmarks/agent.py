@@ -51,7 +51,7 @@ class Machine:
     def facts(self) -> list[Fact]:
         """What was told since the last call."""
         told: list[Fact] = []
-        for entry in self.store.list(f"{layout.BELLS}{self.name}/"):
+        for entry in self.store.list(layout.bells(self.name)):
             if entry.key not in self._heard:
                 self._heard.add(entry.key)
                 bell = self.store.read(entry.key)

@@ -58,14 +58,20 @@ class NotOurs:
 Standing = Taken | Over | OlderLife | NotOurs
 
 
-def claim_key(of: HostFact) -> str:
-    """The key of the claim of a host."""
-    return layout.claim(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+def claim_key(of: HostFact, machine: str) -> str:
+    """The key of the claim of a host that `machine` was told to start."""
+    return layout.claim(
+        of.project, of.job, of.attempt, of.nonce,
+        replica=of.replica, host=of.host, machine=machine,
+    )  # fmt: skip
 
 
-def end_key(of: HostFact) -> str:
-    """The key of the end of a host."""
-    return layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+def end_key(of: HostFact, machine: str) -> str:
+    """The key of the end of a host that `machine` was told to start."""
+    return layout.end(
+        of.project, of.job, of.attempt, of.nonce,
+        replica=of.replica, host=of.host, machine=machine,
+    )  # fmt: skip
 
 
 def take(
@@ -80,12 +86,12 @@ def take(
     Raises:
         StoreError: In doubt; try the same again.
     """
-    try:
-        outcome = win(store, claim_key(of), wanted)
-    except ForeignRecordError as error:
-        return NotOurs(why=error.in_a_line, is_settled=False)
     mine = wanted.claim
     assert mine is not None
+    try:
+        outcome = win(store, claim_key(of, mine.machine), wanted)
+    except ForeignRecordError as error:
+        return NotOurs(why=error.in_a_line, is_settled=False)
     if isinstance(outcome, Lost):
         return standing(store, of, outcome.record, mine, launch_of)
     return Taken(claim=mine, launch=launch_of())
@@ -108,7 +114,7 @@ def standing(
         return NotOurs(why="it is revoked" if found else "nobody has claimed it")
     if found.claim.machine != mine.machine or found.claim.life > mine.life:
         return NotOurs(why=f"{found.claim.machine}, life {found.claim.life}, has claimed it")
-    ended = look(store, end_key(of), EndRegister)
+    ended = look(store, end_key(of, mine.machine), EndRegister)
     if ended is not None:
         return Over(end=ended.end)
     if found.claim.life < mine.life:
@@ -161,7 +167,7 @@ def mine(settings: AgentSettings, *, life: int, port: int) -> Claim:
 def asked(store: ObjectStore, of: HostFact, claim: Claim) -> Standing:
     """What stands where a stop names a host that the agent, which would `claim` it, knows not."""
     try:
-        found = look(store, claim_key(of), ClaimRegister)
+        found = look(store, claim_key(of, claim.machine), ClaimRegister)
     except ForeignRecordError as error:
         return NotOurs(why=error.in_a_line, is_settled=False)
     return standing(store, of, found, claim, lambda: "it was stopped")

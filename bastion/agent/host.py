@@ -460,7 +460,7 @@ class Host:
         around = self._around
         assert self._end is not None
         if not self._end_stands:
-            work = partial(win, around.store, end_key(self.of), self._end)
+            work = partial(win, around.store, end_key(self.of, around.settings.machine), self._end)
             around.errands.send(
                 f"end {self.key}", work, self._wrote_end, now=now, otherwise=self._give_up
             )

@@ -100,7 +100,7 @@ class Look:
         while page := self._store.list(prefix, start_after=start_after, limit=PAGE):
             start_after = page[-1].key
             for entry in page:
-                owner = "/".join(entry.key.split("/")[:3]) + "/"
+                owner = _owner(entry.key)
                 counts[owner] += 1
                 if prefix == layout.INBOX and entry.key.startswith(layout.BELLS):
                     start_after = layout.after(layout.BELLS)
@@ -116,6 +116,12 @@ class Look:
                 self._resume[prefix] = start_after
                 break
         return taken
+
+
+def _owner(key: str) -> str:
+    """The prefix of all that the one user, or the one machine, wrote who wrote `key`."""
+    parts = 4 if key.startswith(layout.BELLS) else 3
+    return "/".join(key.split("/")[:parts]) + "/"
 
 
 def _sorted(entries: Sequence[Entry]) -> Inbox:

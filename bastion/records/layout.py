@@ -5,7 +5,7 @@ Every key in the bucket. No other file spells one.
       project-quotas/project-quotas.config           admins    the quota file (TOML)
       config/bastion.toml                            admins    pools, secrets, webhooks (TOML)
       inbox/<project>/<user>/<ulid>.<verb>.json      users     requests, create-only
-      inbox/_bell/<machine>/<life>-<n>.json          agents    facts, create-only
+      inbox/_bell/<pool>/<machine>/<life>-<n>.json   agents    facts, create-only
       results/<project>/<user>/<ulid>.json           bastion   the answer to a request, create-only
       state/root.json                                bastion   THE state, compare-and-swapped
       state/log/<first>.jsonl                        bastion   sealed events, create-only
@@ -13,11 +13,11 @@ Every key in the bucket. No other file spells one.
       state/snap/<date>/<seq>.json                   bastion   hourly copy of root, create-only
       launches/<project>/<launch>/spec.json          bastion   the checked spec, create-only
       jobs/<project>/<job>/result.json               bastion   the final record, create-only
-      run/<project>/<job>/a<k>-<nonce>/r<i>/h<j>/claim    write-once: CLAIMED by the agent | REVOKED
-      run/<project>/<job>/a<k>-<nonce>/r<i>/h<j>/end      write-once: how the host ended
-      run/<project>/<job>/a<k>-<nonce>/go                 write-once: GO | REVOKED
-      machines/<machine>/life/<n>                    agents    a keeper life, create-only
-      machines/<machine>/<life>/instructions/<n>.json     bastion   a batch, create-only
+      run/<pool>/<project>/<job>/a<k>-<nonce>/r<i>/h<j>/claim    write-once: CLAIMED | REVOKED
+      run/<pool>/<project>/<job>/a<k>-<nonce>/r<i>/h<j>/end      write-once: how the host ended
+      go/<project>/<job>/a<k>-<nonce>                bastion   write-once: GO | REVOKED
+      machines/<pool>/<machine>/life/<n>             agents    a keeper life, create-only
+      instructions/<pool>/<machine>/<life>/<n>.json  bastion   a batch, create-only
       view/<name>.json                               bastion   published for reading, swapped
       logs/_bastion/<bastion>/all/<n>.log            bastion   segments of its own log
       logs/_bastion/<bastion>/tail                   bastion   the tail of its own log, swapped
@@ -27,7 +27,11 @@ Every key in the bucket. No other file spells one.
       bundles/manifests/<digest>, bundles/packs/<digest>           users    code
       bundles/origins/<digest>                       users     where launches came from, create-only
 
-Numbers that are listed in order are padded with zeros so that names sort as numbers do.
+What an agent writes, apart from logs and outputs, lies below the pool of its machine, and what it
+obeys lies where it may not write: the rights of a pool's agents can end at that pool.
+
+Numbers that are listed in order are padded with zeros so that names sort as numbers do. No number
+in a key has more than 15 digits: a longer one is no number of ours.
 A project called `_bell`, `_bastion` or the like cannot be: names begin with a letter or digit.
 """
 
@@ -36,6 +40,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
+from bastion.machine_name import pool_of
 from bastion.value import value
 
 QUOTA = "project-quotas/project-quotas.config"
@@ -52,7 +57,9 @@ RESULTS = "jobs/"
 ANSWERS = "results/"
 SPECS = "launches/"
 RUNS = "run/"
+BARRIERS = "go/"
 MACHINES = "machines/"
+INSTRUCTIONS = "instructions/"
 ASIDE = "state/aside/"
 OUTPUTS = "output/"
 
@@ -65,17 +72,26 @@ _DIGITS = 12
 _ASIDE_BYTES = 200
 """Longest name under `state/aside/` that is the whole key: a part of a key takes 240 bytes."""
 
-_SEGMENT = re.compile(r"logs/[^/]+/[^/]+/a(\d+)/r(\d+)/h(\d+)/p(\d+)/\d+\.log")
+_N = r"(\d{1,15})"
+"""
+A number in a key. A name is written by a stranger: Python refuses to make an integer of thousands
+of digits, and JSON readers keep 15 digits exactly.
+"""
+
+_SEGMENT = re.compile(rf"logs/[^/]+/[^/]+/a{_N}/r{_N}/h{_N}/p{_N}/{_N}\.log", re.ASCII)
 _REGISTER = re.compile(
-    r"run/([^/]+)/([^/]+)/a(\d+)-([^/]+)/(?:r(\d+)/h(\d+)/(claim|end)|(go))", re.ASCII
+    rf"run/([^/]+)/([^/]+)/([^/]+)/a{_N}-([^/]+)/r{_N}/h{_N}/(claim|end)", re.ASCII
 )
-_INSTRUCTIONS = re.compile(r"machines/([^/]+)/(\d+)/instructions/(\d+)\.json", re.ASCII)
-_LIFE = re.compile(r"machines/([^/]+)/life/(\d+)", re.ASCII)
+_BARRIER = re.compile(rf"go/([^/]+)/([^/]+)/a{_N}-([^/]+)", re.ASCII)
+_INSTRUCTIONS = re.compile(rf"instructions/([^/]+)/([^/]+)/{_N}/{_N}\.json", re.ASCII)
+_LIFE = re.compile(rf"machines/([^/]+)/([^/]+)/life/{_N}", re.ASCII)
+_BELL = re.compile(rf"inbox/_bell/([^/]+)/([^/]+)/{_N}-{_N}\.json", re.ASCII)
 _ANSWER = re.compile(r"results/([^/]+)/([^/]+)/([^/]+)\.json")
-_SNAPSHOT = re.compile(r"state/snap/([^/]+)/(\d+)\.json", re.ASCII)
-_EVENTS = re.compile(r"state/log/(\d+)\.jsonl", re.ASCII)
+_SNAPSHOT = re.compile(rf"state/snap/([^/]+)/{_N}\.json", re.ASCII)
+_EVENTS = re.compile(rf"state/log/{_N}\.jsonl", re.ASCII)
 _RESULT = re.compile(r"jobs/([^/]+)/([^/]+)/result\.json")
 _SPEC = re.compile(r"launches/([^/]+)/([^/]+)/spec\.json")
+_SAVED = re.compile(rf"output/[^/]+/[^/]+/saved/a{_N}/r{_N}/h{_N}/{_N}\.json", re.ASCII)
 
 
 @value
@@ -114,20 +130,22 @@ def user_inbox(project: str, user: str) -> str:
     return f"inbox/{project}/{user}/"
 
 
+def bells(machine: str) -> str:
+    """The prefix of the bells of a machine."""
+    return f"{BELLS}{pool_of(machine)}/{machine}/"
+
+
 def bell(machine: str, life: int, number: int) -> str:
     """The `number`-th bell of a keeper life."""
-    return f"inbox/_bell/{machine}/{life:06d}-{number:0{_DIGITS}d}.json"
+    return f"{bells(machine)}{life:06d}-{number:0{_DIGITS}d}.json"
 
 
 def parse_bell(key: str) -> tuple[str, int, int] | None:
-    """(machine, life, number) of a bell's key, or None when it is none."""
-    parts = key.split("/")
-    if len(parts) != 4 or not key.startswith(BELLS) or not parts[3].endswith(".json"):
+    """(machine, life, number) of a bell's key; None when it is none, or not below its pool."""
+    found = _BELL.fullmatch(key)
+    if found is None or found[1] != pool_of(found[2]):
         return None
-    life, dash, number = parts[3].removesuffix(".json").partition("-")
-    if not (dash and life.isdecimal() and number.isdecimal()):
-        return None
-    return parts[2], int(life), int(number)
+    return found[2], int(found[3]), int(found[4])
 
 
 def answer(project: str, user: str, ulid: str) -> str:
@@ -213,30 +231,32 @@ def after(prefix: str) -> str:
     return f"{prefix[:-1]}0"
 
 
-def attempt(project: str, job: str, number: int, nonce: str) -> str:
-    """The prefix of an attempt's registers."""
-    return f"run/{project}/{job}/a{number}-{nonce}"
-
-
 def go(project: str, job: str, number: int, nonce: str) -> str:
     """The start barrier of an attempt on more than one host."""
-    return f"{attempt(project, job, number, nonce)}/go"
+    return f"{BARRIERS}{project}/{job}/a{number}-{nonce}"
 
 
-def claim(project: str, job: str, number: int, nonce: str, *, replica: int, host: int) -> str:
-    """The right to start one host of an attempt."""
-    return f"{attempt(project, job, number, nonce)}/r{replica}/h{host}/claim"
+def claim(
+    project: str, job: str, number: int, nonce: str, *, replica: int, host: int, machine: str
+) -> str:
+    """The right to start one host of an attempt, which is placed on `machine`."""
+    attempt = f"{RUNS}{pool_of(machine)}/{project}/{job}/a{number}-{nonce}"
+    return f"{attempt}/r{replica}/h{host}/claim"
 
 
-def end(project: str, job: str, number: int, nonce: str, *, replica: int, host: int) -> str:
-    """How one host of an attempt ended."""
-    return f"{attempt(project, job, number, nonce)}/r{replica}/h{host}/end"
+def end(
+    project: str, job: str, number: int, nonce: str, *, replica: int, host: int, machine: str
+) -> str:
+    """How one host of an attempt, which is placed on `machine`, ended."""
+    attempt = f"{RUNS}{pool_of(machine)}/{project}/{job}/a{number}-{nonce}"
+    return f"{attempt}/r{replica}/h{host}/end"
 
 
 @value
 class RegisterName:
-    """What the key of a register says; `go` belongs to no replica."""
+    """What the key of a register says; `go` belongs to no pool and no replica."""
 
+    pool: str = ""
     project: str
     job: str
     attempt: int
@@ -249,24 +269,27 @@ class RegisterName:
 
 def parse_register(key: str) -> RegisterName | None:
     """Which register `key` names, or None when it is none."""
-    found = _REGISTER.fullmatch(key)
-    if found is None:
-        return None
-    project, job, attempt, nonce, replica, host, kind, go_kind = found.groups()
-    return RegisterName(
-        project=project,
-        job=job,
-        attempt=int(attempt),
-        nonce=nonce,
-        replica=int(replica or 0),
-        host=int(host or 0),
-        kind=kind or go_kind,
-    )
+    if (found := _REGISTER.fullmatch(key)) is not None:
+        pool, project, job, attempt, nonce, replica, host, kind = found.groups()
+        return RegisterName(
+            pool=pool,
+            project=project,
+            job=job,
+            attempt=int(attempt),
+            nonce=nonce,
+            replica=int(replica),
+            host=int(host),
+            kind=kind,
+        )
+    if (found := _BARRIER.fullmatch(key)) is not None:
+        project, job, attempt, nonce = found.groups()
+        return RegisterName(project=project, job=job, attempt=int(attempt), nonce=nonce, kind="go")
+    return None
 
 
 def lives(machine: str) -> str:
     """The prefix of a machine's keeper lives."""
-    return f"machines/{machine}/life/"
+    return f"{MACHINES}{pool_of(machine)}/{machine}/life/"
 
 
 def life(machine: str, number: int) -> str:
@@ -275,20 +298,25 @@ def life(machine: str, number: int) -> str:
 
 
 def parse_life(key: str) -> tuple[str, int] | None:
-    """(machine, number) of a keeper life's key, or None when it is none."""
+    """(machine, number) of a keeper life's key; None when it is none, or not below its pool."""
     found = _LIFE.fullmatch(key)
-    return None if found is None else (found[1], int(found[2]))
+    if found is None or found[1] != pool_of(found[2]):
+        return None
+    return found[2], int(found[3])
 
 
 def instructions(machine: str, life: int, number: int) -> str:
     """The `number`-th batch of instructions to one keeper life."""
-    return f"machines/{machine}/{life}/instructions/{number:0{_DIGITS}d}.json"
+    batch = f"{life}/{number:0{_DIGITS}d}.json"
+    return f"{INSTRUCTIONS}{pool_of(machine)}/{machine}/{batch}"
 
 
 def parse_instructions(key: str) -> tuple[str, int, int] | None:
-    """(machine, life, number) of a batch's key, or None when it is none."""
+    """(machine, life, number) of a batch's key; None when it is none, or not below its pool."""
     found = _INSTRUCTIONS.fullmatch(key)
-    return None if found is None else (found[1], int(found[2]), int(found[3]))
+    if found is None or found[1] != pool_of(found[2]):
+        return None
+    return found[2], int(found[3]), int(found[4])
 
 
 def view(name: str) -> str:
@@ -321,7 +349,7 @@ def parse_log(key: str) -> LogStream | None:
     found = _SEGMENT.fullmatch(key)
     if found is None:
         return None
-    attempt, replica, host, process = map(int, found.groups())
+    attempt, replica, host, process = map(int, found.groups()[:4])
     return LogStream(attempt=attempt, replica=replica, host=host, process=process)
 
 
@@ -374,7 +402,7 @@ def saved_output(
 
 def parse_saved_output(key: str) -> SavedOutputName | None:
     """What `saved_output` was called with, or None when the key is none."""
-    found = re.fullmatch(r"output/[^/]+/[^/]+/saved/a(\d+)/r(\d+)/h(\d+)/(\d+)\.json", key)
+    found = _SAVED.fullmatch(key)
     if found is None:
         return None
     attempt, replica, host, number = map(int, found.groups())

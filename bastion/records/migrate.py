@@ -33,6 +33,8 @@ class Schema:
     """
     The newest schema of one kind of record, and the steps that lead to it.
 
+    A step that cannot bring a record up raises `RecordError`, which says what to do first.
+
     `steps[n]` makes schema n + 1 of schema n. Records older than the first step cannot be read.
     """
 
@@ -44,7 +46,8 @@ class Schema:
         `data` in today's schema; `data` itself when it is, or is no record at all.
 
         Raises:
-            RecordError: It is of a schema that this Bastion does not know.
+            RecordError: It is of a schema that this Bastion does not know, or cannot be brought up
+                to today's as it is.
         """
         found = _schema_of(data)
         if found is None or found == self.current:
@@ -65,7 +68,10 @@ class Schema:
                     f" {oldest} to {self.current}",
                     hint="start a Bastion between the two versions once: it brings the record up",
                 )
-            record = {**step(record), "schema": schema + 1}
+            try:
+                record = {**step(record), "schema": schema + 1}
+            except RecordError as error:
+                raise RecordError(f"{key}: {error.message}", hint=error.hint) from error
         return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -81,5 +87,25 @@ def _schema_of(data: bytes) -> int | None:
     return schema if type(schema) is int else None
 
 
-ROOT = Schema(current=1)
+def _without_machines(old: Plain) -> Plain:
+    """
+    Schema 1 to 2: what agents write and obey lies below their pools.
+
+    A machine of schema 1 writes and listens at names that are not looked at any more: it would be
+    taken for silent, and its jobs with it.
+    """
+    machines = sorted(machine["name"] for machine in old.get("machines", {}).values())
+    jobs = sorted(job["id"] for job in old.get("jobs", {}).values() if job.get("attempt"))
+    if not machines and not jobs:
+        return old
+    some = ", ".join([*machines, *jobs][:3])
+    raise RecordError(
+        f"has {len(machines)} machines and {len(jobs)} jobs on them ({some}) at the names of an"
+        f" older Bastion, and Bastion {VERSION} uses others",
+        hint="let the older Bastion end what runs: give every pool max_machines = 0, wait until"
+        " bastion machines shows none, then start this one; the queue is kept",
+    )
+
+
+ROOT = Schema(current=2, steps={1: _without_machines})
 """Of `state/root.json` and its copies under `state/snap/`."""

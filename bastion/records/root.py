@@ -89,7 +89,7 @@ class Segment:
 class Root:
     """Everything that is true, as of one commit. Only active things."""
 
-    schema: Literal[1] = 1
+    schema: Literal[2] = 2
     epoch: int
     seq: int
     now: float

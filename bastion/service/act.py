@@ -38,6 +38,7 @@ from bastion.records.root import Root, Segment
 from bastion.service.draft import Draft
 from bastion.service.facts import happen
 from bastion.service.final_record import array_result, result_of, write_final
+from bastion.service.registers import Seat, seat_of, standing_end
 from bastion.store import Entry, ObjectStore
 
 Lesson: TypeAlias = Callable[[Draft], None]
@@ -53,9 +54,9 @@ def job_work(store: ObjectStore, root: Root, job: JobRecord, action: Action) -> 
         case RevokeGo():
             return lambda: _revoke_go(store, root, job)
         case RevokeClaim(replica=r, host=h):
-            return lambda: _revoke_claim(store, root, _fact(job, r, h))
+            return lambda: _revoke_claim(store, root, seat_of(job, r, h))
         case WriteEnd(replica=r, host=h, end=end):
-            return lambda: _write_end(store, root, _fact(job, r, h), end)
+            return lambda: _write_end(store, root, seat_of(job, r, h), end)
         case WriteResult():
             return lambda: _write_result(store, job)
 
@@ -174,74 +175,39 @@ def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Wor
     return work
 
 
-def register_work(store: ObjectStore, of: HostFact, *, is_claimed: bool) -> Work:
+def register_work(store: ObjectStore, seat: Seat, *, is_claimed: bool) -> Work:
     """Read the register of one host that no bell spoke of for long."""
 
     def work() -> Lesson:
         if is_claimed:
-            end = _standing_end(store, of)
-            if end is None:
-                return nothing
-            event = HostEnded(replica=of.replica, host=of.host, end=end)
-            return lambda draft: happen(draft, of, event)
+            end = standing_end(store, seat)
+            return nothing if end is None else _ended(seat, end)
         try:
-            found = look(store, _claim_key(of), ClaimRegister)
+            found = look(store, seat.claim_key, ClaimRegister)
         except RecordError as error:
-            return _spoilt(store, of, error)
-        return nothing if found is None else _claim_lesson(of, found)
+            return _spoilt(store, seat, error)
+        return nothing if found is None else _claim_lesson(seat.of, found)
 
     return work
 
 
-def _spoilt(store: ObjectStore, of: HostFact, error: RecordError) -> Lesson:
+def _spoilt(store: ObjectStore, seat: Seat, error: RecordError) -> Lesson:
     """A claim that nobody can read is one that nobody has won: no agent starts anything by it."""
     end: End | None = End(kind="lost", detail=error.message)
     if isinstance(error, ForeignRecordError):
-        end = _standing_end(store, of)
+        end = standing_end(store, seat)
     if end is None:
         raise error
-    ended = HostEnded(replica=of.replica, host=of.host, end=end)
-    return lambda draft: happen(draft, of, ended)
+    return _ended(seat, end)
 
 
-def _standing_end(store: ObjectStore, of: HostFact) -> End | None:
-    """
-    How a host ended, or None while nobody has written it.
-
-    What cannot be read was written once and for all, when nothing of the host lived any more: how
-    it ended is lost, its devices are not.
-    """
-    try:
-        found = look(store, _end_key(of), EndRegister)
-    except ForeignRecordError:
-        raise
-    except RecordError as error:
-        return End(kind="lost", detail=error.message)
-    return None if found is None else found.end
+def _ended(seat: Seat, end: End) -> Lesson:
+    event = HostEnded(replica=seat.of.replica, host=seat.of.host, end=end)
+    return lambda draft: happen(draft, seat.of, event)
 
 
 def nothing(draft: Draft) -> None:
     """Nothing was learned."""
-
-
-def _fact(job: JobRecord, replica: int, host: int) -> HostFact:
-    assert job.attempt is not None
-    return HostFact(
-        project=job.project,
-        job=job.id,
-        attempt=job.attempt.number,
-        nonce=job.attempt.nonce,
-        replica=replica,
-        host=host,
-    )
-
-
-def _claim_key(of: HostFact) -> str:
-    return layout.claim(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
-
-
-def _end_key(of: HostFact) -> str:
-    return layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
 
 
 def _go_key(job: JobRecord) -> str:
@@ -273,15 +239,15 @@ def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> Lesson
         # No agent starts by what nobody can read: each that meets it ends its host as lost.
         is_open = False
     event = GoGiven() if is_open else GoRevoked()
-    return lambda draft: happen(draft, _fact(job, 0, 0), event)
+    return lambda draft: happen(draft, seat_of(job, 0, 0).of, event)
 
 
-def _revoke_claim(store: ObjectStore, root: Root, of: HostFact) -> Lesson:
+def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> Lesson:
     register = ClaimRegister(write_id=f"revoked-{root.epoch}-{root.write_id}")
     try:
-        return _claim_lesson(of, win(store, _claim_key(of), register).record)
+        return _claim_lesson(seat.of, win(store, seat.claim_key, register).record)
     except RecordError as error:
-        return _spoilt(store, of, error)
+        return _spoilt(store, seat, error)
 
 
 def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
@@ -292,16 +258,15 @@ def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
     return lambda draft: happen(draft, of, claimed)
 
 
-def _write_end(store: ObjectStore, root: Root, of: HostFact, end: End) -> Lesson:
+def _write_end(store: ObjectStore, root: Root, seat: Seat, end: End) -> Lesson:
     register = EndRegister(write_id=f"gone-{root.epoch}-{root.write_id}", end=end)
     try:
-        end = win(store, _end_key(of), register).record.end
+        end = win(store, seat.end_key, register).record.end
     except ForeignRecordError:
         raise
     except RecordError as error:
         end = End(kind="lost", detail=error.message)
-    event = HostEnded(replica=of.replica, host=of.host, end=end)
-    return lambda draft: happen(draft, of, event)
+    return _ended(seat, end)
 
 
 def _write_result(store: ObjectStore, job: JobRecord) -> Lesson:

@@ -223,10 +223,11 @@ def _registers(seen: Survey) -> Broken:
         yield from _barrier(seen, job, attempt)
         for replica, host, place, state in attempt.each_host():
             where = (job.project, job.id, attempt.number, attempt.nonce)
-            claim_key = layout.claim(*where, replica=replica, host=host)
+            machine = place.machine
+            claim_key = layout.claim(*where, replica=replica, host=host, machine=machine)
             claim = seen.registers.get(claim_key)
-            yield from _claim(state, place.machine, claim_key, claim)
-            end_key = layout.end(*where, replica=replica, host=host)
+            yield from _claim(state, machine, claim_key, claim)
+            end_key = layout.end(*where, replica=replica, host=host, machine=machine)
             yield from _end(seen, state, end_key, claim)
 
 

@@ -52,7 +52,15 @@ REST_S = 3600.0
 FIRST_S = 600.0
 """Before the first step of a new leader."""
 
-ROUND = (layout.RUNS, layout.MACHINES, layout.ANSWERS, layout.ASIDE, layout.SNAPSHOTS)
+ROUND = (
+    layout.RUNS,
+    layout.BARRIERS,
+    layout.MACHINES,
+    layout.INSTRUCTIONS,
+    layout.ANSWERS,
+    layout.ASIDE,
+    layout.SNAPSHOTS,
+)
 """The prefixes that a round walks, in its order; of the others nothing is ever deleted."""
 
 
@@ -127,7 +135,9 @@ Judge = Callable[[Entry, str], bool]
 def _judge(prefix: str, ages: Ages) -> Judge:
     judges: dict[str, Judge] = {
         layout.RUNS: lambda entry, _: ages.is_register_over(entry),
-        layout.MACHINES: lambda entry, _: ages.is_machine_over(entry),
+        layout.BARRIERS: lambda entry, _: ages.is_register_over(entry),
+        layout.MACHINES: lambda entry, _: ages.is_life_over(entry),
+        layout.INSTRUCTIONS: lambda entry, _: ages.is_batch_over(entry),
         layout.ANSWERS: lambda entry, _: ages.is_answer_over(entry),
         layout.ASIDE: lambda entry, _: ages.is_old(entry),
         layout.SNAPSHOTS: ages.is_copy_over,
@@ -153,16 +163,18 @@ class Ages:
         name = layout.parse_register(entry.key)
         return name is not None and self.is_old(entry) and self._has_ended(name.project, name.job)
 
-    def is_machine_over(self, entry: Entry) -> bool:
-        """Whether this batch of instructions, or this keeper life, concerns nobody any more."""
-        if not self.is_old(entry):
-            return False
+    def is_life_over(self, entry: Entry) -> bool:
+        """Whether this keeper life is old, and a newer one of its machine stands."""
         life = layout.parse_life(entry.key)
-        if life is not None:
-            newer = self._store.list(layout.lives(life[0]), start_after=entry.key)
-            return any(layout.parse_life(each.key) for each in newer)
+        if life is None or not self.is_old(entry):
+            return False
+        newer = self._store.list(layout.lives(life[0]), start_after=entry.key)
+        return any(layout.parse_life(each.key) for each in newer)
+
+    def is_batch_over(self, entry: Entry) -> bool:
+        """Whether this batch of instructions concerns no machine and no job any more."""
         batch = layout.parse_instructions(entry.key)
-        if batch is None:
+        if batch is None or not self.is_old(entry):
             return False
         machine = self._root.machines.get(batch[0])
         is_read = machine is not None and batch[1] >= machine.life

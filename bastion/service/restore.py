@@ -221,13 +221,14 @@ def _root_of(store: ObjectStore, key: str) -> Root:
 
 
 def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
-    machines = _all(store, layout.MACHINES)
+    instructions = _all(store, layout.INSTRUCTIONS)
     lives: dict[str, int] = {}
     batches: dict[tuple[str, int], int] = {}
-    for entry in machines:
+    for entry in _all(store, layout.MACHINES):
         if (life := layout.parse_life(entry.key)) is not None:
             lives[life[0]] = max(life[1], lives.get(life[0], 0))
-        elif (batch := layout.parse_instructions(entry.key)) is not None:
+    for entry in instructions:
+        if (batch := layout.parse_instructions(entry.key)) is not None:
             batches[batch[:2]] = max(batch[2], batches.get(batch[:2], 0))
     names = (layout.parse_result(entry.key) for entry in _all(store, layout.RESULTS))
     results = frozenset(name for name in names if name is not None)
@@ -238,7 +239,7 @@ def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
         results=results,
         lives=lives,
         batches=batches,
-        starts=tuple(_starts(store, machines, copy, results)),
+        starts=tuple(_starts(store, instructions, copy, results)),
         cancelled=frozenset(
             job
             for answer in answers.values()
@@ -303,12 +304,12 @@ def _next_event(store: ObjectStore) -> int:
 
 def _starts(
     store: ObjectStore,
-    machines: tuple[Entry, ...],
+    instructions: tuple[Entry, ...],
     copy: Root,
     results: frozenset[tuple[str, str]],
 ) -> Iterator[tuple[str, int, Start]]:
     """What agents were told to start since `copy`, and of which no end stands."""
-    for entry in machines:
+    for entry in instructions:
         name = layout.parse_instructions(entry.key)
         if name is None or entry.modified_at < copy.now - SLACK_S:
             continue
@@ -322,7 +323,7 @@ def _starts(
             if isinstance(start, Start) and (start.project, start.job) not in results:
                 end = layout.end(
                     start.project, start.job, start.attempt, start.nonce,
-                    replica=start.replica, host=start.host,
+                    replica=start.replica, host=start.host, machine=name[0],
                 )  # fmt: skip
                 if _bytes(store, end) is None:
                     yield name[0], name[1], start

@@ -78,25 +78,26 @@ def survey(store: ObjectStore) -> Survey:
         for entry in look.all(layout.EVENTS)
         if (first := layout.parse_events(entry.key)) is not None
     }
-    machines = look.keys(layout.MACHINES)
+    lives = look.keys(layout.MACHINES)
+    batches = look.keys(layout.INSTRUCTIONS)
     answers = look.records(look.keys(layout.ANSWERS), lambda _: Answer)
     root = look.root()
     specs = look.named(layout.SPECS, layout.parse_spec)
     results = look.named(layout.RESULTS, layout.parse_result)
     look.records(specs, lambda _: SpecRecord)
     look.records(results, lambda _: Result)
-    look.records(machines, _of_machine)
+    look.records((*lives, *batches), _of_machine)
     look.copies()
     return Survey(
         root=root,
         inbox=inbox,
         segments=segments,
-        lives=_grouped(layout.parse_life(key) for key in machines),
-        batches=_batches(machines),
+        lives=_grouped(layout.parse_life(key) for key in lives),
+        batches=_batches(batches),
         answers=answers,
         specs=frozenset(specs.values()),
         results=frozenset(results.values()),
-        registers=look.records(look.keys(layout.RUNS), _of_run),
+        registers=look.records((*look.keys(layout.RUNS), *look.keys(layout.BARRIERS)), _of_run),
         logs=look.logs(),
         unread=look.unread,
         now=max(look.newest_at, root.now),

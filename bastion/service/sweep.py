@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from bastion.job import JobRecord
-from bastion.records.facts import HostFact
 from bastion.records.root import Root
 from bastion.service.act import Work, register_work
+from bastion.service.registers import seat_of
 from bastion.store import ObjectStore
 
 AT_ONCE = 8
@@ -31,18 +31,10 @@ class Sweep:
             yield self._work(root.jobs[at[0]], *at[1:])
 
     def _work(self, job: JobRecord, replica: int, host: int) -> tuple[str, Work]:
-        attempt = job.attempt
-        assert attempt is not None
-        of = HostFact(
-            project=job.project,
-            job=job.id,
-            attempt=attempt.number,
-            nonce=attempt.nonce,
-            replica=replica,
-            host=host,
-        )
-        is_claimed = attempt.hosts[replica][host].claim is not None
-        work = register_work(self._store, of, is_claimed=is_claimed)
+        assert job.attempt is not None
+        is_claimed = job.attempt.hosts[replica][host].claim is not None
+        seat = seat_of(job, replica, host)
+        work = register_work(self._store, seat, is_claimed=is_claimed)
         return f"sweep/{job.id}/{replica}/{host}", work
 
 

@@ -30,6 +30,7 @@ def register(verbs: Verbs) -> None:
         " projects are read from the quota file.",
         example="bastion setup gcs --root=gs://bucket/bastion --quota=quota.toml"
         " --bastion_account=serviceAccount:b@p.iam.gserviceaccount.com"
+        " --agent_account=gpu=serviceAccount:gpu@p.iam.gserviceaccount.com"
         " --users=user:{}@example.com\n"
         "bastion setup s3 --root=s3://bucket/bastion --quota=quota.toml"
         " --bastion_account=arn:aws:iam::123456789012:role/bastion"
@@ -38,7 +39,12 @@ def register(verbs: Verbs) -> None:
     parser.add_argument("kind", choices=sorted(KINDS), metavar="KIND", help="gcs or s3")
     text(parser, "--quota", "the quota file; the bucket's by default", metavar="FILE")
     text(parser, "--bastion_account", "identity of the bastion", metavar="IDENTITY")
-    many(parser, "--agent_account", "identity of the machines of a pool", metavar="IDENTITY")
+    many(
+        parser,
+        "--agent_account",
+        "identity of a pool's machines, as gpu=IDENTITY; without a pool, of those of every pool",
+        metavar="[POOL=]IDENTITY",
+    )
     many(parser, "--admin", "identity of an admin", metavar="IDENTITY")
     text(parser, "--users", "identity of a user, with {} for the name", metavar="PATTERN")
     many(parser, "--user", "identity of one user, as ada=user:a@x.org", metavar="NAME=IDENTITY")
@@ -60,6 +66,11 @@ def setup(args: argparse.Namespace) -> int:
     people = _people(args, quota)
     for user in unknown(people, members(quota, people.users)):
         note(f"{user} gets no rights: name his identity with --users or --user={user}=IDENTITY")
+    if people.agents:
+        note(
+            f"{', '.join(people.agents)}: may act for the machines of every pool:"
+            " --agent_account=POOL=IDENTITY keeps it to one"
+        )
     place_of(session.profile.root, kind=KINDS[args.kind])
     admin = Admin(session.profile.root)
     if args.apply:
@@ -98,11 +109,32 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
     for name, equals, identity in named:
         if not (name and equals and identity):
             raise UsageError(f"--user: {name + equals!r} is not NAME=IDENTITY")
+    accounts = [_pool_of(each) for each in args.agent_account]
     written = {name for project in quota.projects.values() for name in names(project)}
     pattern = {name: args.users.replace("{}", name) for name in written} if args.users else {}
     return People(
         bastion=args.bastion_account,
-        agents=tuple(args.agent_account),
+        agents=tuple(identity for pool, identity in accounts if not pool),
+        pool_agents={
+            pool: tuple(identity for of, identity in accounts if of == pool)
+            for pool, _ in accounts
+            if pool
+        },
         admins=tuple(args.admin),
         users={**pattern, **{name: identity for name, _, identity in named}},
     )
+
+
+def _pool_of(account: str) -> tuple[str, str]:
+    """(pool, identity) of an `--agent_account`; no pool where it is for those of all."""
+    from bastion.spec.names import NAME
+
+    pool, equals, identity = account.partition("=")
+    if not equals:
+        return "", account
+    if not NAME.fullmatch(pool) or not identity:
+        raise UsageError(
+            f"--agent_account: {account!r} is not POOL=IDENTITY",
+            hint="--agent_account=gpu=serviceAccount:gpu@project.iam.gserviceaccount.com",
+        )
+    return pool, identity

@@ -37,7 +37,7 @@ i=0; while [ $i -lt {lines} ]; do i=$((i + 1)); echo "line $i of $j"; sleep 0.5;
 
 _NOISE = re.compile(rb"(Killed|Terminated|Stopped)\n")
 """What a shell says of its `sleep` when that is struck."""
-_REGISTER = re.compile(r"run/[^/]+/([^/]+)/a(\d+)-[^/]+/r0/h0/(claim|end)")
+_REGISTER = re.compile(r"run/[^/]+/[^/]+/([^/]+)/a(\d+)-[^/]+/r0/h0/(claim|end)")
 
 
 class Verdict:

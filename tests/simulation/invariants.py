@@ -25,6 +25,7 @@ from bastion.records.register import look
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.records.request import Result
 from bastion.records.root import Event, Root, decode_root
+from bastion.service.registers import Seat, seat_of
 from bastion.store.memory import MemoryStore
 from tests.simulation.capacity import ALONE, CAPACITY, Capacity
 from tests.simulation.machines import SimMachine, SimProvider
@@ -356,7 +357,7 @@ class Invariants:
         if go is None or not go.addresses:
             self._fail(BARRIER, f"{key} starts without go")
         for r, h, _, _ in hosts:
-            claim = layout.claim(of.project, of.job, of.attempt, of.nonce, replica=r, host=h)
+            claim = seat_of(job, r, h).claim_key
             found = look(self._store, claim, ClaimRegister)
             if found is None or found.claim is None:
                 self._fail(BARRIER, f"{key} starts, but {claim} is not claimed")
@@ -380,9 +381,7 @@ class Invariants:
             assert of is not None
             if of.job != result.id or key in self.waited_for_in_vain:
                 continue
-            place = layout.end(
-                of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host
-            )
+            place = Seat(of=of, machine=self._started[key].name).end_key
             try:
                 end = look(self._store, place, EndRegister)
             except RecordError:

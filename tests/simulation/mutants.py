@@ -245,7 +245,7 @@ class NoBarrier(Wrapped):
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
     ) -> Object | None:
         """See the port."""
-        if key.endswith("/go"):
+        if key.startswith(layout.BARRIERS):
             go = encode(GoRegister(write_id="none", addresses=("nowhere",), port=1))
             return Object(data=go, version=Version("none"), modified_at=0.0)
         return super().read(key, unless=unless, limit_bytes=limit_bytes)
@@ -260,11 +260,11 @@ class NumbersLate(Wrapped):
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
-        if "/instructions/" not in key:
+        if not key.startswith(layout.INSTRUCTIONS):
             return super().create(key, data)
         folder = key.rpartition("/")[0]
         self._counts[folder] += 1
-        machine, life = folder.split("/")[1:3]
+        machine, life = folder.split("/")[2:4]
         return super().create(layout.instructions(machine, int(life), self._counts[folder]), data)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bastion.records import layout
 from tests.simulation.chains import chains
 from tests.simulation.fates import Calm, Choice, Fate, Fates
 from tests.simulation.processes import Parts
@@ -70,7 +71,7 @@ SCHEDULES: dict[str, Schedule] = {
     "no start barrier": _with(),
     # One write of an instruction fails, and the next one overtakes it.
     "instruction numbers chosen when writing": _with(
-        lambda: Choice("north", "create", "/instructions/", Fate.REFUSED, nth=2)
+        lambda: Choice("north", "create", layout.INSTRUCTIONS, Fate.REFUSED, nth=2)
     ),
     # A job that others wait for fails once, and is tried again.
     "ends of attempts told as ends of jobs": lambda seed, parts: chains(seed, parts, fates=Calm()),

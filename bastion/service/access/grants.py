@@ -2,12 +2,14 @@
 Who may do what under a root: least privilege, in no cloud's words.
 
 Identity is the path of what one writes, so a right is always one to a prefix. Everything that users
-and agents write is create-only: nobody can change or delete what he, or anybody, wrote before.
+and agents write is create-only: nothing that was written before can be changed or deleted by them.
+What agents obey (instructions, start barriers) only the bastion writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
 from enum import StrEnum
 
 from bastion.records import layout
@@ -30,7 +32,7 @@ class Grant:
     """One right of one identity."""
 
     role: str
-    """Of the identity, in our words: bastion, agent, admin, user ada."""
+    """Of the identity, in our words: bastion, agent, agent of gpu, admin, user ada."""
     principal: str
     """The identity, in the cloud's words."""
     right: Right
@@ -44,13 +46,20 @@ class People:
 
     bastion: str
     agents: tuple[str, ...] = ()
+    """Of machines of any pool: each of them may write what every machine may."""
+    pool_agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By pool: of its machines, which write only what is its pool's."""
     admins: tuple[str, ...] = ()
     users: Mapping[str, str]
     """By the name that the quota file has."""
 
 
-_AGENTS_CREATE = (layout.RUNS, layout.LOGS, layout.MACHINES, layout.BELLS, layout.OUTPUTS)
-_AGENTS_READ = (*_AGENTS_CREATE, layout.SPECS, layout.BUNDLES)
+_POOL_CREATES = (layout.RUNS, layout.MACHINES, layout.BELLS)
+"""What an agent writes below its own pool."""
+_POOL_OBEYS = layout.INSTRUCTIONS
+_AGENTS_CREATE = (layout.LOGS, layout.OUTPUTS)
+"""What an agent writes below the project of its job: a job leaves its pool, its logs do not."""
+_AGENTS_READ = (*_AGENTS_CREATE, layout.BARRIERS, layout.SPECS, layout.BUNDLES)
 _ADMINS_WRITE = (layout.folder_of(layout.QUOTA), layout.folder_of(layout.CONFIG))
 _USERS_READ = (
     layout.BUNDLES,
@@ -76,8 +85,10 @@ def grants(people: People, members: Mapping[str, Iterable[str]]) -> tuple[Grant,
     """
     found = [_grant("bastion", people.bastion, Right.WRITE, "")]
     for agent in people.agents:
-        found += [_grant("agent", agent, Right.CREATE, prefix) for prefix in _AGENTS_CREATE]
-        found += [_grant("agent", agent, Right.READ, prefix) for prefix in _AGENTS_READ]
+        found += _of_agent("agent", agent, "")
+    for pool, agents in sorted(people.pool_agents.items()):
+        for agent in agents:
+            found += _of_agent(f"agent of {pool}", agent, f"{pool}/")
     for admin in people.admins:
         found += [_grant("admin", admin, Right.WRITE, prefix) for prefix in _ADMINS_WRITE]
         found.append(_grant("admin", admin, Right.READ, ""))
@@ -88,10 +99,29 @@ def grants(people: People, members: Mapping[str, Iterable[str]]) -> tuple[Grant,
     return tuple(found)
 
 
+def may(given: Iterable[Grant], principal: str, right: Right, key: str) -> bool:
+    """Whether `given` lets `principal` use `right` on the object at `key`, below the root."""
+    return any(
+        grant.principal == principal
+        and grant.right in (right, Right.WRITE)
+        and key.startswith(grant.prefix)
+        for grant in given
+    )
+
+
 def unknown(people: People, members: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """The members of projects of whom no identity is known."""
     every = {user for users in members.values() for user in users}
     return tuple(sorted(every - people.users.keys()))
+
+
+def _of_agent(role: str, principal: str, pool: str) -> Iterator[Grant]:
+    """The rights of an agent; `pool` is the folder of its pool, empty for all pools."""
+    own = [prefix + pool for prefix in _POOL_CREATES]
+    for prefix in (*own, *_AGENTS_CREATE):
+        yield _grant(role, principal, Right.CREATE, prefix)
+    for prefix in (*own, _POOL_OBEYS + pool, *_AGENTS_READ):
+        yield _grant(role, principal, Right.READ, prefix)
 
 
 def _of_user(user: str, principal: str, projects: list[str]) -> Iterator[Grant]:

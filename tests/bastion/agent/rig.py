@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bastion.agent.agent import Agent
 from bastion.agent.attempt_key import key_of
+from bastion.agent.claim import claim_key, end_key
 from bastion.agent.home import FolderHome
 from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
 from bastion.agent.keeper.port import KeeperGoneError, ProcessStart
@@ -69,28 +70,24 @@ class Bucket:
 
     def claim(self, of: HostFact = OF) -> Claim | None:
         """Who has claimed a host."""
-        key = layout.claim(
-            of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host
-        )
+        key = claim_key(of, MACHINE)
         found = look(self.store, key, ClaimRegister)
         return found.claim if found else None
 
     def put_claim(self, claim: Claim | None, of: HostFact = OF) -> None:
         """Claim a host for another, or revoke it."""
-        key = layout.claim(
-            of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host
-        )
+        key = claim_key(of, MACHINE)
         self.store.create(key, encode(ClaimRegister(write_id="other", claim=claim)))
 
     def end(self, of: HostFact = OF) -> End | None:
         """How a host ended."""
-        key = layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+        key = end_key(of, MACHINE)
         found = look(self.store, key, EndRegister)
         return found.end if found else None
 
     def put_end(self, end: End, of: HostFact = OF) -> None:
         """Write an end before the agent does."""
-        key = layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+        key = end_key(of, MACHINE)
         self.store.create(key, encode(EndRegister(write_id="other", end=end)))
 
     def go(self, *addresses: str, port: int = 29500, of: HostFact = OF) -> None:

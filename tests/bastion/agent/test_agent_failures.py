@@ -261,7 +261,7 @@ def test_a_claim_that_cannot_be_read_is_left_alone() -> None:
     """Whose claim it is cannot be told, so nothing runs and no end is written."""
     rig = Rig()
     rig.bucket.spec(job())
-    rig.memory.create(claim_key(OF), b"?")
+    rig.memory.create(claim_key(OF, MACHINE), b"?")
     rig.bucket.instruct(start())
     rig.pass_s(1)
     assert rig.executions() == 0

@@ -56,10 +56,10 @@ def test_a_claim_of_a_newer_agent_is_left_to_the_newer() -> None:
     rig = Rig(lambda _: Script(runs_s=0.1))
     rig.bucket.spec(job())
     mine = ClaimRegister(write_id="newer", claim=Claim(machine=MACHINE, life=1))
-    rig.memory.create(claim_key(OF), newer(encode(mine)))
+    rig.memory.create(claim_key(OF, MACHINE), newer(encode(mine)))
     rig.bucket.instruct(start())
     rig.pass_s(10)
     assert (rig.executions(), rig.bucket.end()) == (0, None)
-    upgrade(rig, claim_key(OF), encode(mine))
+    upgrade(rig, claim_key(OF, MACHINE), encode(mine))
     assert rig.executions() == 1
     assert rig.bucket.told() == ("claimed", "started", "ended", "drained")

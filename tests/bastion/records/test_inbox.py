@@ -131,8 +131,10 @@ def test_everything_is_taken_in_the_end() -> None:
         "inbox/p/u/01HF7YAXX00000000000000005.json",
         "inbox/p/u/01HF7YAXX00000000000000005.launch",
         "inbox/p/u/deep/01HF7YAXX00000000000000005.launch.json",
-        "inbox/_bell/m/1.json",
-        "inbox/_bell/m/a-1.json",
+        "inbox/_bell/m/m/1.json",
+        "inbox/_bell/m/m/a-1.json",
+        "inbox/_bell/m/000001-000000000001.json",
+        "inbox/_bell/other/gpu-2-0/000001-000000000001.json",
         "inbox/readme",
     ],
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bastion.machine_name import parse_machine, pool_of
 from bastion.records import layout, ulid
 from bastion.store.keys import is_key
 
@@ -76,15 +78,41 @@ def test_after_is_behind_everything_of_a_folder() -> None:
     assert behind < "inbox/p/anna/x"
 
 
-def test_an_attempts_registers_lie_together() -> None:
-    """Claims, ends and the barrier of one attempt share a prefix that no other attempt has."""
-    keys = [
-        layout.go("p", "j", 1, "n"),
-        layout.claim("p", "j", 1, "n", replica=0, host=2),
-        layout.end("p", "j", 1, "n", replica=0, host=2),
-    ]
-    assert all(key.startswith(layout.attempt("p", "j", 1, "n") + "/") for key in keys)
-    assert not any(key.startswith(layout.attempt("p", "j", 1, "m")) for key in keys)
+def test_what_an_agent_writes_lies_below_its_pool() -> None:
+    """Registers, lives and bells of a machine share the folder of its pool; what it obeys none."""
+    for machine, pool in (("gpu-1-0", "gpu"), ("gpu-1-2-0", "gpu-1"), ("gpu-1-0-h3", "gpu")):
+        where: Any = {"replica": 0, "host": 2, "machine": machine}
+        assert layout.claim("p", "j", 1, "n", **where).startswith(f"run/{pool}/p/")
+        assert layout.end("p", "j", 1, "n", **where).startswith(f"run/{pool}/p/")
+        assert layout.life(machine, 1).startswith(f"machines/{pool}/{machine}/")
+        assert layout.bell(machine, 1, 1).startswith(f"inbox/_bell/{pool}/{machine}/")
+        assert layout.instructions(machine, 1, 1).startswith(f"instructions/{pool}/{machine}/")
+
+
+def test_a_name_below_anothers_pool_is_nothing() -> None:
+    """A bell, a life and instructions count only below the pool that the machine is named for."""
+    assert layout.parse_bell("inbox/_bell/blue/red-1-0/000001-000000000001.json") is None
+    assert layout.parse_life("machines/blue/red-1-0/life/000001") is None
+    assert layout.parse_instructions("instructions/blue/red-1-0/1/000000000001.json") is None
+
+
+@pytest.mark.parametrize("digits", ["9" * 16, "9" * 5000, "٣"])
+def test_absurd_numbers_are_no_numbers_of_ours(digits: str) -> None:
+    """A key with more digits than Python reads, or with digits of another script, is no key."""
+    n, attempt = digits, f"a{digits}-n"
+    assert layout.parse_bell(f"inbox/_bell/gpu/gpu-1-0/{n}-000000000001.json") is None
+    assert layout.parse_bell(f"inbox/_bell/gpu/gpu-1-0/000001-{n}.json") is None
+    assert layout.parse_life(f"machines/gpu/gpu-1-0/life/{n}") is None
+    assert layout.parse_instructions(f"instructions/gpu/gpu-1-0/1/{n}.json") is None
+    assert layout.parse_register(f"run/gpu/p/j/{attempt}/r0/h0/claim") is None
+    assert layout.parse_register(f"run/gpu/p/j/a1-n/r{n}/h0/end") is None
+    assert layout.parse_register(f"go/p/j/{attempt}") is None
+    assert layout.parse_events(f"state/log/{n}.jsonl") is None
+    assert layout.parse_snapshot(f"state/snap/2026-01-01/{n}.json") is None
+    assert layout.parse_log(f"logs/p/j/a1/r0/h0/p0/{n}.log") is None
+    assert layout.parse_saved_output(f"output/p/j/saved/a1/r0/h0/{n}.json") is None
+    assert parse_machine(f"gpu-{n}-0", "gpu") is None
+    assert pool_of(f"gpu-{n}-0") == f"gpu-{n}-0"
 
 
 @given(st.floats(0, 1e11), st.binary(min_size=10, max_size=10))
@@ -108,13 +136,15 @@ def test_every_name_that_is_read_back_is_as_it_was_written(
 ) -> None:
     """Each parser reads what its writer wrote, and none takes another's keys for its own."""
     register = layout.RegisterName(
-        project=project, job=job, attempt=attempt, nonce="n1", replica=replica, host=host, kind=""
-    )
+        project=project, job=job, attempt=attempt, nonce="n1", replica=replica, host=host, kind="",
+        pool="gpu",
+    )  # fmt: skip
     where = (project, job, attempt, "n1")
+    on: Any = {"replica": replica, "host": host, "machine": "gpu-1-0"}
     written = {
-        layout.claim(*where, replica=replica, host=host): replace(register, kind="claim"),
-        layout.end(*where, replica=replica, host=host): replace(register, kind="end"),
-        layout.go(*where): replace(register, replica=0, host=0, kind="go"),
+        layout.claim(*where, **on): replace(register, kind="claim"),
+        layout.end(*where, **on): replace(register, kind="end"),
+        layout.go(*where): replace(register, pool="", replica=0, host=0, kind="go"),
         layout.life(job, number): (job, number),
         layout.instructions(job, attempt, number): (job, attempt, number),
         layout.answer(project, job, "01X"): (project, job, "01X"),

@@ -8,10 +8,15 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import RecordError
+from bastion.job import JobRecord
+from bastion.machine import Machine
 from bastion.records import migrate
+from bastion.records.codec import plain
 from bastion.records.migrate import Plain, Schema
 from bastion.records.root import Root, RootWriter, decode_root
+from bastion.spec.request import Request
 from bastion.store.memory import MemoryStore
+from quota.amounts import Amounts
 
 
 def _commits_became_seq(old: Plain) -> Plain:
@@ -22,23 +27,23 @@ def _now_became_seconds(old: Plain) -> Plain:
     return {**old, "now": old["now"] / 1000}
 
 
-# Schemas that were never released: -1 counted commits in milliseconds, 0 in seconds.
-SCHEMA = Schema(current=1, steps={-1: _now_became_seconds, 0: _commits_became_seq})
+# Schemas that were never released: 0 counted commits in milliseconds, 1 in seconds.
+SCHEMA = Schema(current=2, steps={0: _now_became_seconds, 1: _commits_became_seq})
 
 
 def test_an_older_root_is_brought_up_step_by_step() -> None:
     """A root two schemas old is read as today's, each step seeing what the one before made."""
-    old = {"schema": 0, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
+    old = {"schema": 1, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
     assert decode_root(json.dumps(old).encode(), schema=SCHEMA) == Root(
         epoch=3, seq=9, now=5.0, write_id="w"
     )
-    older = {**old, "schema": -1, "now": 5000.0}
+    older = {**old, "schema": 0, "now": 5000.0}
     assert decode_root(json.dumps(older).encode(), schema=SCHEMA).now == 5.0
 
 
 def test_the_next_commit_writes_todays_schema() -> None:
     """What was migrated is written as today's, and reads without a step."""
-    old = {"schema": 0, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
+    old = {"schema": 1, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
     root = decode_root(json.dumps(old).encode(), schema=SCHEMA)
     clock = VirtualClock()
     data = RootWriter(MemoryStore(clock.wall), clock).encoded(root)
@@ -47,15 +52,15 @@ def test_the_next_commit_writes_todays_schema() -> None:
 
 def test_a_newer_schema_is_refused_with_what_to_do() -> None:
     """Both schemas are named, and the way out is to run the newer version."""
-    with pytest.raises(RecordError, match=r"^state/root.json: is of schema 2, and Bastion") as told:
-        decode_root(b'{"schema":2,"what":"nobody knows"}')
-    assert str(told.value).endswith("knows schemas up to 1")
+    with pytest.raises(RecordError, match=r"^state/root.json: is of schema 3, and Bastion") as told:
+        decode_root(b'{"schema":3,"what":"nobody knows"}')
+    assert str(told.value).endswith("knows schemas up to 2")
     assert told.value.hint == "a newer Bastion wrote it: run that version or a later one here"
 
 
 def test_a_schema_below_the_first_step_is_refused() -> None:
     """What nothing leads up from is told with the oldest schema that can be read."""
-    with pytest.raises(RecordError, match="knows schemas from -1 to 1"):
+    with pytest.raises(RecordError, match="knows schemas from 0 to 2"):
         SCHEMA.current_bytes(b'{"x": 1, "schema": -2}', key="state/root.json")
 
 
@@ -64,6 +69,34 @@ def test_the_steps_of_today_have_no_gap() -> None:
     schema = migrate.ROOT
     oldest = min(schema.steps, default=schema.current)
     assert sorted(schema.steps) == list(range(oldest, schema.current))
+
+
+def first_schema(**more: object) -> bytes:
+    """A root as the first schema had it."""
+    old = {"schema": 1, "epoch": 3, "seq": 9, "now": 5.0, "write_id": "w", **more}
+    return json.dumps(old).encode()
+
+
+def test_a_root_of_the_first_schema_without_machines_is_gone_on_with() -> None:
+    """What waits there waits on: only machines have names in the bucket that changed."""
+    waiting = plain(
+        JobRecord(
+            id="j-1", project="p", user="u", launch="j-1", ulid="U", submitted_at=1.0,
+            request=Request(per_replica=Amounts({"h100": 1})),
+        )
+    )  # fmt: skip
+    root = decode_root(first_schema(jobs={"j-1": waiting}))
+    assert (root.schema, list(root.jobs)) == (2, ["j-1"])
+
+
+def test_machines_of_the_first_schema_are_never_taken_for_silent() -> None:
+    """A root that has some is refused, and how to end them with the older version is told."""
+    machine = plain(Machine(name="gpu-1-0", pool="gpu"))
+    job = {"id": "j-1", "attempt": {"number": 1}}
+    for more in ({"machines": {"gpu-1-0": machine}}, {"jobs": {"j-1": job}}):
+        with pytest.raises(RecordError, match=r"^state/root.json: has [01] machines and") as told:
+            decode_root(first_schema(**more))
+        assert "max_machines = 0" in told.value.hint
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"schema":"1"}', b'{"schema":true}'])

@@ -14,7 +14,7 @@ from bastion.records.register import Lost, Won, create_same, look, win
 from bastion.records.registers import ClaimRegister, EndRegister
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
-KEY = "run/p/j/a1-n/r0/h0/claim"
+KEY = "run/pool/p/j/a1-n/r0/h0/claim"
 FAULTS = st.lists(st.sampled_from([None, Fault.BEFORE, Fault.AFTER]), max_size=6)
 
 

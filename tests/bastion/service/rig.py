@@ -50,6 +50,7 @@ from bastion.service.journal import Journal
 from bastion.service.lead import Candidate, Election
 from bastion.service.leader import Leader
 from bastion.service.publish import Publisher
+from bastion.service.registers import Seat
 from bastion.service.settings import Pace
 from bastion.spec import After, Array, CodeRef, Job, Launch, Notify, Process, Resources
 from bastion.spec.where import ANYWHERE, Where
@@ -206,7 +207,7 @@ class Agent:
 
     def end_as(self, of: HostFact, end: End, *, rings: bool = True) -> End:
         """Write `end` and tell of it."""
-        key = layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+        key = Seat(of=of, machine=self.name).end_key
         stands = win(self.store, key, EndRegister(write_id=f"{self.name}-{key}", end=end)).record
         if rings:
             self.ring(Ended(of=of, end=stands.end), Drained(of=of))
@@ -243,9 +244,7 @@ class Agent:
 
     def _claim(self, start: Start) -> None:
         of = _fact(start)
-        key = layout.claim(
-            of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host
-        )
+        key = Seat(of=of, machine=self.name).claim_key
         claim = Claim(machine=self.name, life=self.life, address="10.0.0.1", port=29500)
         if not isinstance(win(self.store, key, ClaimRegister(write_id=key, claim=claim)), Won):
             return

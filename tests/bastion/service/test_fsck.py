@@ -15,6 +15,7 @@ from bastion.records.codec import encode
 from bastion.records.registers import ClaimRegister, EndRegister, LifeRegister
 from bastion.records.root import Event, RootWriter
 from bastion.service.fsck import LONG_S, RULES, audit
+from bastion.service.registers import seat_of
 from bastion.spec import Array, Indices, Job, Process, Resources
 from tests.bastion.service.rig import Rig
 
@@ -80,10 +81,8 @@ class Worked:
 
     def register(self, kind: str, job: str) -> str:
         """The key of a register of the first host of a job's attempt."""
-        attempt = self.rig.job(job).attempt
-        assert attempt is not None
-        of = layout.claim if kind == "claim" else layout.end
-        return of("blue", job, attempt.number, attempt.nonce, replica=0, host=0)
+        seat = seat_of(self.rig.job(job), 0, 0)
+        return seat.claim_key if kind == "claim" else seat.end_key
 
     def put(self, key: str, data: bytes) -> None:
         """Replace an object."""

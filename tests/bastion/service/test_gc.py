@@ -52,7 +52,7 @@ def empty(**more: object) -> Root:
 
 def claim(job: str) -> str:
     """A register of `job`."""
-    return layout.claim("blue", job, 1, "n", replica=0, host=0)
+    return layout.claim("blue", job, 1, "n", replica=0, host=0, machine="gpu-1-0")
 
 
 def test_registers_go_a_month_after_their_jobs_result() -> None:
@@ -64,7 +64,7 @@ def test_registers_go_a_month_after_their_jobs_result() -> None:
         old.put(claim("lately"), 50),
         old.put(layout.result("blue", "lately"), 29),
         old.put(claim("never"), 400),
-        old.put(layout.claim("blue", "ended", 2, "late", replica=0, host=0), 29),
+        old.put(layout.claim("blue", "ended", 2, "late", replica=0, host=0, machine="gpu-1-0"), 29),
     }
     assert old.left() == stays
     assert gone
@@ -185,7 +185,8 @@ def test_what_tells_what_was_stays_for_ever() -> None:
 def test_strangers_names_stay() -> None:
     """What has no name of ours is nobody's garbage."""
     old = Old()
-    stays = {old.put(f"{prefix}something/else", 99) for prefix in ("run/", "machines/", "results/")}
+    prefixes = (layout.RUNS, layout.BARRIERS, layout.MACHINES, layout.INSTRUCTIONS, layout.ANSWERS)
+    stays = {old.put(f"{prefix}something/else", 99) for prefix in prefixes}
     assert old.left() == stays
 
 

@@ -14,6 +14,7 @@ from bastion.records.outlook import snapshot_of
 from bastion.records.register import look
 from bastion.records.registers import ClaimRegister, GoRegister
 from bastion.records.request import SpecRecord, UpdateRequest
+from bastion.service.registers import Seat
 from bastion.spec import Job, Process, Resources
 from quota import parse
 from tests.bastion.service.rig import PACE, QUOTA, Rig
@@ -164,7 +165,7 @@ def test_a_cancel_before_the_claim_takes_the_right_to_start() -> None:
         agent.is_deaf = False
     rig.turn(3)
     assert not any(agent.ran for agent in rig.agents.values())
-    claims = [key for key in rig.keys(f"run/blue/{job}/") if key.endswith("/claim")]
+    claims = [key for key in rig.keys(layout.RUNS) if key.endswith("/claim") and job in key]
     (register,) = [rig.read(key, ClaimRegister) for key in claims]
     assert register is not None
     assert register.claim is None
@@ -399,7 +400,7 @@ def test_jobs_of_a_launch_share_a_machine_and_know_it() -> None:
     assert [start.replica for start in starts] == [0, 1, 2]
     assert [start.replicas_here for start in starts] == [0, 1, 2]
     assert len({start.devices["h100"] for start in starts}) == 3
-    assert len(rig.keys(f"machines/{agent.name}/")) == 1
+    assert len(rig.keys(layout.folder_of(layout.instructions(agent.name, 1, 1)))) == 1
     assert rig.phase(job) == "running"
 
 
@@ -409,7 +410,7 @@ def test_an_end_that_nobody_can_read_frees_its_devices() -> None:
     job = rig.start()
     agent = rig.agent_of(job)
     of = agent.of(job)
-    key = layout.end(of.project, of.job, of.attempt, of.nonce, replica=of.replica, host=of.host)
+    key = Seat(of=of, machine=agent.name).end_key
     rig.bucket.create(key, b'{"schema":1,"write_id":"x","end":{"kind":"exited","first_failed":7}}')
     rig.until_attempt(job, 2)
     assert rig.job(job).past[0].kind.value == "lost"

@@ -7,15 +7,14 @@ from dataclasses import replace
 from bastion.job import OutcomeKind
 from bastion.machine import Start
 from bastion.records import layout
+from bastion.service.registers import seat_of
 from tests.bastion.service.rig import PACE, Rig
 
 
 def spoil_claim(rig: Rig, job: str) -> None:
     """Put an empty object where the claim of `job` should stand, before an agent does."""
     rig.until(lambda: rig.job(job).attempt is not None)
-    attempt = rig.job(job).attempt
-    assert attempt is not None
-    key = layout.claim("blue", job, attempt.number, attempt.nonce, replica=0, host=0)
+    key = seat_of(rig.job(job), 0, 0).claim_key
     rig.bucket.create(key, b"")
 
 
@@ -63,7 +62,7 @@ def test_a_barrier_that_nobody_can_read_never_opens() -> None:
     assert [ran for agent in rig.agents.values() for ran in agent.ran] == [f"{job}/2"] * 2
     last = rig.job(job).past[-1]
     assert last.kind is OutcomeKind.LOST
-    assert "/go: " in next(event.text for event in rig.history() if event.what == "queued")
+    assert layout.BARRIERS in next(event.text for event in rig.history() if event.what == "queued")
     assert rig.journal.problems == ()
 
 
@@ -108,7 +107,7 @@ def test_an_end_of_another_version_is_waited_for() -> None:
         agent.is_deaf = True
     attempt = rig.job(job).attempt
     assert attempt is not None
-    key = layout.end("blue", job, attempt.number, attempt.nonce, replica=0, host=0)
+    key = seat_of(rig.job(job), 0, 0).end_key
     rig.bucket.create(key, NEWER)
     rig.until(lambda: any(key in problem for problem in rig.journal.problems))
     rig.turn(10)

@@ -435,7 +435,7 @@ def test_without_a_quota_file_requests_are_refused() -> None:
     [
         "inbox/nonsense",
         "inbox/blue/ann/short.launch.json",
-        "inbox/_bell/gpu-2-0/x-y.json",
+        "inbox/_bell/gpu/gpu-2-0/x-y.json",
         "inbox/" + "/".join(["d" * 200] * 4),
     ],
 )

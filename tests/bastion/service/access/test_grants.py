@@ -9,24 +9,18 @@ import pytest
 
 from bastion.errors import SpecError
 from bastion.records import layout
-from bastion.service.access.grants import Grant, People, Right, grants, unknown
+from bastion.service.access.grants import People, Right, grants, may, unknown
 from bastion.service.access.place import place_of
 
 PEOPLE = People(
-    bastion="the-bastion", agents=("machines",), admins=("root",), users={"ann": "A", "ben": "B"}
+    bastion="the-bastion",
+    agents=("machines",),
+    pool_agents={"gpu": ("gpus",), "gp": ("gps",)},
+    admins=("root",),
+    users={"ann": "A", "ben": "B"},
 )
 MEMBERS = {"blue": ["ann", "ben"], "red": ["ann", "cat"]}
 ALL = grants(PEOPLE, MEMBERS)
-
-
-def may(principal: str, right: Right, key: str, given: tuple[Grant, ...] = ALL) -> bool:
-    """Whether `principal` has `right` to the object at `key`."""
-    return any(
-        grant.principal == principal
-        and grant.right in (right, Right.WRITE)
-        and key.startswith(grant.prefix)
-        for grant in given
-    )
 
 
 EVERY_KEY = {
@@ -34,12 +28,12 @@ EVERY_KEY = {
     "request of ann in red": layout.request("red", "ann", "U", "launch"),
     "request of ben in blue": layout.request("blue", "ben", "U", "launch"),
     "request of ben in red": layout.request("red", "ben", "U", "launch"),
-    "bell": layout.bell("m", 1, 1),
-    "claim": layout.claim("blue", "j", 1, "n", replica=0, host=0),
-    "end": layout.end("blue", "j", 1, "n", replica=0, host=0),
+    "bell": layout.bell("gpu-1-0", 1, 1),
+    "claim": layout.claim("blue", "j", 1, "n", replica=0, host=0, machine="gpu-1-0"),
+    "end": layout.end("blue", "j", 1, "n", replica=0, host=0, machine="gpu-1-0"),
     "go": layout.go("blue", "j", 1, "n"),
-    "life": layout.life("m", 1),
-    "instructions": layout.instructions("m", 1, 1),
+    "life": layout.life("gpu-1-0", 1),
+    "instructions": layout.instructions("gpu-1-0", 1, 1),
     "log": layout.log("blue", "j", 1, replica=0, host=0, process=0) + "000000000000.log",
     "output in blue": layout.output_content("blue", "j", "d"),
     "output in red": layout.output_content("red", "j", "d"),
@@ -53,7 +47,7 @@ EVERY_KEY = {
     "root": layout.ROOT,
     "events": layout.events(0),
     "copy of root": layout.snapshot("2026-01-01", 1),
-    "aside": layout.aside(layout.bell("m", 1, 1)),
+    "aside": layout.aside(layout.bell("gpu-1-0", 1, 1)),
     "bastion's log": layout.bastion_log_segments("b") + "000000000000.log",
     "its tail": layout.bastion_log("b"),
     "view": layout.view("queue"),
@@ -65,7 +59,9 @@ LOGGED = {"log", "bastion's log", "its tail"}
 STATE = {"root", "events", "copy of root", "aside"}
 COMMON = {*LOGGED, *CODE, "spec", "result", "answer", *STATE, "view", "quota"}
 OUTPUTS = {"output in blue", "saved output", "output in red"}
-OF_MACHINES = {"bell", "claim", "end", "go", "life", "instructions", *LOGGED, *OUTPUTS}
+OF_EVERY_POOL = {*LOGGED, *OUTPUTS}
+OF_GPUS = {"bell", "claim", "end", "life", *OF_EVERY_POOL}
+OBEYED = {"go", "instructions"}
 OF_ANN = {"request of ann in blue", "request of ann in red"}
 MAY = {
     ("A", Right.CREATE): {*OF_ANN, *CODE},
@@ -73,16 +69,21 @@ MAY = {
     ("A", Right.READ): {*OF_ANN, *OUTPUTS, *COMMON},
     ("B", Right.READ): {"request of ben in blue", "output in blue", "saved output", *COMMON},
     ("A", Right.WRITE): set(),
-    ("machines", Right.CREATE): OF_MACHINES,
-    ("machines", Right.READ): {*OF_MACHINES, "spec", *CODE},
+    ("machines", Right.CREATE): OF_GPUS,
+    ("machines", Right.READ): {*OF_GPUS, *OBEYED, "spec", *CODE},
     ("machines", Right.WRITE): set(),
+    ("gpus", Right.CREATE): OF_GPUS,
+    ("gpus", Right.READ): {*OF_GPUS, *OBEYED, "spec", *CODE},
+    ("gpus", Right.WRITE): set(),
+    ("gps", Right.CREATE): OF_EVERY_POOL,
+    ("gps", Right.READ): {*OF_EVERY_POOL, "go", "spec", *CODE},
+    ("gps", Right.WRITE): set(),
     ("root", Right.WRITE): {"quota", "config"},
     ("root", Right.READ): set(EVERY_KEY),
     ("the-bastion", Right.WRITE): set(EVERY_KEY),
     ("cat", Right.READ): set(),
 }
-WIDER = {"machines/<machine>/<life>/instructions/<n>.json", "logs/_bastion/<bastion>/all/<n>.log"}
-WIDER |= {"logs/_bastion/<bastion>/tail"}
+WIDER = {"logs/_bastion/<bastion>/all/<n>.log", "logs/_bastion/<bastion>/tail"}
 """What agents could create, though it is the bastion's to: a right is one to a prefix."""
 CREATORS = {
     "users": {"A", "B"},
@@ -120,7 +121,7 @@ def test_every_kind_of_key_is_looked_at() -> None:
 def test_whoever_writes_may_and_nobody_else(path: str, writer: str) -> None:
     """Of each kind of object its writer may create it; the bastion may do anything."""
     for key in keys_of(path):
-        able = {who for who in ("A", "B", "machines", "root") if may(who, Right.CREATE, key)}
+        able = {who for who in ("A", "B", "machines", "root") if may(ALL, who, Right.CREATE, key)}
         wanted = CREATORS[writer] | ({"machines"} if path in WIDER else set())
         if key.startswith(layout.INBOX) and writer == "users":
             wanted = {"A"} if "/ann/" in key else {"B"} if "/blue/ben/" in key else set()
@@ -130,7 +131,7 @@ def test_whoever_writes_may_and_nobody_else(path: str, writer: str) -> None:
 @pytest.mark.parametrize(("principal", "right"), MAY)
 def test_nobody_may_do_more_than_his_part(principal: str, right: Right) -> None:
     """Of every kind of object, each may touch exactly what he needs."""
-    found = {name for name, key in EVERY_KEY.items() if may(principal, right, key)}
+    found = {name for name, key in EVERY_KEY.items() if may(ALL, principal, right, key)}
     assert found == MAY[principal, right]
 
 

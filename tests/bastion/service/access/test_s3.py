@@ -21,6 +21,8 @@ NAMES = {
     "A": f"{ACCOUNT}:user/ann",
     "B": f"{ACCOUNT}:user/ben",
     "machines": f"{ACCOUNT}:role/machines",
+    "gpus": f"{ACCOUNT}:role/gpus",
+    "gps": f"{ACCOUNT}:role/gps",
     "root": f"{ACCOUNT}:user/root",
     "the-bastion": f"{ACCOUNT}:role/bastion",
     "cat": f"{ACCOUNT}:user/cat",
@@ -30,6 +32,7 @@ GRANTS = grants(
     People(
         bastion=NAMES["the-bastion"],
         agents=(NAMES["machines"],),
+        pool_agents={"gpu": (NAMES["gpus"],), "gp": (NAMES["gps"],)},
         admins=(NAMES["root"],),
         users={"ann": NAMES["A"], "ben": NAMES["B"]},
     ),
