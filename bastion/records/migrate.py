@@ -24,7 +24,7 @@ Plain = dict[str, Any]
 """A record as JSON has it."""
 Step = Callable[[Plain], Plain]
 
-_HEAD = re.compile(rb'\s*\{\s*"schema"\s*:\s*(\d+)\s*[,}]')
+_HEAD = re.compile(rb'\s*\{\s*"schema"\s*:\s*(\d{1,9})\s*[,}]')
 """Our own writer puts the schema first: a root of many megabytes is not parsed to find it."""
 
 
@@ -58,7 +58,10 @@ class Schema:
                 f" {self.current}",
                 hint="a newer Bastion wrote it: run that version or a later one here",
             )
-        record: Plain = json.loads(data)
+        try:
+            record: Plain = json.loads(data)
+        except (ValueError, RecursionError):
+            return data  # what is wrong with it is told by whoever decodes it
         for schema in range(found, self.current):
             step = self.steps.get(schema)
             if step is None:
@@ -72,6 +75,8 @@ class Schema:
                 record = {**step(record), "schema": schema + 1}
             except RecordError as error:
                 raise RecordError(f"{key}: {error.message}", hint=error.hint) from error
+            except (AttributeError, KeyError, TypeError) as error:
+                raise RecordError(f"{key}: is no record of schema {schema}: {error!r}") from error
         return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -82,7 +87,7 @@ def _schema_of(data: bytes) -> int | None:
         return int(head[1])
     try:
         schema = json.loads(data)["schema"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return schema if type(schema) is int else None
 

@@ -99,6 +99,22 @@ def test_machines_of_the_first_schema_are_never_taken_for_silent() -> None:
         assert "max_machines = 0" in told.value.hint
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"schema":1,"epoch":',
+        b'{"schema":1,"machines":[1]}',
+        b'{"schema":1,"jobs":{"j":5}}',
+        b'{"schema":%s}' % (b"9" * 5000),
+        b'{"schema":1,"jobs":%s' % (b"[" * 100_000),
+    ],
+)
+def test_a_damaged_older_root_is_a_record_that_cannot_be_read(data: bytes) -> None:
+    """Cut, of odd shape, with absurd numbers or depth: each is refused as a record, none raises."""
+    with pytest.raises(RecordError):
+        decode_root(data)
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"schema":"1"}', b'{"schema":true}'])
 def test_what_names_no_schema_is_left_to_the_reader(data: bytes) -> None:
     """Bytes without a schema pass untouched: what is wrong with them is told by field."""
