@@ -5,8 +5,9 @@ What goes, and when (ages are differences of the store's own times):
 
 * an attempt's registers, 30 days after the final record of their job was written, if the job is not
   in root;
-* a batch of instructions to a keeper life that a newer one has followed or whose machine is gone,
-  30 days after it was written and after the final record of every job it names;
+* a batch of instructions, 30 days after it was written and after the final record of every job it
+  names; to a keeper life that goes on, only where no older batch stands and a newer one does: an
+  agent that reads its instructions once more meets no gap, and no number is given twice;
 * an older life of a machine, after 30 days; the newest stays for ever, so that no number is given
   twice;
 * an answer, after 30 days, once its request has left the inbox;
@@ -177,8 +178,13 @@ class Ages:
         if batch is None or not self.is_old(entry):
             return False
         machine = self._root.machines.get(batch[0])
-        is_read = machine is not None and batch[1] >= machine.life
-        return not is_read and self._have_ended(entry.key)
+        goes_on = machine is not None and batch[1] >= machine.life
+        return (not goes_on or self._is_first(entry.key)) and self._have_ended(entry.key)
+
+    def _is_first(self, key: str) -> bool:
+        """Whether this batch of instructions is the oldest of its life, and not the newest."""
+        standing = self._store.list(layout.folder_of(key), limit=2)
+        return len(standing) == 2 and standing[0].key == key
 
     def is_answer_over(self, entry: Entry) -> bool:
         """Whether this answer is old, and its request no longer waits to be deleted."""

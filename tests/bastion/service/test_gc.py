@@ -119,6 +119,26 @@ def test_instructions_to_a_living_machine_stay() -> None:
     assert old.left(empty(machines=rig.root.machines)) == stays
 
 
+def test_old_instructions_to_a_life_that_goes_on_go_in_order() -> None:
+    """The oldest batches go until one names a job that has not ended; the newest stays."""
+    rig = Rig()
+    rig.turn(3)
+    name = next(iter(rig.root.machines))
+    old = Old()
+    stays = {
+        old.put(layout.result("blue", "a"), 40),
+        old.put(layout.instructions(name, 1, 3), 50, batch("runs")),
+        old.put(layout.instructions(name, 1, 4), 49, batch("a")),
+    }
+    old.put(layout.instructions(name, 1, 1), 52, batch("a"))
+    old.put(layout.instructions(name, 1, 2), 51, batch("a"))
+    root = empty(machines=rig.root.machines)
+    assert old.left(root) == stays, "no agent that reads from the first on meets a gap"
+    stays -= {layout.instructions(name, 1, 3)}
+    stays.add(old.put(layout.result("blue", "runs"), 35))
+    assert old.left(root) == stays, "the newest number stands for ever: none is given twice"
+
+
 def test_the_newest_life_stays() -> None:
     """Old lives go but for the newest of each machine, so that no number is given twice."""
     old = Old()
