@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING
 
 from bastion.clock import Clock, SystemClock
@@ -56,9 +57,13 @@ class Admin:
         """The bucket, opened when it is first asked: printing commands needs no login."""
         return open_store(self.root) if self._given is None else self._given
 
-    def fsck(self) -> tuple[Finding, ...]:
+    def fsck(self, *, since_s: float = inf) -> tuple[Finding, ...]:
         """
         What breaks a rule of the protocol, seen twice; nothing when the bucket is whole.
+
+        Args:
+            since_s: Of what belongs to nothing active, read only what was written so long ago or
+                later.
 
         Raises:
             NotFoundError: It has no root.
@@ -68,7 +73,7 @@ class Admin:
         from bastion.service.fsck import audit
         from bastion.service.settings import pace_of
 
-        return audit(self.store, self.clock, pace=pace_of(self.root))
+        return audit(self.store, self.clock, pace=pace_of(self.root), since_s=since_s)
 
     def restoring(self, snapshot: str = "") -> Restoring:
         """

@@ -63,7 +63,7 @@ INSTRUCTIONS = "instructions/"
 ASIDE = "state/aside/"
 OUTPUTS = "output/"
 
-TRACES = (SNAPSHOTS, EVENTS, RESULTS, ANSWERS, SPECS, VIEWS)
+TRACES = (SNAPSHOTS, EVENTS, RESULTS, ANSWERS, SPECS, INSTRUCTIONS, BARRIERS, VIEWS)
 """What only a bastion writes: where anything stands there, a root stood."""
 
 _DIGITS = 12
@@ -250,6 +250,11 @@ def end(
     """How one host of an attempt, which is placed on `machine`, ended."""
     attempt = f"{RUNS}{pool_of(machine)}/{project}/{job}/a{number}-{nonce}"
     return f"{attempt}/r{replica}/h{host}/end"
+
+
+def end_beside(claim: str) -> str:
+    """The end of the host whose claim has the key `claim`."""
+    return f"{folder_of(claim)}end"
 
 
 @value

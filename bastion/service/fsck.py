@@ -10,29 +10,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 
 from bastion.clock import Clock
 from bastion.errors import SpecError
-from bastion.job import Attempt, HostPlace, HostState, JobRecord, Phase
+from bastion.job import Attempt, HostPlace, HostState, JobRecord, OutcomeKind, Phase
 from bastion.machine import Machine
 from bastion.machine_name import parse_machine
 from bastion.records import layout
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.request import SpecRecord
 from bastion.records.root import Root
 from bastion.service.config import parse_config
+from bastion.service.gc import DAY_S, KEEP_S
+from bastion.service.overdue import LONG_S, endless, unclaimed
 from bastion.service.settings import LOCAL, Pace
 from bastion.service.survey import Survey, survey
-from bastion.spec import Indices, tasks_of_id
+from bastion.spec import Indices, job_ids, task_id, tasks_of_id
 from bastion.store import ObjectStore
 from bastion.value import value
 from quota import Amounts
 from quota.amounts import NOTHING
 
-LONG_S = 900.0
-"""
-A request or bell this old should be gone: a leader takes them every few seconds, and a verb for an
-unknown job waits ten minutes.
-"""
 AGAIN_S = 1.0
 """Between the two looks, at least; where leaders are slower, two and a half of their turns."""
 
@@ -48,23 +47,29 @@ class Finding:
     text: str
 
 
-def audit(store: ObjectStore, clock: Clock, *, pace: Pace = LOCAL) -> tuple[Finding, ...]:
+def audit(
+    store: ObjectStore, clock: Clock, *, pace: Pace = LOCAL, since_s: float = inf
+) -> tuple[Finding, ...]:
     """
     What is wrong in this bucket, rule by rule; nothing when all is well.
 
-    `pace` is that of a leader there: how long what is half done may stay so.
+    Args:
+        store: The bucket.
+        clock: For the wait between two looks.
+        pace: That of a leader there: how long what is half done may stay so.
+        since_s: Of what belongs to nothing active, read only what was written so long ago or later.
 
     Raises:
         NotFoundError: It has no root.
         RecordError: Its root cannot be understood.
         StoreError: Out of reach.
     """
-    first = findings(survey(store))
+    first = findings(survey(store, since_s=since_s))
     if not first:
         return ()
     clock.sleep(max(AGAIN_S, 2.5 * pace.busy_poll_s))
     seen = {(finding.rule, finding.key) for finding in first}
-    again = findings(survey(store))
+    again = findings(survey(store, since_s=since_s))
     return tuple(finding for finding in again if (finding.rule, finding.key) in seen)
 
 
@@ -92,7 +97,7 @@ def _history(seen: Survey) -> Broken:
     ranges |= {segment.first: len(segment.events) for segment in root.sealed}
     if root.events:
         ranges[root.events[0].n] = len(root.events)
-    expected = 0
+    expected = seen.history_from
     for first, count in sorted(ranges.items()):
         if first > expected:
             yield layout.events(expected), f"events {expected} to {first - 1} are nowhere"
@@ -128,6 +133,28 @@ def _answers(seen: Survey) -> Broken:
             is_active = job in seen.root.jobs or job in seen.root.arrays
             if not is_active and (name[0], job) not in seen.results:
                 yield key, f"{job} was accepted, but is neither active nor has a final record"
+    for spec in seen.launches.values():
+        key = layout.answer(spec.project, spec.user, spec.ulid)
+        if key not in seen.written and _was_accepted(seen, spec) and not _is_asked(seen, spec):
+            yield key, f"{spec.id} was accepted, but its answer is not there"
+
+
+def _was_accepted(seen: Survey, spec: SpecRecord) -> bool:
+    """Whether a job of `spec` is active or has ended, so lately that its answer is kept."""
+    written_at = seen.written[layout.spec(spec.project, spec.id)]
+    if seen.now - written_at > KEEP_S - DAY_S:
+        return False
+    return any(
+        job in seen.root.jobs or job in seen.root.arrays or (spec.project, job) in seen.results
+        for job in job_ids(spec.launch, spec.ulid)
+    )
+
+
+def _is_asked(seen: Survey, spec: SpecRecord) -> bool:
+    """Whether the answer to the request of `spec` is still to be written."""
+    asked = layout.request(spec.project, spec.user, spec.ulid, "launch")
+    is_waiting = any(entry.key == asked for entry in seen.inbox)
+    return is_waiting or f"{spec.project}/{spec.user}/{spec.ulid}" in seen.root.answers
 
 
 def _specs(seen: Survey) -> Broken:
@@ -149,6 +176,21 @@ def _results(seen: Survey) -> Broken:
         if array.ended_at is None and (array.project, array.id) in seen.results:
             key = layout.result(array.project, array.id)
             yield key, "the final record stands, but tasks of the array are active in root"
+    for job in seen.root.jobs.values():
+        final = seen.finals.get((job.project, job.id))
+        said = job.outcome.kind.value if job.outcome is not None else ""
+        if said and final is not None and final.outcome != said:
+            key = layout.result(job.project, job.id)
+            yield key, f"it says {final.outcome}, and root says {said}"
+    ended = [(array.project, array.id, array.ended) for array in seen.root.arrays.values()]
+    ended += [(*name, final.tasks) for name, final in seen.finals.items() if final.tasks]
+    for project, array_id, by_kind in ended:
+        for kind, tasks in by_kind.items():
+            # What was cancelled before it was ever admitted has no record of its own.
+            for index in tasks if kind != OutcomeKind.CANCELLED.value else ():
+                if (project, task_id(array_id, index)) not in seen.results:
+                    key = layout.result(project, task_id(array_id, index))
+                    yield key, f"its array says that it {kind}, but it has no final record"
 
 
 def _tasks(seen: Survey) -> Broken:
@@ -308,7 +350,11 @@ def _allocated(seen: Survey, machine: Machine) -> Broken:
     standing = set(seen.batches.get((machine.name, machine.life), ()))
     coming = {batch.number for batch in machine.outgoing}
     known = standing | coming
-    missing = set(range(1, machine.batches + 1)) - known
+    greeted_at = seen.written.get(layout.life(machine.name, machine.life), seen.now)
+    # Batches that were read long ago are collected, the oldest first.
+    is_collected = seen.now - greeted_at > KEEP_S
+    first = min(known, default=1) if is_collected else 1
+    missing = set(range(first, machine.batches + 1)) - known
     if missing:
         key = layout.instructions(machine.name, machine.life, min(missing))
         yield key, f"it is not there; {machine.batches} were allocated"
@@ -321,6 +367,14 @@ def _lives(seen: Survey) -> Broken:
     for machine in seen.root.machines.values():
         if machine.life and machine.life not in seen.lives.get(machine.name, ()):
             yield layout.life(machine.name, machine.life), "its bells were heard, it is not there"
+
+
+def _numbers(seen: Survey) -> Broken:
+    root = seen.root
+    if root.seq < seen.seq:
+        yield layout.ROOT, f"it is commit {root.seq}, but commit {seen.seq} was published or copied"
+    if root.epoch < seen.epoch:
+        yield layout.ROOT, f"it is of epoch {root.epoch}, but epoch {seen.epoch} was published"
 
 
 def _future(seen: Survey) -> Broken:
@@ -362,9 +416,12 @@ RULES: Mapping[str, tuple[str, Callable[[Survey], Broken]]] = {
     "alone": ("no two jobs share a device", _alone),
     "capacity": ("no machine holds more than it has", _capacity),
     "registers": ("claims, ends and barriers are what root says", _registers),
+    "starts": ("what an agent was told to start is claimed within minutes", unclaimed),
+    "ends": ("every claim of an attempt that is over has an end", endless),
     "logs": ("every printed byte that an end names is here, without a gap", _logs),
     "instructions": ("numbers of instructions have no gap", _instructions),
     "lives": ("the keeper life that was heard stands", _lives),
+    "numbers": ("commits and epochs never go back", _numbers),
     "future": ("no machine is named by a commit that never was", _future),
 }
 """What each rule promises, and the function that finds what breaks it."""

@@ -4,12 +4,17 @@ A survey of a bucket: everything that an audit looks at, read once.
 The order of reading matters on a root that lives: what a commit follows is read before root, what
 follows a commit after it. What is seen in between may still be half done, so an audit believes only
 what two surveys show.
+
+Everything is listed. What was written before a horizon, and belongs to nothing active, is not read:
+reading costs as much as all that was ever done here, and a list a thousandth of it.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import TypeVar
 
 from bastion.errors import NotFoundError, RecordError
@@ -47,70 +52,102 @@ class Survey:
     inbox: tuple[Entry, ...] = ()
     segments: Mapping[int, tuple[Event, ...]]
     """Sealed events, by the number of the first."""
+    history_from: int
+    """The number of the first event that was read, where older ones stand; else 0."""
     lives: Mapping[str, tuple[int, ...]]
     batches: Mapping[tuple[str, int], tuple[int, ...]]
     """Numbers of the batches of instructions, by machine and life."""
+    told_since: Mapping[tuple[str, int], float]
+    """When the oldest of these batches was written."""
     answers: Mapping[str, Answer]
     """By key."""
     specs: frozenset[tuple[str, str]]
+    launches: Mapping[str, SpecRecord]
+    """The specs that were read, by key."""
     results: frozenset[tuple[str, str]]
+    finals: Mapping[tuple[str, str], Result]
+    """The final records that were read."""
     registers: Mapping[str, Register]
     """By key."""
+    written: Mapping[str, float]
+    """When each answer, spec, final record, register and life was written, by key; read or not."""
     logs: Mapping[str, tuple[tuple[int, int], ...]]
     """(offset, bytes) of every segment, by the prefix of its stream."""
     unread: Mapping[str, str]
     """Objects that hold no such record, and what is wrong with each."""
+    seq: int = 0
+    """The highest commit that the newest copy of root and the view of status name."""
+    epoch: int = 0
+    """The same, of epochs."""
 
 
-def survey(store: ObjectStore) -> Survey:
+def survey(store: ObjectStore, *, since_s: float = inf) -> Survey:
     """
-    Read the whole bucket but for what jobs printed, keep and run.
+    Read the bucket but for what jobs printed, keep and run.
+
+    Args:
+        store: The bucket.
+        since_s: Of what belongs to nothing active, read only what was written so long ago or later.
 
     Raises:
         NotFoundError: It has no root.
         RecordError: Its root cannot be understood.
         StoreError: Out of reach.
     """
-    look = _Look(store)
+    look = _Look(store, since_s)
     inbox = look.all(layout.INBOX)
-    segments = {
-        first: look.events(entry.key)
-        for entry in look.all(layout.EVENTS)
-        if (first := layout.parse_events(entry.key)) is not None
-    }
-    lives = look.keys(layout.MACHINES)
-    batches = look.keys(layout.INSTRUCTIONS)
-    answers = look.records(look.keys(layout.ANSWERS), lambda _: Answer)
+    segments, history_from = look.segments()
+    lives, batches = look.all(layout.MACHINES), look.all(layout.INSTRUCTIONS)
+    answers = look.all(layout.ANSWERS)
+    read_answers = look.records(look.recent(answers), lambda _: Answer)
+    seq, epoch = look.numbers()
     root = look.root()
-    specs = look.named(layout.SPECS, layout.parse_spec)
-    results = look.named(layout.RESULTS, layout.parse_result)
-    look.records(specs, lambda _: SpecRecord)
-    look.records(results, lambda _: Result)
-    look.records((*lives, *batches), _of_machine)
-    look.copies()
+    specs, results = look.all(layout.SPECS), look.all(layout.RESULTS)
+    launches = {(job.project, job.launch) for job in root.jobs.values()}
+    launches |= {(array.project, array.id) for array in root.arrays.values()}
+    read_specs = look.records(
+        look.recent(specs, lambda key: layout.parse_spec(key) in launches), lambda _: SpecRecord
+    )
+    read_results = look.records(look.recent(results), lambda _: Result)
+    look.records(look.recent((*lives, *batches)), _of_machine)
+    registers = (*look.all(layout.RUNS), *look.all(layout.BARRIERS))
+    read_registers: dict[str, Register] = look.records(
+        look.recent(registers, lambda key: _is_active(root, key)), _of_run
+    )
     return Survey(
         root=root,
         inbox=inbox,
         segments=segments,
-        lives=_grouped(layout.parse_life(key) for key in lives),
-        batches=_batches(batches),
-        answers=answers,
-        specs=frozenset(specs.values()),
-        results=frozenset(results.values()),
-        registers=look.records((*look.keys(layout.RUNS), *look.keys(layout.BARRIERS)), _of_run),
+        history_from=history_from,
+        lives=_grouped(layout.parse_life(entry.key) for entry in lives),
+        batches=_batches([entry.key for entry in batches]),
+        told_since=_told_since(batches),
+        answers=read_answers,
+        specs=_named(specs, layout.parse_spec),
+        launches=read_specs,
+        results=_named(results, layout.parse_result),
+        finals=_by_name(read_results),
+        registers=read_registers,
+        written={
+            entry.key: entry.modified_at
+            for entry in (*answers, *specs, *results, *registers, *lives)
+        },
         logs=look.logs(),
         unread=look.unread,
         now=max(look.newest_at, root.now),
+        seq=seq,
+        epoch=epoch,
     )
 
 
 class _Look:
     """Reads, and remembers what could not be read."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, since_s: float) -> None:
         self._store = store
         self.unread: dict[str, str] = {}
         self.newest_at = 0.0
+        self._horizon = self.root().now - since_s
 
     def all(self, prefix: str) -> tuple[Entry, ...]:
         """Every object whose key begins with `prefix`."""
@@ -124,16 +161,28 @@ class _Look:
         self.newest_at = max([self.newest_at, *(entry.modified_at for entry in found)])
         return tuple(found)
 
-    def keys(self, prefix: str) -> list[str]:
-        """The key of each of these objects."""
-        return [entry.key for entry in self.all(prefix)]
+    def recent(
+        self, entries: Iterable[Entry], is_active: Callable[[str], bool] = lambda _: False
+    ) -> list[str]:
+        """The keys of those that are younger than the horizon, or active."""
+        return [
+            entry.key
+            for entry in entries
+            if entry.modified_at >= self._horizon or is_active(entry.key)
+        ]
 
-    def named(
-        self, prefix: str, parse: Callable[[str], tuple[str, str] | None]
-    ) -> dict[str, tuple[str, str]]:
-        """What `parse` makes of these keys; those of which it makes nothing are left out."""
-        found = ((key, parse(key)) for key in self.keys(prefix))
-        return {key: name for key, name in found if name is not None}
+    def segments(self) -> tuple[dict[int, tuple[Event, ...]], int]:
+        """The events sealed since the horizon, by the first of each segment, and the first."""
+        every = {
+            first: entry
+            for entry in self.all(layout.EVENTS)
+            if (first := layout.parse_events(entry.key)) is not None
+        }
+        numbers = sorted(every)
+        old = sum(every[number].modified_at < self._horizon for number in numbers)
+        kept = numbers[max(0, old - 1) :]
+        found = {number: self.events(every[number].key) for number in kept}
+        return found, kept[0] if len(kept) < len(numbers) else 0
 
     def root(self) -> Root:
         try:
@@ -181,16 +230,27 @@ class _Look:
                 streams[f"{prefix}/"].append((offset, entry.size))
         return {prefix: tuple(found) for prefix, found in streams.items()}
 
-    def copies(self) -> None:
-        """Read the newest copy of root: the day it is needed is a bad day to find it broken."""
+    def numbers(self) -> tuple[int, int]:
+        """
+        The highest commit and epoch that the newest copy of root, and the status, name.
+
+        The copy is read for its own sake too: the day it is needed is a bad day to find it broken.
+        """
         keys = [entry.key for entry in self.all(layout.SNAPSHOTS)]
         newest = max(keys, key=lambda key: layout.parse_snapshot(key) or ("", 0), default="")
         data = self._data(newest) if newest else None
+        seq, epoch = 0, 0
         if data is not None:
             try:
-                decode_root(data, key=newest)
+                copy = decode_root(data, key=newest)
+                seq, epoch = copy.seq, copy.epoch
             except RecordError as error:
                 self.unread[newest] = error.message
+        try:
+            status = json.loads(self._data(layout.view("status")) or b"{}")
+            return max(seq, int(status.get("seq", 0))), max(epoch, int(status.get("epoch", 0)))
+        except (ValueError, TypeError, AttributeError):
+            return seq, epoch  # views are published again and again, and nothing depends on them
 
     def _data(self, key: str) -> bytes | None:
         """What the object holds, or None when it was deleted since it was listed."""
@@ -200,6 +260,35 @@ class _Look:
             return None
         assert found is not None
         return found.data
+
+
+def _is_active(root: Root, key: str) -> bool:
+    """Whether the register at `key` is one of an active job."""
+    name = layout.parse_register(key)
+    return name is not None and name.job in root.jobs
+
+
+def _named(
+    entries: Iterable[Entry], parse: Callable[[str], tuple[str, str] | None]
+) -> frozenset[tuple[str, str]]:
+    """What `parse` makes of these keys; those of which it makes nothing are left out."""
+    found = (parse(entry.key) for entry in entries)
+    return frozenset(name for name in found if name is not None)
+
+
+def _by_name(results: Mapping[str, Result]) -> dict[tuple[str, str], Result]:
+    named = ((layout.parse_result(key), found) for key, found in results.items())
+    return {name: found for name, found in named if name is not None}
+
+
+def _told_since(entries: Iterable[Entry]) -> dict[tuple[str, int], float]:
+    """When the oldest batch of each machine and life was written."""
+    found: dict[tuple[str, int], float] = {}
+    for entry in entries:
+        name = layout.parse_instructions(entry.key)
+        if name is not None:
+            found[name[:2]] = min(entry.modified_at, found.get(name[:2], entry.modified_at))
+    return found
 
 
 def _of_run(key: str) -> type[Register] | None:

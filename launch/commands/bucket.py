@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from math import inf
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -16,17 +17,25 @@ if TYPE_CHECKING:
     from bastion.service.restore import Copy, Restoring
 
 
+SINCE = "7d"
+"""As long as an agent obeys an instruction, and a request may be on its way."""
+ALL = "all"
+
+
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
-    verbs.add(
+    parser = verbs.add(
         "fsck",
         check,
         "hold the bucket to every rule of the protocol",
         prints=True,
         text="It only reads, also while a bastion leads; what it finds it looks for a second time"
-        " before it tells. Exit code 1 when anything is wrong.",
-        example="bastion fsck\nbastion fsck --json",
+        " before it tells. Of what has ended it reads what was written lately; all is listed. Exit"
+        " code 1 when anything is wrong.",
+        example="bastion fsck\nbastion fsck --since=all --json",
     )
+    text(parser, "--since", "how far back to read what has ended; all: everything", metavar="TIME")
+    parser.set_defaults(since=SINCE)
     parser = verbs.add(
         "restore",
         restore,
@@ -48,7 +57,7 @@ def check(args: argparse.Namespace) -> int:
 
     session = Session(args)
     root = session.profile.root
-    found = Admin(root).fsck()
+    found = Admin(root).fsck(since_s=_since_s(args.since))
     columns: list[Column[Finding]] = [
         Column(title="RULE", text=lambda finding: finding.rule),
         Column(title="WHERE", text=lambda finding: finding.key),
@@ -59,8 +68,16 @@ def check(args: argparse.Namespace) -> int:
     for rule in dict.fromkeys(finding.rule for finding in found):
         note(f"{rule}: {RULES[rule][0]}")
     if not found:
-        note(f"{root} is whole: {len(RULES)} rules hold")
+        reach = "" if args.since == ALL else f"; what ended before {args.since} ago is not read"
+        note(f"{root} is whole: {len(RULES)} rules hold{reach}")
     return exits.FAILED if found else exits.OK
+
+
+def _since_s(text: str) -> float:
+    """The seconds that `--since` stands for."""
+    from bastion.spec import seconds_of
+
+    return inf if text == ALL else seconds_of("--since", text)
 
 
 def restore(args: argparse.Namespace) -> int:

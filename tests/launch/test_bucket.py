@@ -32,7 +32,11 @@ def test_a_whole_bucket_is_told_to_be(run: Run, bucket: Bucket) -> None:
     root(bucket)
     ran = run("fsck")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"{bucket.url} is whole: {len(RULES)} rules hold\n"
+    unread = "what ended before 7d ago is not read"
+    assert ran.err == f"{bucket.url} is whole: {len(RULES)} rules hold; {unread}\n"
+    every = run("fsck", "--since=all")
+    assert every.err == f"{bucket.url} is whole: {len(RULES)} rules hold\n"
+    assert run("fsck", "--since=soon").code == 2
 
 
 def test_findings_are_data_and_an_exit_code(run: Run, bucket: Bucket) -> None:

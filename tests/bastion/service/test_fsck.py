@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from bastion.errors import NotFoundError, RecordError
-from bastion.job import Claim, Dependency, End
+from bastion.job import Claim, Dependency, End, Outcome, OutcomeKind, Phase
+from bastion.machine import Batch
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.registers import ClaimRegister, EndRegister, LifeRegister
+from bastion.records.request import Result
 from bastion.records.root import Event, RootWriter
-from bastion.service.fsck import LONG_S, RULES, audit
+from bastion.service.fsck import LONG_S, RULES, Finding, audit
 from bastion.service.registers import seat_of
 from bastion.spec import Array, Indices, Job, Process, Resources
+from bastion.store.memory import FaultyStore
 from tests.bastion.service.rig import Rig
 
 
@@ -88,6 +92,22 @@ class Worked:
         """Replace an object."""
         self.rig.bucket.delete(key)
         self.rig.bucket.create(key, data)
+
+    def result(self, job: str) -> Result:
+        """The final record of a job."""
+        found = self.rig.result(job)
+        assert found is not None
+        return found
+
+    def answer_key(self, job: str) -> str:
+        """The key of the answer to the launch of a job."""
+        record = self.result(job)
+        return layout.answer(record.project, record.user, record.ulid)
+
+    def later(self) -> None:
+        """Let so much time pass that what is slow is overdue."""
+        self.rig.clock.advance(2 * LONG_S)
+        self.root(now=self.rig.clock.wall())
 
     def machine(self, job: str) -> str:
         """The machine of a job's first host."""
@@ -167,6 +187,47 @@ def _claimed_elsewhere(worked: Worked) -> None:
     )
 
 
+def _done_otherwise(worked: Worked) -> None:
+    outcome = Outcome(kind=OutcomeKind.FAILED, text="exited with code 1", code=1)
+    worked.job(worked.runs, phase=Phase.DONE, outcome=outcome, attempt=None, ended_at=1.0)
+    found = worked.rig.bucket.read(layout.result("blue", worked.ended))
+    assert found is not None
+    worked.rig.bucket.create(layout.result("blue", worked.runs), found.data)
+
+
+def _task_without_record(worked: Worked) -> None:
+    worked.tasks(waiting=Indices.parse("1-8"), ended={"succeeded": Indices.parse("9")})
+
+
+def _finished(worked: Worked, kind: str) -> str:
+    past = worked.result(worked.ended).past[0]
+    of = layout.claim if kind == "claim" else layout.end
+    machine = past.machines[0][0]
+    return of("blue", worked.ended, past.number, past.nonce, replica=0, host=0, machine=machine)
+
+
+def _printed_alone(worked: Worked) -> None:
+    for kind in ("claim", "end"):
+        worked.rig.bucket.delete(_finished(worked, kind))
+
+
+def _never_claimed(worked: Worked) -> None:
+    worked.rig.bucket.delete(worked.register("claim", worked.runs))
+    worked.host(worked.runs, claim=None)
+    worked.later()
+
+
+def _followed_life(worked: Worked) -> None:
+    name = worked.machine(worked.runs)
+    worked.rig.bucket.create(layout.life(name, 2), encode(LifeRegister(write_id="x", boot_id="b")))
+    batch = Batch(number=1, life=2)
+    worked.rig.bucket.create(layout.instructions(name, 2, 1), encode(batch))
+    machines = dict(worked.rig.root.machines)
+    machines[name] = replace(machines[name], life=2, batches=1)
+    worked.root(machines=machines)
+    worked.later()
+
+
 BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a bad register": (
         lambda w: w.put(w.register("claim", w.runs), b"{"), "readable", "invalid JSON"),
@@ -237,6 +298,26 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a dependency on nobody": (
         lambda w: w.job(w.waits, after=(Dependency(on="gone-1"),)),
         "dependencies", "waits for gone-1, which is not active"),
+    "an answer that is gone": (
+        lambda w: w.rig.bucket.delete(w.answer_key(w.ended)),
+        "answers", "was accepted, but its answer is not there"),
+    "a final record that says otherwise": (
+        _done_otherwise, "results", "it says succeeded, and root says failed"),
+    "a task that ended without a record": (
+        _task_without_record, "results", "its array says that it succeeded, but it has no final"),
+    "an end that is gone": (
+        lambda w: w.rig.bucket.delete(_finished(w, "end")),
+        "ends", "claimed it, its job has ended, and no end stands"),
+    "an end that fell beside": (
+        _printed_alone, "ends", "it printed this, its job has ended, and neither claim nor end"),
+    "a claim of a life that is over": (
+        _followed_life, "ends", "keeper life 2 has followed its life 1, and no end stands"),
+    "a start that nobody took up": (
+        _never_claimed, "starts", "was told to start it .* minutes ago"),
+    "a root that went back": (
+        lambda w: w.root(seq=w.rig.root.seq - 20), "numbers", "it is commit .*, but commit .* was"),
+    "an epoch that went back": (
+        lambda w: w.root(epoch=0), "numbers", "it is of epoch 0, but epoch 1 was published"),
     "a gap in a log": (
         lambda w: w.rig.bucket.delete(f"{w.stream}000000000000.log"),
         "logs", "do not follow each other from byte 0 on"),
@@ -315,3 +396,41 @@ def test_a_bucket_without_a_root_is_told() -> None:
     worked.rig.bucket.delete(layout.ROOT)
     with pytest.raises(NotFoundError):
         worked.found()
+
+
+def counted(worked: Worked, since_s: float) -> tuple[int, tuple[Finding, ...]]:
+    """How many objects an audit with a horizon reads, and what it finds."""
+    counting = FaultyStore(worked.rig.bucket, lambda *_: None)
+    found = audit(counting, worked.rig.clock, since_s=since_s)
+    return counting.counts["read"], found
+
+
+def test_what_ended_before_the_horizon_is_not_read() -> None:
+    """Old jobs cost a line of a list; what is active is read however old it is."""
+    worked = Worked()
+    worked.later()
+    full, found = counted(worked, inf)
+    assert found == ()
+    bounded, found = counted(worked, 60.0)
+    assert found == ()
+    assert bounded < full / 2
+    ended = layout.result("blue", worked.ended)
+    worked.put(ended, b"{}")
+    worked.put(layout.spec("blue", worked.runs), b"{}")
+    assert {each.key for each in counted(worked, inf)[1]} >= {ended}
+    worked.later()
+    _, found = counted(worked, 60.0)
+    assert {each.key for each in found if each.rule == "readable"} == {
+        layout.spec("blue", worked.runs)
+    }
+
+
+def test_history_is_held_to_its_rule_from_the_horizon_on() -> None:
+    """Where older segments are not read, the first of those that are begins the count."""
+    worked = Worked()
+    for _ in range(3):
+        worked.rig.start(f"more{_}")
+        worked.rig.turn(70)
+    worked.later()
+    assert len(worked.rig.keys(layout.EVENTS)) > 2
+    assert counted(worked, 1.0)[1] == ()

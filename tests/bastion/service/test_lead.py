@@ -179,6 +179,8 @@ def test_a_wrong_clock_does_not_enter_root() -> None:
         layout.spec("blue", "a-0123456789"),
         layout.view("queue"),
         layout.events(0),
+        layout.instructions("gpu-1-0", 1, 1),
+        layout.go("blue", "a-0123456789", 1, "n"),
         layout.snapshot("2026-11-21", 7),
     ],
 )

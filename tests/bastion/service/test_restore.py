@@ -408,7 +408,7 @@ def test_a_damaged_copy_is_stepped_over_and_told() -> None:
     rig.turn()
     good = copied(rig)
     cut, empty = layout.snapshot("9999-01-02", 2), layout.snapshot("9999-01-03", 3)
-    rig.bucket.create(cut, b'{"schema":1,"epoch":')
+    rig.bucket.create(cut, b'{"schema":2,"epoch":')
     rig.clock.advance(1.0)
     rig.bucket.create(empty, b"")
     found = restoring(rig)
