@@ -50,6 +50,8 @@ class Pool:
     """How long a new machine usually takes to be ready; only estimates use it."""
     keep_work_s: float = 7 * 86400.0
     """How long its machines keep what an attempt left in its working directory."""
+    run_as: str = ""
+    """The user that jobs run as on its machines, whose agents are root's; empty: the agent's."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What only its provider understands."""
 

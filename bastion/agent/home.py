@@ -104,6 +104,10 @@ class Home(Protocol):
         """The folders of a host, made if they were missing; OSError when they cannot be."""
         ...
 
+    def take_back(self, key: str) -> None:
+        """Delete the folders of a host that never started, if they were given to its user."""
+        ...
+
     def marks(self, key: str) -> Marks:
         """The marks of a host."""
         ...
@@ -254,6 +258,13 @@ class FolderHome:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path)  # noqa: PTH102
         return found
+
+    def take_back(self, key: str) -> None:
+        """See `Home`: other jobs of that user may have put something there since."""
+        base = self._base(key)
+        with contextlib.suppress(FileNotFoundError):
+            if os.lstat(base).st_uid != os.geteuid():
+                shutil.rmtree(base)
 
     def marks(self, key: str) -> Marks:
         """See `Home`."""

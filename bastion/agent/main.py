@@ -27,6 +27,7 @@ from bastion.agent.home import FolderHome, HomeGoneError
 from bastion.agent.keeper.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneError, Running
 from bastion.agent.life import begin_life
+from bastion.agent.run_as import open_home, user_of
 from bastion.agent.settings import FOLDER, AgentSettings, tempo_of
 from bastion.agent.strays import look
 from bastion.clock import SystemClock
@@ -69,7 +70,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         with _locked(home) as lock:
             folder = FolderHome(home, lock=lock)
-            return _serve(open_store(said.root), settings_of(said), home, folder)
+            settings = settings_of(said)
+            if settings.run_as is not None:
+                open_home(home, settings.run_as)
+            return _serve(open_store(said.root), settings, home, folder)
     except BastionError as error:
         say(f"the agent ends: {error.in_a_line}")
         return 1
@@ -80,9 +84,10 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
     The settings that a command line gives.
 
     Raises:
-        SpecError: A resource or label is malformed.
+        SpecError: A resource or label is malformed, or jobs cannot run as the user that is named.
     """
-    user = pwd.getpwuid(os.getuid())
+    run_as = user_of(said.run_as) if said.run_as else None
+    user = pwd.getpwuid(os.getuid() if run_as is None else run_as.uid)
     return AgentSettings(
         machine=said.machine,
         pool=said.pool,
@@ -94,6 +99,7 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         boot_id=_BOOT_ID.read_text().strip(),
         user=user.pw_name,
         user_home=user.pw_dir,
+        run_as=run_as,
         tempo=tempo_of(said.root),
         permit_s=said.permit_s,
         heartbeat_s=said.heartbeat_s,
@@ -245,6 +251,9 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=AgentSettings(machine="").keep_work_s,
         help="seconds that working directories stay after their attempt",
+    )
+    parser.add_argument(
+        "--run_as", default="", help="user that jobs run as; only where the agent is root's"
     )
     parser.add_argument(
         "--secrets_dir",

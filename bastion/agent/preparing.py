@@ -9,8 +9,8 @@ them; an agent that dies before that leaves none behind, and the next one reads 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,10 @@ from pathlib import Path
 from bastion.agent.home import Folders
 from bastion.agent.job_files import create_file
 from bastion.agent.python_env import BuildError, Recipe, build, recipe_of, take
+from bastion.agent.run_as import give_contents, hand_over
 from bastion.agent.secret_values import values_of
 from bastion.agent.set_up import SetUpError, set_up
+from bastion.agent.settings import AgentSettings
 from bastion.agent.surroundings import Surroundings
 from bastion.logs.segments import LogMismatchError, write_segment
 from bastion.machine import Start
@@ -75,6 +77,8 @@ def prepare(
         SetUpError: It cannot be done, and trying again would not help.
         StoreError: The store is out of reach.
     """
+    if around.settings.run_as is not None:
+        around.home.take_back(key)
     secrets = values_of(job.every_secret, start.secrets, around.settings)
     code = launch.code
     settings, say = around.settings, around.say
@@ -84,13 +88,32 @@ def prepare(
     recipe = None
     if launch.python is not None:
         recipe = recipe_of(launch.python, Path(folders.code), around.home.cache)
-    return Prepared(
+    prepared = Prepared(
         folders=folders,
         secrets=secrets,
         secret_files=files,
         image=split_reference(code.ref).exact if isinstance(code, ImageRef) else "",
         recipe=recipe,
     )
+    if settings.run_as is not None:
+        with _told():
+            give_contents(folders.marks, settings.run_as)
+    return _handed_over(prepared, settings) if prepared.is_whole else prepared
+
+
+def _handed_over(prepared: Prepared, settings: AgentSettings) -> Prepared:
+    if settings.run_as is not None:
+        with _told():
+            hand_over(prepared.folders.marks, settings.run_as)
+    return prepared
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SetUpError(f"its folders cannot be given to its user: {error}") from error
 
 
 def with_python(
@@ -111,7 +134,7 @@ def with_python(
     assert recipe is not None
     python = take(recipe, Path(prepared.folders.python))
     if python:
-        return replace(prepared, python=python)
+        return _handed_over(replace(prepared, python=python), around.settings)
     errand = f"python {recipe.digest}"
     work = partial(_build, around, of, recipe)
     around.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_long=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import assert_never
 
+from bastion.agent.keeper.port import RunAs
 from bastion.logs.pace import CLOUD, LOCAL, Pace
 from bastion.store.reach import Reach, reach_of
 from bastion.value import value
@@ -74,7 +75,10 @@ class AgentSettings:
     boot_id: str = ""
     """Of this machine's kernel."""
     user: str = "root"
+    """The name of the user that jobs run as."""
     user_home: str = "/root"
+    run_as: RunAs | None = None
+    """That user, where it is another than the agent's own."""
     tempo: Tempo = FOLDER
     permit_s: float = 0.0
     """How long processes may run on without a round trip to the store; 0: for ever, where a

@@ -78,6 +78,7 @@ def attempt_start(
         ),
         on_end_s=job.on_end_timeout_s,
         hold_s=start.hold_s,
+        run_as=settings.run_as,
     )
     if not image:
         return attempt

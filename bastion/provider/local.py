@@ -55,6 +55,7 @@ class LocalProvider:
         command: What starts an agent.
         build: What tells this build of Bastion from others.
         keep_work_s: How long what jobs leave behind is kept, also of a machine that is gone.
+        run_as: The user that jobs run as; empty: the one that agents run as.
     """
 
     def __init__(
@@ -66,13 +67,15 @@ class LocalProvider:
         command: Sequence[str] = COMMAND,
         build: str = "",
         keep_work_s: float = 7 * 86400.0,
+        run_as: str = "",
     ) -> None:
         self._root_url = root_url
         self._directory = directory
         self._clock = clock
         self._command = tuple(command)
-        self._build = f"{build} {keep_work_s}".strip()
+        self._build = " ".join(filter(None, (build, str(keep_work_s), run_as)))
         self._keep_work_s = keep_work_s
+        self._run_as = run_as
 
     def list(self) -> tuple[Listed, ...]:
         """See the port."""
@@ -151,6 +154,7 @@ class LocalProvider:
             f"--resources={resources}",
             f"--heartbeat_s={_HEARTBEAT_S}",
             f"--keep_work_s={self._keep_work_s}",
+            *([f"--run_as={self._run_as}"] if self._run_as else []),
             *labels,
         )
 

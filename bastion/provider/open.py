@@ -40,6 +40,7 @@ def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
                 SystemClock(),
                 build=build_digest(),
                 keep_work_s=pool.keep_work_s,
+                run_as=pool.run_as,
             )
         case "fake":
             from bastion.provider.fake import FakeProvider

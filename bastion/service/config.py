@@ -51,6 +51,7 @@ class _PoolTable(BaseModel):
     idle_timeout: float | str = 600.0
     boot: float | str = 120.0
     keep_work: float | str = 7 * 86400.0
+    run_as: str = ""
     options: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("idle_timeout", "boot", "keep_work")
@@ -157,5 +158,6 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         idle_timeout_s=float(table.idle_timeout),
         boot_s=float(table.boot),
         keep_work_s=float(table.keep_work),
+        run_as=table.run_as,
         options=table.options,
     )

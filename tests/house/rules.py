@@ -88,7 +88,7 @@ JOB_FILES = "bastion/agent/job_files.py"
 OPENERS = frozenset({
     "open", "read_text", "read_bytes", "write_text", "write_bytes", "touch",
     "scandir", "walk", "fwalk", "listdir", "iterdir", "glob", "rglob", "copy", "copyfile",
-    "copytree", "copy2", "chmod", "chown", "mkfifo", "truncate"
+    "copytree", "copy2", "chmod", "mkfifo", "truncate"
 })
 # fmt: on
 # These open only what no job is given: each by what that is.
@@ -98,6 +98,7 @@ PLAIN_OPENERS = (
     "bastion/agent/end.py",  # the home's own notes
     "bastion/agent/main.py",  # the home's lock, the boot id
     "bastion/agent/python_env.py",  # the cache, and code before a job has run on it
+    "bastion/agent/run_as.py",  # the home's folders, and a host's before it is handed over
     "bastion/agent/secret_values.py",  # the folder that an admin fills
     "bastion/agent/strays.py",  # /proc
     "bastion/agent/keeper/cgroup.py",  # the kernel's cgroups

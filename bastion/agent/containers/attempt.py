@@ -21,7 +21,7 @@ from typing import Any
 from bastion.agent.containers.program import PREFIX
 from bastion.agent.environment import COUNTED, NEURONS, TPUS, gpus_of
 from bastion.agent.home import Folders
-from bastion.agent.keeper.port import AttemptStart, ProcessStart
+from bastion.agent.keeper.port import AttemptStart, ProcessStart, RunAs
 from bastion.agent.settings import AgentSettings
 from bastion.spec.launch import Process
 
@@ -73,7 +73,7 @@ def contained(
     word = f"{folders.marks}/container.json"
 
     def boxed(one: ProcessStart, suffix: str, memory_bytes: int) -> ProcessStart:
-        body = _body(image, settings.home, mark)
+        body = _body(image, settings, mark)
         body["HostConfig"] = _host(folders, shm, devices, memory_bytes=memory_bytes)
         where = (settings.engine_socket, f"{name}-{suffix}", word, shm, json.dumps(body))
         env = {PREFIX + variable: text for variable, text in one.env.items()}
@@ -90,6 +90,8 @@ def contained(
         processes=tuple(made),
         on_end=boxed(attempt.on_end, "end", 0) if attempt.on_end is not None else None,
         memory_limit_bytes=None,
+        # The program that stands for a container speaks with the engine, as no job may.
+        run_as=None,
         undo=(*_program("remove"), settings.engine_socket, label, shm),
     )
 
@@ -100,14 +102,15 @@ def _program(verb: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", _PROGRAM, root, verb)
 
 
-def _body(image: str, home: str, mark: str) -> dict[str, Any]:
+def _body(image: str, settings: AgentSettings, mark: str) -> dict[str, Any]:
+    user = settings.run_as or RunAs(uid=os.getuid(), gid=os.getgid())
     return {
         "Image": image,
-        # Else what it writes would belong to somebody whose files the agent cannot clean up.
-        "User": f"{os.getuid()}:{os.getgid()}",
+        # Else what it writes would belong to a user whose files the agent cannot clean up.
+        "User": f"{user.uid}:{user.gid}",
         "AttachStdout": True,
         "AttachStderr": True,
-        "Labels": {HOME_LABEL: home, ATTEMPT_LABEL: mark},
+        "Labels": {HOME_LABEL: settings.home, ATTEMPT_LABEL: mark},
     }
 
 

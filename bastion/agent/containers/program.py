@@ -171,7 +171,7 @@ def run(socket_path: str, name: str, words: str, shm: str, said: str, *command: 
     container = Container(Engine(socket_path), name, body)
     container.listen()
     try:
-        make_shared(shm)
+        make_shared(shm, body["User"])
         state = container.run()
         # Too late to change how it ended; and an interpreter that goes would not catch it any more.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -216,18 +216,21 @@ def main() -> None:
     sys.exit(run(*arguments) if verb == "run" else remove(*arguments))
 
 
-def make_shared(folder: str) -> None:
+def make_shared(folder: str, user: str) -> None:
     """
-    Make the folder that the containers of one attempt share, for their user alone.
+    Make the folder that the containers of one attempt share, for their `user` ("uid:gid") alone.
 
     Raises:
         OSError: Its name is taken by what is no folder of this user.
     """
+    uid, gid = map(int, user.split(":"))
     try:
         os.mkdir(folder, 0o700)  # noqa: PTH102
+        os.chown(folder, uid, gid)
     except FileExistsError:
         found = os.lstat(folder)
-        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        # A sibling may have made it and not yet given it away.
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid in (uid, os.geteuid())
         if not is_ours or stat.S_IMODE(found.st_mode) & 0o077:
             what = "another user of this machine has made it"
             raise OSError(errno.EEXIST, what, folder) from None

@@ -172,7 +172,7 @@ class Attempt:
             process.pipe, ours = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(process.pipe, False)
             with self._born_in(cgroup):
-                process.pid = spawn(wanted, output=ours, umask=self.start.umask, mark=mark)
+                process.pid = self._spawn(wanted, ours, mark)
         except (OSError, ValueError, MemoryError) as error:
             process.close_pipe()
             self._clean_up_failed(why_not(wanted, error))
@@ -262,7 +262,7 @@ class Attempt:
             if ours > os.sysconf("SC_OPEN_MAX") - SPARE_FILES:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             os.set_blocking(process.pipe, False)
-            process.pid = spawn(wanted, output=ours, umask=self.start.umask, mark=mark)
+            process.pid = self._spawn(wanted, ours, mark)
         except (OSError, ValueError, MemoryError) as error:
             process.setup_failure = why_not(wanted, error)
             self.machine_fault = spawn_fault(error)
@@ -272,6 +272,10 @@ class Attempt:
         finally:
             if ours >= 0:
                 os.close(ours)
+
+    def _spawn(self, wanted: Wanted, output: int, mark: str) -> int:
+        start = self.start
+        return spawn(wanted, output=output, umask=start.umask, mark=mark, run_as=start.run_as)
 
     def failed(self, index: int) -> bool:
         """Note that process `index` failed; whether it is the first to."""

@@ -93,13 +93,14 @@ class KeeperClient:
         self.can_limit_memory = bool(said["can_limit_memory"])
         self._keeps_secrets = bool(said.get("keeps_secrets"))
         self._can_undo = bool(said.get("can_undo"))
+        self._can_run_as = bool(said.get("can_run_as"))
         try:
             self._events.sendall(b'{"do":"watch"}\n')
         except OSError as error:
             raise KeeperGoneError(f"the keeper of {self._folder} went away: {error}") from None
 
     def start(self, attempt: AttemptStart) -> None:
-        """See `Keeper.start`; a keeper of an older Bastion may know neither secrets nor undoing."""
+        """See `Keeper.start`; a keeper of an older Bastion may not know all that is asked."""
         if attempt.secrets and not self._keeps_secrets:
             raise KeeperError(
                 f"the keeper of {self._folder} is older than secrets: it would write them down",
@@ -110,9 +111,15 @@ class KeeperClient:
                 f"the keeper of {self._folder} is older than containers: it would leave them",
                 hint="it is replaced when the machine is drained and its keeper ends",
             )
+        if attempt.run_as is not None and not self._can_run_as:
+            raise KeeperError(
+                f"the keeper of {self._folder} is older than run_as: it would start jobs as root",
+                hint="it is replaced when the machine is drained and its keeper ends",
+            )
         fields = {field.name: getattr(attempt, field.name) for field in dataclasses.fields(attempt)}
         fields["processes"] = [_plain(process) for process in attempt.processes]
         fields["on_end"] = _plain(attempt.on_end) if attempt.on_end is not None else None
+        fields["run_as"] = dataclasses.asdict(attempt.run_as) if attempt.run_as else None
         fields["idle"] = dataclasses.asdict(attempt.idle) if attempt.idle is not None else None
         self._ask("start", **fields)
 

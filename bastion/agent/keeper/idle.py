@@ -21,7 +21,7 @@ import time
 
 from bastion.agent import strays
 from bastion.agent.keeper.process import boot_time
-from bastion.agent.keeper.tools import Tool, Tools
+from bastion.agent.keeper.tools import SYSTEM_ONLY, Tool, Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -184,6 +184,8 @@ class Watchdog:
         pids = [f"{pid}:{mains.get(pid, '')}" for pid in sorted(self._tree.members(attempt))]
         watch.is_told = True
 
+        trust = [] if attempt.start.run_as is None else [SYSTEM_ONLY]
+
         def dumped(said: bytes, is_whole: bool) -> None:
             watch.tool = None
             if attempt.watch is not watch:
@@ -196,7 +198,7 @@ class Watchdog:
                 self._hung(attempt, text)
 
         watch.tool = self._tools.run(
-            [sys.executable, "-I", "-S", "-c", f"{_DUMP} main; main()", _ROOT, *pids],
+            [sys.executable, "-I", "-S", "-c", f"{_DUMP} main; main()", _ROOT, *trust, *pids],
             path=watch.path,
             until=boot_time() + _DUMP_S,
             then=dumped,

@@ -250,6 +250,7 @@ class Loop:
             "can_limit_memory": self._cgroups.can_limit_memory,
             "keeps_secrets": True,
             "can_undo": True,
+            "can_run_as": True,
         }
 
     def _watch_events(self, connection: Connection, _said: dict[str, object]) -> dict[str, object]:

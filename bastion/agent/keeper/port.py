@@ -52,6 +52,7 @@ __all__ = [
     "OutputGrew",
     "ProcessExit",
     "ProcessStart",
+    "RunAs",
     "Running",
     "Spool",
     "WentIdle",
@@ -89,6 +90,16 @@ class ProcessStart:
     env: Mapping[str, str] = field(repr=False)
     """The complete environment; the keeper adds only `BASTION_MARK`."""
     cwd: str
+
+
+@value
+class RunAs:
+    """The user that processes run as, by number: the keeper asks no directory service."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+    """Every group that they are in."""
 
 
 @value
@@ -135,6 +146,8 @@ class AttemptStart:
     """How long that may take; in the grace of a stop it has at most half of it."""
     hold_s: float = 0.0
     """How long whoever asked wants to keep the devices if it fails by itself."""
+    run_as: RunAs | None = None
+    """Another user than the keeper's, which is root then; None: the keeper's own."""
 
 
 @value

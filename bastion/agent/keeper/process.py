@@ -6,6 +6,7 @@ Standard library only, and a plain class for that reason.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -15,7 +16,9 @@ from bastion.agent.machine_fault import SPAWN_FAULTS, fault_text, is_machine_fau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bastion.agent.keeper.request import Wanted
+    from typing import NoReturn
+
+    from bastion.agent.keeper.request import User, Wanted
     from bastion.agent.keeper.spool import Spool
 
 SPARE_FILES = 64
@@ -84,7 +87,7 @@ def boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def spawn(wanted: Wanted, *, output: int, umask: int, mark: str) -> int:
+def spawn(wanted: Wanted, *, output: int, umask: int, mark: str, run_as: User | None = None) -> int:
     """
     Start one process in a session of its own, with nothing of the keeper's but the three streams.
 
@@ -96,6 +99,8 @@ def spawn(wanted: Wanted, *, output: int, umask: int, mark: str) -> int:
         ValueError: Its arguments or its environment are none that a system call takes.
     """
     program = _program(wanted)
+    if run_as is not None:
+        return _spawn_as(run_as, program, wanted, output=output, umask=umask, mark=mark)
     null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     before = os.umask(umask)
     try:
@@ -117,6 +122,72 @@ def spawn(wanted: Wanted, *, output: int, umask: int, mark: str) -> int:
         os.umask(before)
         os.chdir("/")
         os.close(null)
+
+
+def _spawn_as(
+    user: User, program: str, wanted: Wanted, *, output: int, umask: int, mark: str
+) -> int:
+    """
+    Start one process as another user, who also goes to its directory: root could go anywhere.
+
+    `posix_spawn` knows no users, so this forks. The pipe ends when the program has begun; before
+    that the child says in it, by number, why it could not.
+    """
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    try:
+        null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _become(user, program, wanted, (null, output, theirs), umask=umask, mark=mark)
+        finally:
+            os.close(null)
+    except OSError:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    try:
+        said = os.read(ours, 16)
+    finally:
+        os.close(ours)
+    if said:
+        os.waitpid(pid, 0)
+        raise OSError(int(said), os.strerror(int(said)), wanted.argv[0])
+    return pid
+
+
+def _become(
+    user: User,
+    program: str,
+    wanted: Wanted,
+    files: tuple[int, int, int],
+    *,
+    umask: int,
+    mark: str,
+) -> NoReturn:
+    """In the child: be the program, or tell why not and end."""
+    null, output, problem = files
+    try:
+        signal.set_wakeup_fd(-1)
+        for each in _RESET:
+            signal.signal(each, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.setsid()
+        for number, file in enumerate((null, output, output)):
+            os.dup2(file, number)
+        os.setgroups(user.groups)
+        os.setresgid(user.gid, user.gid, user.gid)
+        os.setresuid(user.uid, user.uid, user.uid)
+        os.umask(umask)
+        os.chdir(wanted.cwd)
+        os.execve(program, wanted.argv, {**wanted.env, strays.MARK: mark})  # noqa: S606
+    except OSError as error:
+        os.write(problem, str(error.errno or errno.EINVAL).encode())
+    except BaseException:  # noqa: BLE001 - whatever happens, a second keeper must not go on from here
+        os.write(problem, str(errno.EINVAL).encode())
+    finally:
+        os._exit(127)
 
 
 def _program(wanted: Wanted) -> str:

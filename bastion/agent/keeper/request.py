@@ -61,6 +61,25 @@ class Rule:
             raise BadRequestError(f"idle must have a time and signs of {', '.join(SIGNS)}")
 
 
+class User:
+    """Whom processes run as."""
+
+    __slots__ = ("gid", "groups", "uid")
+
+    def __init__(self, said: object) -> None:
+        fields = _object(said, "run_as")
+        self.uid, self.gid = _whole(fields.get("uid"), "uid"), _whole(fields.get("gid"), "gid")
+        groups = fields.get("groups")
+        if not isinstance(groups, list):
+            raise BadRequestError(f"groups must be a list of numbers, not {groups!r:.80}")
+        self.groups = [_whole(group, "groups") for group in groups]
+        if not self.uid or os.geteuid():
+            raise BadRequestError(
+                f"run_as {self.uid} cannot be done by user {os.geteuid()}: only root becomes"
+                " another user"
+            )
+
+
 class Start:
     """A whole attempt to start."""
 
@@ -76,6 +95,7 @@ class Start:
         "on_end_s",
         "path",
         "processes",
+        "run_as",
         "secrets",
         "spool_limit_bytes",
         "umask",
@@ -88,8 +108,12 @@ class Start:
         if not isinstance(processes, list) or not processes:
             raise BadRequestError("processes must be a list of at least one process")
         self.processes = [Wanted(process) for process in processes]
+        user = said.get("run_as")
+        self.run_as = None if user is None else User(user)
         self.path = self.processes[0].env.get("PATH", os.defpath)
-        """Where its first process finds programs."""
+        """Where the keeper finds programs to ask about it: what root runs comes from no job."""
+        if self.run_as is not None:
+            self.path = os.defpath
         self.grace_s = seconds(said.get("grace_s"), "grace_s")
         limit = said.get("max_runtime_s")
         self.max_runtime_s = None if limit is None else seconds(limit, "max_runtime_s")

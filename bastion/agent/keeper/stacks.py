@@ -1,12 +1,14 @@
 """
 What hung processes are doing, written to the standard output: a program of the keeper's.
 
-    main PID:NAME...        NAME may be empty
+    main [--system_only] PID:NAME...        NAME may be empty
 
 Of every process and each of its threads: what it is, its state, in which function of the kernel it
 waits and, where we may read it, the whole kernel stack; of a Python program its Python stacks,
 where py-spy is found beside its interpreter or in `PATH` and may look into it (as root, or where
-/proc/sys/kernel/yama/ptrace_scope is 0). No signal is sent to anything. Standard library only.
+/proc/sys/kernel/yama/ptrace_scope is 0). Where jobs run as another user than the keeper, `PATH` is
+searched alone: what lies beside an interpreter is the job's. No signal is sent to anything.
+Standard library only.
 
 Source: Linux, Documentation/filesystems/proc.rst; py-spy's README, "When do you need to run as
 sudo?".
@@ -20,6 +22,7 @@ import sys
 import time
 
 from bastion.agent import strays
+from bastion.agent.keeper.tools import SYSTEM_ONLY
 
 _PROCESSES = 200
 """Most that are shown; a job that has more is shown by its first."""
@@ -39,11 +42,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def main() -> None:
     """Write the stacks of the processes that the command line names."""
     begun = time.monotonic()
-    wanted = [argument.partition(":") for argument in sys.argv[1:]]
+    is_system_only = sys.argv[1:2] == [SYSTEM_ONLY]
+    wanted = [argument.partition(":") for argument in sys.argv[1 + is_system_only :]]
     for pid, _, name in wanted[:_PROCESSES]:
         is_late = time.monotonic() - begun > _ALL_S
         _say(_process(int(pid), name))
-        _say(_python_stacks(int(pid), is_late=is_late))
+        _say(_python_stacks(int(pid), is_late=is_late, is_system_only=is_system_only))
     if len(wanted) > _PROCESSES:
         _say([f"and {len(wanted) - _PROCESSES} more processes"])
 
@@ -133,7 +137,7 @@ def _arguments(pid: int) -> list[str]:
     return [repr(word) if " " in word else word for word in said.rstrip("\0").split("\0") if word]
 
 
-def _python_stacks(pid: int, *, is_late: bool) -> list[str]:
+def _python_stacks(pid: int, *, is_late: bool, is_system_only: bool) -> list[str]:
     """What py-spy says of a Python program; why there is none, where there could be one."""
     try:
         program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
@@ -142,7 +146,7 @@ def _python_stacks(pid: int, *, is_late: bool) -> list[str]:
     if not program.startswith(("python", "pypy")):
         return []
     words = read(f"/proc/{pid}/cmdline", 1 << 12).split(b"\0")
-    py_spy = _py_spy(os.fsdecode(words[0]))
+    py_spy = _py_spy("" if is_system_only else os.fsdecode(words[0]))
     if not py_spy:
         return ["  no Python stacks: py-spy is not installed where this program runs"]
     if is_late:

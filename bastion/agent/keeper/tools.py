@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     Then = Callable[[bytes, bool], None]
     """Takes what a tool said, and whether it said all of it."""
 
+SYSTEM_ONLY = "--system_only"
+"""To the dump of stacks: run nothing that lies beside a job's programs, for they are not root's."""
+
 _SAID_BYTES = 1 << 20
 """Most that is taken of what one says; it is killed for more."""
 

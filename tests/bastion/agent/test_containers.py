@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,14 @@ def test_no_variable_stands_in_an_argument() -> None:
     assert "bastion.attempt=/home:p/j/a1-x/r0/h0" in attempt.undo
 
 
+USER = f"{os.getuid()}:{os.getgid()}"
+
+
 def test_the_shared_folder_is_of_one_user_alone(tmp_path: Path) -> None:
     """It is made for its user alone; containers of one attempt find it made already."""
     folder = tmp_path / "bastion-1"
-    make_shared(str(folder))
-    make_shared(str(folder))
+    make_shared(str(folder), USER)
+    make_shared(str(folder), USER)
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -90,5 +94,5 @@ def test_what_another_user_put_there_is_not_shared(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("link", "file", "other"):
         with pytest.raises(FileExistsError, match="another user of this machine has made it"):
-            make_shared(str(tmp_path / name))
+            make_shared(str(tmp_path / name), USER)
     assert other.stat().st_mode & 0o777 == 0o755

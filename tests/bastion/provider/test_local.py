@@ -149,6 +149,25 @@ def test_an_agent_of_another_build_is_started_anew(site: Site) -> None:
     assert any("--keep_work_s=1209600" in said for said in site.living())
 
 
+def test_machines_are_told_which_user_jobs_run_as(site: Site, tmp_path: Path) -> None:
+    """An agent is started with the user of its pool; one that was started without is foreign."""
+    usual, url = site.provider, site.provider._root_url
+    told = tmp_path / "told"
+    line = f'echo "$@" >{told}.new; mv {told}.new {told}; exec sleep 1000'
+    site.provider = LocalProvider(
+        url,
+        site.folder,
+        site.clock,
+        command=("/bin/sh", "-c", line, "sh"),
+        run_as="nobody",
+    )
+    site.provider.create(site.machine, POOL)
+    site.until(told.exists)
+    assert "--run_as=nobody" in told.read_text()
+    site.provider = usual
+    site.until(lambda: site.state() == "stopped")
+
+
 def test_many_creates_make_one_agent(site: Site) -> None:
     """Bastions that duel over one machine start one agent between them."""
     providers = [LocalProvider(site.provider._root_url, site.folder, site.clock) for _ in range(6)]

@@ -52,6 +52,7 @@ def test_a_pool_as_it_is_written() -> None:
         resources = { cpu = 4, memory = "8GiB" }
         count = 1
         keep_work = "2d"
+        run_as = "jobs"
         """
     )
     gpu, here = config.pools["gpu"], config.pools["here"]
@@ -61,6 +62,7 @@ def test_a_pool_as_it_is_written() -> None:
     assert (gpu.idle_timeout_s, gpu.boot_s, gpu.options) == (600.0, 90.0, {"image": "i"})
     assert (here.min_machines, here.max_machines) == (1, 1)
     assert (gpu.keep_work_s, here.keep_work_s) == (7 * 86400.0, 2 * 86400.0)
+    assert (gpu.run_as, here.run_as) == ("", "jobs")
     assert here.resources == Amounts({"cpu": 4, "memory": 8 * 2**30})
 
 
