@@ -65,8 +65,9 @@ class Instructions:
         self._life = life
         self._say = say
         done = home.number("instructions", life)
-        if done is None:
-            # They stay in the bucket while their life may read them, and are harmless twice.
+        self._is_lost = done is None
+        """Whether it is not known which are done with: all that stand are read, harmless twice."""
+        if self._is_lost:
             say(f"what is remembered of instructions is damaged: all of life {life} are read again")
         self._next = max(_FIRST, done or 0)
         self._saved = self._next
@@ -81,7 +82,11 @@ class Instructions:
 
     def turn(self, now: float, *, pause_s: float, store_time: tuple[float, float]) -> None:
         """Look for the next batches, `pause_s` after the last look that found none."""
-        if now >= self._look_at and self._errands.is_free("instructions", now):
+        if self._is_lost:
+            # The oldest are deleted in time: the first that stands need not be the first of all.
+            look = partial(_oldest, self._store, self._machine, self._life)
+            self._errands.send("instructions", look, self._found_oldest, now=now, is_look=True)
+        elif now >= self._look_at and self._errands.is_free("instructions", now):
             work = partial(_read, self._store, self._machine, self._life, self._next)
             then = partial(self._read, now, pause_s, store_time)
             self._errands.send("instructions", work, then, now=now, is_look=True)
@@ -99,6 +104,9 @@ class Instructions:
     def settle(self, key: str) -> None:
         """What `key` stands for would be found again without its instruction."""
         self._open.pop(key, None)
+
+    def _found_oldest(self, number: int) -> None:
+        self._next, self._is_lost = number, False
 
     def _read(
         self, sent_at: float, pause_s: float, store_time: tuple[float, float], found: list[_Found]
@@ -128,6 +136,15 @@ class Instructions:
         if done != self._saved:
             self._home.put_number("instructions", self._life, done)
             self._saved, self._save_at = done, now + _SAVE_S
+
+
+def _oldest(store: ObjectStore, machine: str, life: int) -> int:
+    """The number of the first batch of this life that stands, or of the first that will."""
+    for entry in store.list(layout.folder_of(layout.instructions(machine, life, _FIRST)), limit=1):
+        found = layout.parse_instructions(entry.key)
+        if found is not None:
+            return found[2]
+    return _FIRST
 
 
 def _read(store: ObjectStore, machine: str, life: int, first: int) -> list[_Found]:

@@ -229,6 +229,22 @@ def test_damaged_numbers_are_begun_anew_without_harm() -> None:
     assert len(damaged) == 2
 
 
+def test_damaged_numbers_find_the_oldest_instructions_that_stand() -> None:
+    """An agent that knows no number reads from the first instructions that were not deleted."""
+    rig = Rig()
+    rig.bucket.spec(job())
+    for number in range(1, 4):
+        rig.bucket.instruct(stop(replace(OF, nonce=f"n{number}")), number=number)
+    rig.pass_s(1)
+    for number in range(1, 3):
+        rig.memory.delete(layout.instructions(MACHINE, 1, number))
+    (rig.home_folder / "numbers" / "instructions").write_text("garbage")
+    rig.restart()
+    rig.bucket.instruct(start(), number=4)
+    rig.pass_s(1)
+    assert rig.executions() == 1
+
+
 def test_a_new_agent_does_not_read_all_instructions_again() -> None:
     """What is done with is remembered in the home."""
     rig = Rig(lambda _: SHORT)
