@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import TypeVar
 
@@ -32,6 +32,7 @@ from bastion.records.register import create_same
 from bastion.records.request import Answer, Result, SpecRecord
 from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.records.targets import look_up
+from bastion.service.anew import never_begun
 from bastion.service.lead import PATIENCE
 from bastion.service.restored import Comeback, Since, comeback
 from bastion.service.settings import CLOUD
@@ -233,20 +234,25 @@ def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
     names = (layout.parse_result(entry.key) for entry in _all(store, layout.RESULTS))
     results = frozenset(name for name in names if name is not None)
     answers = dict(_fresh(store, layout.ANSWERS, Answer, copy.now))
+    specs = dict(_fresh(store, layout.SPECS, SpecRecord, copy.now)).values()
+    told = tuple(_starts(store, instructions, copy, results))
+    cancelled = frozenset(
+        job
+        for answer in answers.values()
+        if answer.accepted and answer.verb == "cancel"
+        for job in answer.jobs
+    )
+    begun = {start.job for _, _, start in told} | {job for _, job in results} | _registered(store)
     return Since(
         seq=max([*(each.seq for each in copies), *_view_seqs(store)]),
         next_event=_next_event(store),
         results=results,
         lives=lives,
         batches=batches,
-        starts=tuple(_starts(store, instructions, copy, results)),
-        cancelled=frozenset(
-            job
-            for answer in answers.values()
-            if answer.accepted and answer.verb == "cancel"
-            for job in answer.jobs
-        ),
-        submitted=frozenset(_submitted(store, copy, answers, results)),
+        starts=told,
+        cancelled=cancelled,
+        submitted=frozenset(_submitted(specs, answers, results)),
+        accepted=never_begun(store, specs, answers, begun=begun, cancelled=cancelled),
         ended=tuple(_ended(store, copy, results)),
         outcomes=dict(_outcomes(store, copy, results)),
     )
@@ -329,14 +335,20 @@ def _starts(
                     yield name[0], name[1], start
 
 
+def _registered(store: ObjectStore) -> set[str]:
+    """Every job and task that a register names."""
+    entries = (*_all(store, layout.RUNS), *_all(store, layout.BARRIERS))
+    names = (layout.parse_register(entry.key) for entry in entries)
+    return {name.job for name in names if name is not None}
+
+
 def _submitted(
-    store: ObjectStore,
-    copy: Root,
+    specs: Iterable[SpecRecord],
     answers: dict[str, Answer],
     results: frozenset[tuple[str, str]],
 ) -> Iterator[str]:
-    """Jobs of specs written since `copy`, unless they were refused or have ended."""
-    for spec in dict(_fresh(store, layout.SPECS, SpecRecord, copy.now)).values():
+    """Jobs of specs written since the copy, unless they were refused or have ended."""
+    for spec in specs:
         answer = answers.get(layout.answer(spec.project, spec.user, spec.ulid))
         if answer is not None and not answer.accepted:
             continue

@@ -9,7 +9,8 @@ bucket: final records, registers, instructions, answers and events stand. Three 
   everything that was ever used, so nothing new can take the name of something old;
 * a job with a final record does not come back;
 * a job of which an attempt may run that the copy does not know, or whose cancellation was accepted
-  since, comes back held. That attempt is told to stop; a person releases the job when it has.
+  since, comes back held. That attempt is told to stop; a person releases the job when it has;
+* a launch that was accepted since, and of which nothing was ever begun, joins the queue anew.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bastion.lifecycle.awaited import Ended
 from bastion.machine import Batch, Machine, MachinePhase, Start, StopHost
 from bastion.records.root import Event, Root
 from bastion.records.targets import settled
+from bastion.service.anew import Accepted, made_anew
 from bastion.service.restored_arrays import array_named, arrays_back, is_known, names
 from bastion.value import value
 
@@ -55,6 +57,8 @@ class Since:
     """Jobs that a cancel accepted since names."""
     submitted: frozenset[str] = frozenset()
     """Jobs accepted since that have no final record."""
+    accepted: tuple[Accepted, ...] = ()
+    """Launches accepted since of which nothing was ever begun."""
     ended: tuple[Ended, ...] = ()
     """How those jobs of the copy ended that have a final record, where others wait for them."""
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
@@ -72,6 +76,8 @@ class Comeback:
     """Jobs that are active in the copy and, as far as can be seen, not in root."""
     lost: tuple[str, ...] = ()
     """Jobs that are active or accepted now and not in the copy: they would be gone."""
+    queued: tuple[str, ...] = ()
+    """Jobs that were accepted since and never begun: they join the queue anew."""
     held: tuple[str, ...] = ()
     """Jobs that come back held."""
     stopped: tuple[str, ...] = ()
@@ -96,12 +102,20 @@ def comeback(copy: Root, since: Since, *, standing: Root | None, write_id: str) 
     for job in list(jobs.values()):
         if any(names(one, job) for one in risky):
             jobs[job.id] = replace(job, held=HELD_BY)
+    for _, _, start in unknown:
+        # Logs are named by the number of the attempt: the next one must not take this one's.
+        if start.job in jobs and jobs[start.job].attempts < start.attempt:
+            jobs[start.job] = replace(jobs[start.job], attempts=start.attempt)
+    before = copy.jobs.keys() | copy.arrays.keys()
+    new_jobs, new_arrays = made_anew(since.accepted, before | _begun_in(standing))
+    queued = {*new_jobs, *new_arrays}
+    jobs, arrays = {**jobs, **new_jobs}, {**arrays, **new_arrays}
     active = jobs.keys() | arrays.keys()
     held = sorted(one for one in risky if array_named(one) in active)
     machines = {m.name: _forwarded(m, since) for m in copy.machines.values()}
     stopped = _stop(machines, unknown)
     now = {*standing.jobs, *standing.arrays} if standing is not None else set()
-    before = copy.jobs.keys() | copy.arrays.keys()
+    gone = now | since.submitted
     root = _continued(copy, since, standing)
     root = replace(
         root,
@@ -117,11 +131,21 @@ def comeback(copy: Root, since: Since, *, standing: Root | None, write_id: str) 
     return Comeback(
         root=_told(root, copy),
         ended=tuple(sorted(before - active)),
-        returned=tuple(sorted(active - now)) if standing is not None else (),
-        lost=tuple(sorted(one for one in now | since.submitted if not is_known(one, before))),
+        returned=tuple(sorted(active - now - queued)) if standing is not None else (),
+        lost=tuple(sorted(one for one in gone if not is_known(one, before | queued))),
+        queued=tuple(sorted(queued)),
         held=tuple(held),
         stopped=stopped,
     )
+
+
+def _begun_in(standing: Root | None) -> set[str]:
+    """Jobs and arrays of which the root that is replaced knows an attempt, or an end."""
+    if standing is None:
+        return set()
+    begun = [job for job in standing.jobs.values() if job.attempts or job.outcome or job.held]
+    over = [array.id for array in standing.arrays.values() if array.ended or array.cancelled_by]
+    return {job.id for job in begun} | {job.launch for job in begun} | set(over)
 
 
 def _knows(copy: Root, start: Start) -> bool:

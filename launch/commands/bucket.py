@@ -120,6 +120,7 @@ _MEANINGS = (
     ("ended", "ended since, and stay away"),
     ("returned", "not active now, and active again with it"),
     ("lost", "submitted since and not in it, to be submitted again"),
+    ("queued", "submitted since and never begun, and queued anew"),
     ("held", "held, for they may run otherwise than it knows or were cancelled since"),
     ("stopped", "running unknown to it, and told to stop"),
 )

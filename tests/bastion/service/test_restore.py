@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from bastion.errors import ForeignRecordError, LeaseHeldError, NotFoundError, RecordError
-from bastion.machine import StopHost
+from bastion.machine import Batch, Start, StopHost
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.registers import LifeRegister
+from bastion.records.request import Answer
 from bastion.records.root import Root, decode_root
 from bastion.service.fsck import audit
 from bastion.service.restore import Restoring
 from bastion.service.restored import EPOCHS_UNSEEN, SEQS_UNSEEN
-from bastion.spec import Array
+from bastion.spec import Array, Job, Process, Resources
 from tests.bastion.service.rig import Rig
 
 
@@ -130,7 +131,8 @@ def test_what_may_run_unknown_is_stopped_and_held() -> None:
     assert rig.job(job).held == "restore"
     rig.verb("release", job)
     rig.until(lambda: rig.phase(job) == "running")
-    assert sum(len(each.ran) for each in rig.agents.values()) == 2
+    ran = [each for agent in rig.agents.values() for each in agent.ran]
+    assert sorted(ran) == [f"{job}/1", f"{job}/2"], "logs are named by the number: none twice"
 
 
 def test_what_a_newer_bastion_wrote_since_is_not_passed_over() -> None:
@@ -446,3 +448,88 @@ def test_a_damaged_final_record_stops_no_restore() -> None:
     rig.put(layout.result("blue", f"{array}.0"), "{")
     back = restoring(rig, key).comeback.root.arrays[array]
     assert str(back.ended["failed"]) == "0"
+
+
+def with_a_full_house() -> tuple[Rig, str]:
+    """A rig whose machines are full, so that what is submitted waits; and the copy's key."""
+    rig = Rig()
+    rig.turn(3)
+    rig.start("full", h100=8, replicas=2)
+    return rig, copied(rig)
+
+
+def test_what_was_accepted_since_and_never_begun_is_queued() -> None:
+    """A launch that only its spec and its answer tell of joins the queue, and runs once."""
+    rig, key = with_a_full_house()
+    (full,) = rig.root.jobs
+    later = rig.submit("later")
+    asked = rig.launch("both", jobs=(_job("a"), _job("b")))
+    array = rig.submit("sweep", array=Array("0-3%1"))
+    rig.turn(3)
+    comeback = restoring(rig, key).comeback
+    gang = rig.answer(asked).jobs
+    assert set(comeback.queued) == {later, array, *gang}
+    assert comeback.lost == ()
+    root = brought_back(rig, key)
+    assert root.jobs[later].phase == "queued"
+    assert str(root.arrays[array].waiting) == "0-3"
+    assert {root.jobs[job].gang for job in gang} == {gang}
+    rig.turn(3)
+    for name in list(rig.agents):
+        if any(run.startswith(full) for run in rig.agents[name].ran):
+            rig.agents[name].end(full)
+    rig.until(lambda: rig.phase(later) == "running")
+    ran = [each for agent in rig.agents.values() for each in agent.ran]
+    assert ran.count(f"{later}/1") == 1
+    rules = ("answers", "specs", "results", "tasks", "ends")
+    assert not [each for each in audit(rig.bucket, rig.clock) if each.rule in rules]
+
+
+def _job(name: str) -> Job:
+    return Job(name=name, processes=(Process(["true"], resources=Resources(h100=1)),))
+
+
+@pytest.mark.parametrize("trace", ["cancelled", "started", "printed", "registered", "unanswered"])
+def test_what_may_have_begun_is_not_made_anew(trace: str) -> None:
+    """A cancel, an instruction, a log, a register, or no answer: a person decides, by its name."""
+    rig, key = with_a_full_house()
+    job = rig.submit("later")
+    rig.turn(3)
+    record = rig.job(job)
+    match trace:
+        case "cancelled":
+            ulid = "0" * 25 + "1"
+            cancel = Answer(ulid=ulid, verb="cancel", accepted=True, jobs=(job,))
+            rig.bucket.create(layout.answer("blue", "ann", ulid), encode(cancel))
+        case "started":
+            start = Start(
+                project="blue", job=job, launch=job, index=0, attempt=1, nonce="n", replica=0,
+                host=0, devices={},
+            )  # fmt: skip
+            batch = Batch(number=99, life=1, instructions=(start,))
+            rig.bucket.create(layout.instructions(next(iter(rig.agents)), 1, 99), encode(batch))
+        case "printed":
+            stream = layout.log("blue", job, 1, replica=0, host=0, process=0)
+            rig.bucket.create(f"{stream}000000000000.log", b"x")
+        case "registered":
+            name = next(iter(rig.agents))
+            rig.bucket.create(
+                layout.claim("blue", job, 1, "n", replica=0, host=0, machine=name), b"{}"
+            )
+        case _:
+            rig.bucket.delete(layout.answer(record.project, record.user, record.ulid))
+    comeback = restoring(rig, key).comeback
+    assert comeback.queued == ()
+    assert comeback.lost == (job,)
+    assert job not in comeback.root.jobs
+
+
+def test_a_launch_that_waits_for_others_or_for_nothing_is_not_made_anew() -> None:
+    """How its targets ended may be lost too, and one that may not wait has started or is gone."""
+    rig, key = with_a_full_house()
+    (full,) = rig.root.jobs
+    after = rig.submit("after", after=[full])
+    rig.turn(3)
+    comeback = restoring(rig, key).comeback
+    assert comeback.queued == ()
+    assert comeback.lost == (after,)
