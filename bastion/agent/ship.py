@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bastion.agent.ending import shipped_size, tail_of
 from bastion.agent.errands import Errands
-from bastion.agent.keeper.port import ProcessExit, Spool
+from bastion.agent.keeper.port import MachineFaultError, ProcessExit, Spool
+from bastion.agent.machine_fault import is_machine_fault
 from bastion.agent.redaction import Read, Redaction
 from bastion.errors import NotFoundError
 from bastion.logs.pace import Pace, due_at
@@ -26,6 +27,9 @@ _AT_ONCE_BYTES = 16 << 20
 """What one errand sends of one log, so that a flood keeps nobody else waiting."""
 
 _LOOKED_AT_BYTES = 64 * 1024
+
+_AGAIN_S = 1.0
+"""Until a log is read again that the machine had no descriptor or memory to read."""
 
 
 class _Log:
@@ -83,6 +87,9 @@ class Shipping:
         self._urgent_until = 0.0
         self._closed = False
         self._sent_at = 0.0
+        self._again_at = 0.0
+        self._unseen: dict[int, int] = {}
+        """Sizes that logs have grown to, by process, and that could not be looked at yet."""
         self.broken = ""
         """Why no more can be shipped, ever; empty while all is well."""
         self._logs = [
@@ -109,6 +116,14 @@ class Shipping:
 
     def grew(self, process: int, size_bytes: int, now: float) -> None:
         """A process has written up to `size_bytes`."""
+        self._unseen[process] = size_bytes
+        try:
+            self._see(process, size_bytes, now)
+        except MachineFaultError:
+            return  # the next turn looks again
+        del self._unseen[process]
+
+    def _see(self, process: int, size_bytes: int, now: float) -> None:
         log = self._logs[process]
         size_bytes = self._redaction.settled(size_bytes, self._reader(process))
         if size_bytes <= log.size:
@@ -131,18 +146,30 @@ class Shipping:
             log.tail = tail_of(process)
             log.size = shipped_size(process)
         self._closed = True
+        self._unseen.clear()
 
     def last_lines(self, process: int, size_bytes: int) -> str:
-        """The end of a log that is closed, masked; undecodable bytes replaced."""
+        """
+        The end of a log that is closed, masked; undecodable bytes replaced.
+
+        Empty where it cannot be read just now: the log itself is sent once it can be.
+        """
         end = self._logs[process].spooled
         first = max(0, end - size_bytes)
-        masked = self._redaction.masked(first, end, self._reader(process), log_end=end)
+        try:
+            masked = self._redaction.masked(first, end, self._reader(process), log_end=end)
+        except MachineFaultError:
+            return ""
         return masked.decode("utf-8", "replace")
 
     def turn(self, now: float) -> float:
         """Send what is due; returns when to come again."""
         if self.broken or self.is_complete:
             return now + 1.0
+        if now < self._again_at:
+            return self._again_at
+        for process, size_bytes in tuple(self._unseen.items()):
+            self.grew(process, size_bytes, now)
         times = [self._due_at(log) for log in self._logs]
         wake = min((at for at in times if at is not None), default=now + 1.0)
         if wake > now:
@@ -237,4 +264,8 @@ class Shipping:
             log.waiting_since = max(log.waiting_since, self._sent_at)
 
     def _break(self, error: Exception) -> None:
+        if is_machine_fault(error) or isinstance(error, MachineFaultError):
+            # Nothing is wrong with the log: it is sent once the machine can read it again.
+            self._again_at = self._sent_at + _AGAIN_S
+            return
         self.broken = str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.agent.errands import Errands
-from bastion.agent.keeper.port import ProcessExit
+from bastion.agent.keeper.port import MachineFaultError, ProcessExit
 from bastion.agent.keeper.spool import marker
 from bastion.agent.redaction import Redaction
 from bastion.agent.ship import Shipping
@@ -46,6 +46,7 @@ class Bench:
         secrets: tuple[str, ...] | None = (),
     ) -> None:
         self.redaction = Redaction(secrets)
+        self.is_unreadable = False
         self.store = store or MemoryStore(lambda: 0.0)
         self.log = b""
         self.now = 0.0
@@ -71,6 +72,8 @@ class Bench:
         """As a spool does."""
         if self.log is None:
             raise NotFoundError("gone")
+        if self.is_unreadable:
+            raise MachineFaultError("Too many open files")
         return self.log[offset : offset + size_bytes]
 
     def write(self, data: bytes) -> None:
@@ -273,3 +276,23 @@ def test_a_marker_is_not_masked_and_what_it_cuts_is() -> None:
     segments = [bench.store.read(entry.key) for entry in bench.store.list(PREFIX)]
     sent = b"".join(found.data for found in segments if found)
     assert sent == b"is " + b"*" * 16 + marker(7)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_log_that_the_machine_cannot_read_is_sent_later(*, is_closed: bool) -> None:
+    """Without a descriptor nothing is given up: what was printed then is sent once it can be."""
+    bench = Bench(secrets=("some-secret-value",))
+    bench.write(b"one\n")
+    bench.pass_s(1.0)
+    bench.is_unreadable = True
+    bench.write(b"two\n")
+    if is_closed:
+        bench.shipping.close(ended(8))
+        assert bench.shipping.last_lines(0, 100) == ""
+    bench.pass_s(5.0)
+    assert not bench.shipping.broken
+    bench.is_unreadable = False
+    bench.pass_s(5.0)
+    segments = [bench.store.read(entry.key) for entry in bench.store.list(PREFIX)]
+    assert b"".join(found.data for found in segments if found) == b"one\ntwo\n"
+    assert bench.shipping.is_complete is is_closed
