@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import secrets
 import shutil
 import signal
@@ -20,6 +21,7 @@ from bastion.agent.agent import Agent
 from bastion.agent.home import FolderHome
 from bastion.agent.keeper.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper.port import KeeperGoneError
+from bastion.agent.keeper.spool import marker
 from bastion.agent.settings import AgentSettings
 from bastion.agent.strays import look
 from bastion.clock import SystemClock
@@ -137,6 +139,40 @@ def test_a_job_runs_and_its_environment_is_clean(machine: Machine) -> None:
     assert "SECRET" not in env
     assert lines[-1].endswith("/code")
     assert machine.bucket.told() == ("claimed", "started", "ended", "drained")
+
+
+def test_what_a_job_makes_in_its_folders_holds_up_no_other(machine: Machine) -> None:
+    """Pipes for marks and notice, and a linked output folder, harm neither agent nor keeper."""
+    line = "cd $BASTION_MARKS_DIR && mkfifo report checkpointed finished notice.json.new && "
+    line += "rmdir output && ln -s /etc output && echo up && exec sleep 1000"
+    machine.bucket.spec(shell(line))
+    machine.bucket.instruct(start())
+    machine.until(lambda: machine.bucket.log() == b"up\n")
+    other = replace(OF, attempt=2, nonce="n2")
+    machine.bucket.instruct(start(other))
+    machine.until(lambda: machine.bucket.log(of=other) == b"up\n")
+    machine.bucket.instruct(stop(), stop(other))
+    machine.until(lambda: all("drained" in machine.bucket.told(of) for of in (OF, other)))
+    assert not [entry for entry in machine.bucket.store.list("") if "/saved/" in entry.key]
+
+
+def test_what_a_full_disk_swallowed_is_told(machine: Machine) -> None:
+    """The log in the bucket ends with how many bytes are missing, and the end says so."""
+    machine.bucket.spec(shell("mkfifo go; echo one; read _ <go; echo two two; exit 0"))
+    machine.bucket.instruct(start())
+    machine.until(lambda: machine.bucket.log() == b"one\n")
+    (folder,) = machine.home.glob("work/*/code")
+    before = resource.prlimit(machine.keeper_pid(), resource.RLIMIT_FSIZE)
+    resource.prlimit(machine.keeper_pid(), resource.RLIMIT_FSIZE, (0, before[1]))
+    (folder / "go").write_text("\n")
+    machine.until(machine.bucket.end)
+    resource.prlimit(machine.keeper_pid(), resource.RLIMIT_FSIZE, before)
+    machine.until(lambda: "drained" in machine.bucket.told())
+    log = b"one\n" + marker(8)
+    assert machine.bucket.log() == log
+    end = machine.bucket.end()
+    assert end is not None
+    assert (end.codes, end.sizes, end.dropped_bytes) == ((0,), (len(log),), 8)
 
 
 def test_a_killed_agent_is_taken_over(machine: Machine) -> None:
