@@ -13,6 +13,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
 
+from bastion.client.patience import Outage, PatientStore
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
 from bastion.profile import surrounding
@@ -55,7 +56,9 @@ class Admin:
     @cached_property
     def store(self) -> ObjectStore:
         """The bucket, opened when it is first asked: printing commands needs no login."""
-        return open_store(self.root) if self._given is None else self._given
+        opened = open_store(self.root) if self._given is None else self._given
+        # An audit reads thousands of objects: one hiccup must not end it.
+        return PatientStore(opened, Outage(self.clock), self.clock)
 
     def fsck(self, *, since_s: float = inf) -> tuple[Finding, ...]:
         """

@@ -11,6 +11,7 @@ from bastion.admin import granted
 from bastion.errors import NotFoundError
 from bastion.records import layout
 from bastion.service.access.grants import People, Right
+from bastion.store.memory import Fault, FaultyStore
 from quota.config import parse
 from tests.bastion.service.rig import Rig
 
@@ -41,6 +42,21 @@ def test_a_bucket_is_audited_and_brought_back() -> None:
     back = admin.restoring().commit()
     assert back.seq > 0
     assert rig.bucket.read(layout.ROOT) is not None
+
+
+def test_an_audit_outlasts_hiccups() -> None:
+    """One read in three fails, and what is found is the same."""
+    rig = Rig()
+    rig.turn()
+    asked: list[str] = []
+
+    def faults(operation: str, _: str) -> Fault | None:
+        asked.append(operation)
+        return Fault.BEFORE if len(asked) % 3 == 1 else None
+
+    admin = Admin("memory:", store=FaultyStore(rig.bucket, faults), clock=rig.clock)
+    assert admin.fsck() == ()
+    assert admin.restoring().copies
 
 
 def test_rights_follow_the_quota_file() -> None:
