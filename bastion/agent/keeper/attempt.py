@@ -26,6 +26,7 @@ from bastion.agent.keeper.process import (
 from bastion.agent.keeper.reasons import IDLE, TIME_LIMIT, outcome_after
 from bastion.agent.keeper.spool import Spool
 from bastion.agent.keeper.undo import Undo
+from bastion.agent.machine_fault import fault_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +147,10 @@ class Attempt:
         self.start.processes.clear()
         limit_bytes = self.start.memory_limit_bytes
         if self.cgroup is not None and limit_bytes is not None:
-            self.is_over_memory = not self.cgroup.limit_memory(limit_bytes)
+            try:
+                self.is_over_memory = not self.cgroup.limit_memory(limit_bytes)
+            except OSError as error:
+                self.machine_fault = fault_text(error)
 
     def clean_up(self, mark: str, cgroup: Cgroup | None) -> Process | None:
         """

@@ -15,6 +15,8 @@ import contextlib
 import errno
 import os
 
+from bastion.agent.machine_fault import is_machine_fault
+
 
 class Place:
     """One hierarchy: where the keeper lives in it, and the folder of its own for attempts."""
@@ -74,12 +76,17 @@ class Cgroup:
         Limit everything inside together; False where more is in use already (v1).
 
         Only when the keeper has left: it would be the first to be killed, being the largest.
+
+        Raises:
+            OSError: The machine lacks what it takes to limit it.
         """
         try:
             for place in self._places:
                 if place.has_memory:
                     _limit(f"{place.base}/{self._name}", limit_bytes, is_unified=place.is_unified)
-        except OSError:
+        except OSError as error:
+            if is_machine_fault(error):
+                raise
             return False
         return True
 

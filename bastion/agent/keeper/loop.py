@@ -473,7 +473,9 @@ class Loop:
                 self._mains[process.pid] = attempt
                 self._listen_to(attempt, index, process)
         self._journal.leaders(attempt.key, self._boot, attempt.sessions())
-        if attempt.is_over_memory or attempt.key in self._closing or not attempt.living():
+        is_unlimited = attempt.machine_fault and attempt.first_failed is None
+        is_over = attempt.is_over_memory or is_unlimited or attempt.key in self._closing
+        if is_over or not attempt.living():
             self._closing[attempt.key] = attempt
             self._wake(0.0)
         else:

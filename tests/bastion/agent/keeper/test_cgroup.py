@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent import strays
-from bastion.agent.keeper.cgroup import find_places
+from bastion.agent.keeper.cgroup import Cgroup, Place, find_places
 from bastion.agent.keeper.client import KeeperClient
 from tests.bastion.agent.keepers import HELLO, SLEEPS, RealWorld, attempt, python
 
@@ -92,3 +93,18 @@ def test_a_new_life_empties_old_cgroups(world: RealWorld) -> None:
     for pid in left:
         seen = strays.look(pid)
         assert seen is None or seen.zombie
+
+
+def test_a_limit_that_the_machine_cannot_set_is_no_fault_of_the_job(tmp_path: Path) -> None:
+    """Without a descriptor to set a memory limit, a job is not said to be over it."""
+    place = Place(home=str(tmp_path), base=str(tmp_path), is_unified=True, has_memory=True)
+    (tmp_path / "one").mkdir()
+    cgroup = Cgroup([place], "one")
+    assert not cgroup.limit_memory(1)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            cgroup.limit_memory(1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
