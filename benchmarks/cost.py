@@ -3,6 +3,7 @@ What the bucket costs a month: operations of each class, counted over real leade
 
     python -m benchmarks.cost                  10, 1,000 and 10,000 active jobs
     python -m benchmarks.cost 1000 --minutes 60 --store s3
+    python -m benchmarks.cost 10 1000 --heartbeat 30       agents as local pools start them
 
 A virtual clock, a memory store that counts, the pace of a cloud. Half of the jobs run, one device
 each on machines of eight, eight hours long; whenever one ends another is submitted, so the numbers
@@ -128,9 +129,13 @@ class World(Rig):
 
     Args:
         active: Jobs that wait or run at any time; half of them run.
+        heartbeat_s: Between two signs of life of an agent that has nothing to tell; 0: none.
     """
 
-    def __init__(self, active: int, tempo: Tempo = GCS, seed: int = 1) -> None:
+    def __init__(
+        self, active: int, tempo: Tempo = GCS, seed: int = 1, *, heartbeat_s: float = 0.0
+    ) -> None:
+        self.heartbeat_s = heartbeat_s
         self.tally = Tally()
         self.chance = random.Random(seed)
         self.machines: dict[str, Agent] = {}
@@ -228,6 +233,7 @@ class World(Rig):
                 pool=machine.pool,
                 resources=Amounts({"h100": DEVICES}),
                 tempo=self.tempo,
+                heartbeat_s=self.heartbeat_s,
             ),
             InlineLane(),
             self.nonce,
@@ -282,9 +288,11 @@ def dollars(asked: Counter[str], tempo: Tempo) -> float:
     return a * A_DOLLARS + b * B_DOLLARS
 
 
-def standing(active: int, minutes: float, tempo: Tempo) -> Iterator[dict[str, object]]:
+def standing(
+    active: int, minutes: float, tempo: Tempo, heartbeat_s: float
+) -> Iterator[dict[str, object]]:
     """Rows of what so many active jobs cost, by who asks."""
-    world = World(active, tempo)
+    world = World(active, tempo, heartbeat_s=heartbeat_s)
     # Those that run first are somewhere in their eight hours.
     world.ask_for(world.running, runs_s=lambda: world.chance.random() * RUNS_S)
     world.ask_for(active - world.running, runs_s=lambda: RUNS_S)
@@ -341,9 +349,16 @@ def main() -> None:
     parser.add_argument("active", type=int, nargs="*", default=[10, 1_000, 10_000])
     parser.add_argument("--minutes", type=float, default=30.0, help="virtual, that are counted")
     parser.add_argument("--store", choices=("gs", "s3"), default="gs")
+    parser.add_argument("--heartbeat", type=float, default=0.0, help="of agents, in seconds")
     said = parser.parse_args()
     tempo = S3 if said.store == "s3" else GCS
-    show([row for active in said.active for row in standing(active, said.minutes, tempo)])
+    show(
+        [
+            row
+            for active in said.active
+            for row in standing(active, said.minutes, tempo, said.heartbeat)
+        ]
+    )
     show(list(one_job()))
 
 
