@@ -47,16 +47,17 @@ from bastion.agent.keeper.port import (
     KeeperGoneError,
     Running,
 )
+from bastion.agent.machine_fault import is_machine_fault
 from bastion.agent.marking import Marking
 from bastion.agent.preparing import Prepared, is_quick, prepare, with_python
 from bastion.agent.progress import SetUpProgress
-from bastion.agent.python_env import BuildError
 from bastion.agent.redaction import Redaction
 from bastion.agent.saving import Saving
 from bastion.agent.ship import Shipping
 from bastion.agent.stage import Stage
 from bastion.agent.starting import attempt_start, planned
 from bastion.agent.surroundings import Surroundings
+from bastion.agent.unstarted import end_without_start
 from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
 from bastion.job import End
 from bastion.machine import Start, StopHost
@@ -226,7 +227,7 @@ class Host:
         if self._is_in_keeper or self.stage is Stage.ENDING:
             self.wake_at = now + _SURPRISED_S
         else:
-            self._fail(f"{text} of the agent")
+            self._conclude(end_without_start(error))
 
     # How it begins.
 
@@ -274,7 +275,7 @@ class Host:
             self._planned = planned(launch, self._start)
             self.stage = Stage.SETTING_UP
         except SpecError as error:
-            self._fail("; ".join(error.problems))
+            self._conclude(End(kind="setup_failed", detail="; ".join(error.problems)))
 
     def _set_up(self, now: float) -> None:
         if self._is_stopped():
@@ -357,7 +358,7 @@ class Host:
         except KeeperGoneError:
             raise
         except KeeperError as error:
-            self._fail(str(error))
+            self._cannot(error)
             return
         # From here they are the keeper's.
         self._prepared = None
@@ -438,16 +439,11 @@ class Host:
         return True
 
     def _cannot(self, error: Exception) -> None:
-        """It can never start: a spec, a bundle or a register that says what it should not."""
-        if isinstance(error, BuildError):
-            self._fail(str(error), (len(error.printed),))
-        elif isinstance(error, BastionError):
-            self._fail(error.in_a_line)
+        """It cannot start: for what it says that it should not, or for a fault of its machine."""
+        if isinstance(error, BastionError) or is_machine_fault(error):
+            self._conclude(end_without_start(error))
         else:
             self.surprise(error, 0.0)
-
-    def _fail(self, detail: str, sizes: tuple[int, ...] = ()) -> None:
-        self._conclude(End(kind="setup_failed", detail=detail, sizes=sizes))
 
     def _conclude(self, end: End) -> None:
         if self.stage in (Stage.ENDING, Stage.GONE):

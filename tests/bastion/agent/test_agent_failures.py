@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bastion.agent.claim import claim_key
+from bastion.agent.home import FolderHome, Folders
 from bastion.agent.keeper.fake import Script
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim
@@ -283,3 +286,56 @@ def test_a_claim_that_cannot_be_read_is_left_alone() -> None:
     assert rig.executions() == 0
     assert rig.bucket.end() is None
     assert len(rig.said) == 1
+
+
+@pytest.mark.parametrize("lacks", ["full", "exhausted"])
+def test_what_its_machine_has_no_room_for_is_lost(lacks: str) -> None:
+    """A keeper that cannot record or start a process loses the host; the job has not failed."""
+    rig = Rig(lambda _: SHORT)
+    setattr(rig.keeper_home, lacks, "No space left on device")
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.kind == "lost"
+    assert "No space left on device" in end.detail
+    assert rig.bucket.told()[-1] == "drained"
+    assert not any("internal error" in line for line in rig.said)
+
+
+class BrokenHome(FolderHome):
+    """A home on a disk that fails."""
+
+    def __init__(self, path: Path, error: BaseException) -> None:
+        super().__init__(path)
+        self._error = error
+
+    def folders(self, key: str) -> Folders:
+        """Raise the error."""
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "detail"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "lost", "No space left on device"),
+        (MemoryError(), "lost", "its machine could not start it: Cannot allocate memory"),
+        (OSError(errno.EMFILE, "x"), "lost", "Too many open files"),
+        (OSError(errno.ENAMETOOLONG, "File name too long"), "setup_failed", "File name too long"),
+    ],
+)
+def test_a_set_up_that_its_machine_fails_is_lost(
+    error: BaseException, kind: str, detail: str
+) -> None:
+    """A full disk, descriptors or memory that run out lose the host; else it has failed."""
+    rig = Rig()
+    rig.home = BrokenHome(rig.home_folder, error)
+    rig.restart()
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    end = rig.bucket.end()
+    assert end is not None
+    assert (end.kind, rig.executions()) == (kind, 0)
+    assert detail in end.detail
