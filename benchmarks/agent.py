@@ -38,7 +38,7 @@ class Machine:
     """One agent, and the bastion's side of its instructions and bells."""
 
     def __init__(self, root: Path, name: str) -> None:
-        self.store = LocalStore(root / "root")
+        self.store = LocalStore(root / "root", makes_root=True)
         self.name = name
         self.home = root / name
         self.batches = 0

@@ -36,7 +36,7 @@ h100 = 1.0
 def main() -> None:
     """Print one table."""
     with tempfile.TemporaryDirectory() as folder:
-        store = LocalStore(Path(folder))
+        store = LocalStore(Path(folder), makes_root=True)
         store.create(layout.QUOTA, QUOTA.encode())
         store.create(layout.view("queue"), json.dumps(queue()).encode())
         root = f"--root={Path(folder).as_uri()}"

@@ -61,6 +61,7 @@ BARRIERS = "go/"
 MACHINES = "machines/"
 INSTRUCTIONS = "instructions/"
 ASIDE = "state/aside/"
+PROBES = "state/probe/"
 OUTPUTS = "output/"
 
 TRACES = (SNAPSHOTS, EVENTS, RESULTS, ANSWERS, SPECS, INSTRUCTIONS, BARRIERS, VIEWS)

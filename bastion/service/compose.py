@@ -58,9 +58,9 @@ def compose(
         StoreRefusedError: The store cannot be used, or ignores preconditions.
     """
     clock = SystemClock()
-    store = open_store(settings.root_url)
+    store = open_store(settings.root_url, makes_root=not _has_machines(settings.machines_dir))
     journal = Journal(settings.name, clock)
-    _probe(store, clock, journal, is_stopping)
+    _probe(store, clock, journal, is_stopping, pause_s=settings.pace.commit_s)
     is_folder = settings.pace == LOCAL
     writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)
     quota_store, quota_key = _quota_place(settings, store)
@@ -107,18 +107,33 @@ def compose(
 
 
 def _probe(
-    store: ObjectStore, clock: Clock, journal: Journal, is_stopping: Callable[[], bool]
+    store: ObjectStore,
+    clock: Clock,
+    journal: Journal,
+    is_stopping: Callable[[], bool],
+    *,
+    pause_s: float,
 ) -> None:
     """Probe `store`, as soon as it can be reached: a bastion may be started during an outage."""
     while not is_stopping():
         try:
-            probe(store)
+            probe(store, pause=lambda: clock.sleep(pause_s))
             return
         except StoreRefusedError:
             raise
         except StoreError as error:
             journal.problem("store", error)
             clock.sleep(STORE_RETRY_S)
+
+
+def _has_machines(folder: Path) -> bool:
+    """
+    Whether local machines stand, so that the bucket they serve was there before.
+
+    A bucket in a folder has machines on its own machine only. Where some stand and the folder is
+    gone, it is away, and a new one in its place would take what belongs to it.
+    """
+    return next(folder.glob("*/*"), None) is not None
 
 
 def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:

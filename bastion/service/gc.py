@@ -61,6 +61,7 @@ ROUND = (
     layout.ANSWERS,
     layout.ASIDE,
     layout.SNAPSHOTS,
+    layout.PROBES,
 )
 """The prefixes that a round walks, in its order; of the others nothing is ever deleted."""
 
@@ -142,6 +143,7 @@ def _judge(prefix: str, ages: Ages) -> Judge:
         layout.ANSWERS: lambda entry, _: ages.is_answer_over(entry),
         layout.ASIDE: lambda entry, _: ages.is_old(entry),
         layout.SNAPSHOTS: ages.is_copy_over,
+        layout.PROBES: lambda entry, _: ages.is_probe_over(entry),
     }
     return judges[prefix]
 
@@ -154,6 +156,10 @@ class Ages:
         self._root = root
         self._ended: dict[tuple[str, str], bool] = {}
         self._asked: dict[tuple[str, str], frozenset[str]] = {}
+
+    def is_probe_over(self, entry: Entry) -> bool:
+        """What a probe left that was killed, or whose delete was not answered."""
+        return self._root.now - entry.modified_at >= DAY_S
 
     def is_old(self, entry: Entry) -> bool:
         """Whether `entry` was written long enough ago."""

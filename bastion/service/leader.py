@@ -9,6 +9,7 @@ root. A lost swap means that somebody else leads, and the loop is left at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, LeaseError, StoreError
@@ -47,6 +48,8 @@ from bastion.value import value
 
 SEAL_AT = 500
 """Events in one sealed segment: about 100 kB."""
+DELETE_AGAIN_S = 10.0
+"""Between two tries to delete an object of the inbox: one that is held fails for ever."""
 SEAL_AFTER_S = 60.0
 """Events wait at most this long in root before they are sealed."""
 
@@ -62,6 +65,8 @@ class Absorbed:
     """It could not be understood: it is set aside."""
     unreadable: str = ""
     """Why the store does not give it; empty where it does."""
+    again_at: float = 0.0
+    """On our own clock, when its deletion is tried again after it failed."""
 
 
 class Leader:
@@ -223,10 +228,17 @@ class Leader:
         for done in self._lane.collect():
             if done.error is not None:
                 self._journal.problem(done.key, done.error)
+                self._put_off(done.key.removeprefix("delete "))
                 continue
             self._absorbed.pop(done.key.removeprefix("delete "), None)
             if callable(done.result):
                 self._guarded(done.key, done.result, draft)
+
+    def _put_off(self, key: str) -> None:
+        """Delete the absorbed object at `key`, which could not be deleted, no sooner than later."""
+        if key in self._absorbed:
+            again_at = self._clock.monotonic() + DELETE_AGAIN_S
+            self._absorbed[key] = replace(self._absorbed[key], again_at=again_at)
 
     def _watch(self, draft: Draft) -> None:
         """Ask the monitor of every admitted job what follows, until nothing follows any more."""
@@ -383,7 +395,8 @@ class Leader:
             self._absorbed[entry.key] = Absorbed(entry=entry, is_aside=True, unreadable=unreadable)
             self._journal.note(f"{entry.key} is set aside: {misplaced.why}")
         for key, each in self._absorbed.items():
-            if each.answer in self.held.root.answers:
+            is_put_off = self._clock.monotonic() < each.again_at
+            if is_put_off or each.answer in self.held.root.answers:
                 continue
             aside = act.aside_work(self._store, each.entry, unreadable=each.unreadable)
             work = aside if each.is_aside else act.delete_work(self._store, key)

@@ -17,6 +17,7 @@ Source: Cloud Storage JSON API v1 (`storage.v1.json`), "HTTP status and error co
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -53,6 +54,12 @@ _CONNECTIONS = 32
 
 _PAUSE_AFTER_429_S = 1.1
 """Google takes one write a second for one object. Source: Cloud Storage, "Quotas and limits"."""
+
+LONGEST_PAUSE_S = 30.0
+"""A server that asks for more is asked again after so long: as long as a lease on a cloud store."""
+
+_OF_A_VM = "google.auth.compute_engine"
+"""The module of credentials that a metadata server gives."""
 
 _PAGE = 1000
 """Most entries that a list answers at once. Source: storage.v1.json, objects.list."""
@@ -102,12 +109,15 @@ class GcsStore:
     ) -> None:
         import urllib3
 
+        from bastion.store.roads import Roads
+
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
         self._credentials = credentials
         self._endpoint = endpoint
         self._deadline_s = deadline_s
-        self._http = urllib3.PoolManager(
+        self._refreshing = threading.Lock()
+        self._http = Roads(
             maxsize=_CONNECTIONS,
             retries=False,
             timeout=urllib3.Timeout(
@@ -133,14 +143,25 @@ class GcsStore:
                     )
             case 304 if unless is not None:
                 return None
-            case 404 if not _is_bucket_missing(answer):
+            case 404 if _is_absence(answer):
                 raise NotFoundError(f"no object at {key!r}")
             case _:
                 raise self._failure(answer, key, "read")
 
     def create(self, key: str, data: bytes) -> Written:
-        """See the port."""
-        return self._insert(key, data, "0", f"there is an object at {key!r}")
+        """
+        See the port.
+
+        Google does not say whether it looks at the precondition first, or at the right to replace
+        what stands: a refusal is a conflict where an object stands.
+        """
+        conflict = f"there is an object at {key!r}"
+        try:
+            return self._insert(key, data, "0", conflict)
+        except StoreRefusedError as refusal:
+            if self._stands(key):
+                raise ConflictError(conflict) from refusal
+            raise
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
         """See the port."""
@@ -153,7 +174,7 @@ class GcsStore:
         match answer.status:
             case 200 | 204 if not answer.body:
                 return
-            case 404 if not _is_bucket_missing(answer):
+            case 404 if _is_absence(answer):
                 return
             case _:
                 raise self._failure(answer, key, "deleted")
@@ -200,6 +221,16 @@ class GcsStore:
             raise ConflictError(lost)
         raise self._failure(answer, key, "written")
 
+    def _stands(self, key: str) -> bool:
+        """Whether there is surely an object at `key`."""
+        try:
+            self.read(key, limit_bytes=0)
+        except OversizeError:
+            return True
+        except (NotFoundError, StoreError):
+            return False
+        return True
+
     def _path(self, key: str) -> str:
         return f"/storage/v1/b/{self._bucket}/o/{quote(self._prefix + checked(key), safe='')}"
 
@@ -207,7 +238,7 @@ class GcsStore:
         return Entry(
             key=item["name"][len(self._prefix) :],
             version=Version(item["generation"]),
-            size=int(item["size"]),
+            size=int(item.get("size", 0)),
             modified_at=_seconds(item["timeCreated"]),
         )
 
@@ -245,14 +276,29 @@ class GcsStore:
 
         A body of more than `limit_bytes` is cut behind them, and its connection closed.
         """
-        import urllib3
-
         url = f"{self._endpoint}{path}?{urlencode(query)}"
-        deadline = _CLOCK.monotonic() + self._deadline_s
         # Stored bytes are wanted as they are: what names itself compressed is never inflated.
         headers = {"Accept-Encoding": "gzip"} if "alt" in query else {}
         headers |= {} if body is None else {"Content-Type": "application/octet-stream"}
         self._authorize(method, url, headers)
+        answer = self._sent(method, url, body, headers, limit_bytes)
+        if answer.status == 401 and self._credentials is not None:
+            # Surely not executed: a token may die at Google long before it does here.
+            self._refresh(headers)
+            answer = self._sent(method, url, body, headers, limit_bytes)
+        return answer
+
+    def _sent(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        limit_bytes: int,
+    ) -> _Answer:
+        import urllib3
+
+        deadline = _CLOCK.monotonic() + self._deadline_s
         try:
             response = self._http.request(
                 method, url, body=body, headers=headers, redirect=False, preload_content=False
@@ -280,19 +326,39 @@ class GcsStore:
             raise StoreError(f"gs://{self._bucket} answered nonsense: {error!r}") from error
 
     def _authorize(self, method: str, url: str, headers: dict[str, str]) -> None:
-        if self._credentials is None:
+        credentials = self._credentials
+        if credentials is None:
             return
+        with self._given_token() as transport:
+            credentials.before_request(  # type: ignore[no-untyped-call]
+                transport, method, url, headers
+            )
+
+    def _refresh(self, headers: dict[str, str]) -> None:
+        """Put another token into `headers` than the one that was not taken."""
+        assert self._credentials is not None
+        refused = headers.get("authorization", "")
+        with self._refreshing, self._given_token() as transport:
+            if refused.endswith(str(self._credentials.token)):
+                self._credentials.refresh(transport)  # type: ignore[no-untyped-call]
+            self._credentials.apply(headers)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def _given_token(self) -> Iterator[object]:
+        """
+        The road on which tokens are asked for, and what it means when none is given.
+
+        On a VM google-auth tells of a metadata server that is away as of one that refuses.
+        """
         import google.auth.exceptions
         import google.auth.transport.urllib3
 
-        transport = google.auth.transport.urllib3.Request(self._http)  # type: ignore[no-untyped-call]
         try:
-            self._credentials.before_request(  # type: ignore[no-untyped-call]
-                transport, method, url, headers
-            )
-        except google.auth.exceptions.TransportError as error:
-            raise StoreError(f"Google did not answer with a token: {error}") from error
+            yield google.auth.transport.urllib3.Request(self._http)  # type: ignore[no-untyped-call]
         except google.auth.exceptions.GoogleAuthError as error:
+            is_outage = isinstance(error, google.auth.exceptions.TransportError) or error.retryable
+            if is_outage or type(self._credentials).__module__.startswith(_OF_A_VM):
+                raise StoreError(f"Google did not answer with a token: {error}") from error
             raise StoreRefusedError(
                 f"Google gives {self._identity()} no token: {error}",
                 hint="run: gcloud auth application-default login",
@@ -309,7 +375,7 @@ class GcsStore:
         place = f"{key!r} in gs://{self._bucket}/{self._prefix}"
         said = f"{place} was not {done}: {answer.status} {answer.text()}"
         match answer.status:
-            case 404:
+            case 404 if _is_bucket_missing(answer):
                 return StoreRefusedError(
                     f"there is no bucket gs://{self._bucket}, or {self._identity()} may not see it",
                     hint=f"run: gcloud storage buckets create gs://{self._bucket} "
@@ -356,20 +422,25 @@ def _tells_its_end(headers: Mapping[str, str]) -> bool:
     return "content-length" in headers or "transfer-encoding" in headers
 
 
+def _is_absence(answer: _Answer) -> bool:
+    """Whether a 404 says that there is no object: one of a proxy, or of a bucket, does not."""
+    return answer.text().startswith("No such object")
+
+
 def _is_bucket_missing(answer: _Answer) -> bool:
-    """Whether a 404 for an object is one for its bucket: only the text tells."""
+    """Whether a 404 says that there is no bucket: only the text tells."""
     return answer.text().startswith("The specified bucket")
 
 
 def _is_pacing(answer: _Answer) -> bool:
     """Whether a 403 only asks to slow down; for a download, only the text tells."""
     body = answer.body.lower()
-    return b"ratelimitexceeded" in body or b"rate limit" in body
+    return any(each in body for each in (b"ratelimitexceeded", b"rate limit", b"quotaexceeded"))
 
 
 def _asked_s(answer: _Answer) -> float:
     asked = answer.headers.get("retry-after", "")
-    return float(asked) if asked.isdigit() else 0.0
+    return min(float(asked), LONGEST_PAUSE_S) if asked.isdecimal() else 0.0
 
 
 def _seconds(time_created: str) -> float:

@@ -23,7 +23,7 @@
 """
 
 # One pathlib object costs more than the system call it makes, and a list makes many.
-# ruff: noqa: PTH102, PTH104, PTH106, PTH108, PTH112, PTH116, PTH120, PTH123
+# ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH116, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ from bastion.errors import (
     StoreRefusedError,
 )
 from bastion.store.filesystem import filesystem_of, is_shared
+from bastion.store.folder_identity import FolderIdentity
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
 from bastion.store.lock import FileLocks
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
@@ -69,15 +70,18 @@ _REFUSALS = {
 
 class LocalStore:
     """
-    Objects as files under one folder; made by the first write.
+    Objects as files under one folder, which must be there.
 
-    Files and folders get the permissions that the umask leaves them.
+    The folder is remembered from when it is first seen: where it is gone, or another lies at its
+    path, the store is out of reach. Files and folders get the permissions that the umask leaves
+    them.
 
     Args:
         root: An absolute path.
         clock: Its wall clock is the store's clock.
         durable: False skips every fsync: for tests, where no power is ever lost.
         lock_timeout_s: How long a swap or delete waits for another process that holds the key.
+        makes_root: Make the folder now where there is none: for a bucket that never was.
 
     Raises:
         StoreRefusedError: `root` lies on a network filesystem, or is no folder.
@@ -90,6 +94,7 @@ class LocalStore:
         clock: Clock | None = None,
         durable: bool = True,
         lock_timeout_s: float = 10.0,
+        makes_root: bool = False,
     ) -> None:
         self._root = os.fspath(root)
         self._temps = f"{self._root}/.tmp"
@@ -100,6 +105,9 @@ class LocalStore:
         self._token = secrets.token_hex(4)
         self._numbers = itertools.count()
         _refuse_shared(root)
+        if makes_root:
+            self._make_root()
+        self._identity = FolderIdentity(self._root, tokens=self._temps)
         self._sweep()
 
     def read(
@@ -227,6 +235,7 @@ class LocalStore:
                 return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), path
             except FileNotFoundError:
                 self._make_folder(self._temps)
+                self._identity.sign()
 
     def _link(self, temp: str, path: str, key: str) -> None:
         for _ in range(_RACES):
@@ -269,10 +278,22 @@ class LocalStore:
             except FileExistsError:
                 return None
             except FileNotFoundError:
+                if path == self._temps or os.path.dirname(path) == self._root:
+                    raise  # the root itself is gone: it is never made again
                 self._make_folder(os.path.dirname(path))
         raise StoreRefusedError(
             f"{path!r} cannot be made", hint="choose a folder on this machine's own disk"
         )
+
+    def _make_root(self) -> None:
+        """Make the folder, and what is missing above it."""
+        try:
+            os.makedirs(self._root, exist_ok=True)
+        except OSError as error:
+            raise StoreRefusedError(
+                f"{self._root!r} cannot be made: {error.strerror or error}",
+                hint="choose a folder on this machine's own disk",
+            ) from error
 
     def _remove_empty(self, path: str) -> None:
         while path != self._root:
@@ -306,8 +327,13 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _explained(self, key: str, done: str) -> Iterator[None]:
+        self._identity.check()
         try:
-            yield
+            try:
+                yield
+            finally:
+                # What was answered meanwhile by another folder is no answer.
+                self._identity.check()
         except OSError as error:
             place = f"{key!r} in {self._root!r}"
             text, hint = _REFUSALS.get(error.errno or 0, ("", ""))

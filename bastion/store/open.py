@@ -18,11 +18,12 @@ from bastion.store.reach import gcs_emulator
 _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
 
 
-def open_store(url: str) -> ObjectStore:
+def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
     """
     The store at `url`; all keys are relative to it.
 
-    `memory:` is a new, empty store each time.
+    `memory:` is a new, empty store each time. With `makes_root` the folder of a `file://` root is
+    made where there is none: only for a bucket that never was.
 
     Raises:
         SpecError: The URL is malformed, or of an unknown kind.
@@ -31,7 +32,7 @@ def open_store(url: str) -> ObjectStore:
     parts = urlsplit(url)
     match parts.scheme:
         case "file":
-            return _open_local(url, parts)
+            return _open_local(url, parts, makes_root=makes_root)
         case "memory":
             from bastion.store.memory import MemoryStore
 
@@ -45,7 +46,7 @@ def open_store(url: str) -> ObjectStore:
             raise SpecError(f"store {url!r}: unknown, must be one of {_KNOWN}", hint=hint)
 
 
-def _open_local(url: str, parts: SplitResult) -> ObjectStore:
+def _open_local(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:
     from bastion.store.local import LocalStore
 
     path = Path(unquote(parts.path))
@@ -53,7 +54,7 @@ def _open_local(url: str, parts: SplitResult) -> ObjectStore:
         raise SpecError(
             f"store {url!r}: must be file:// and an absolute path, as in file:///srv/bastion"
         )
-    return LocalStore(path)
+    return LocalStore(path, makes_root=makes_root)
 
 
 def _open_gcs(url: str, parts: SplitResult) -> ObjectStore:

@@ -9,37 +9,45 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 
-from bastion.errors import ConflictError, NotFoundError, StoreRefusedError
+from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
 from bastion.store.port import ObjectStore, Version, Written
 
-_FOLDER = "state/probe"
+_FOLDER = "state/probe/"
 """Under `state/`, where only the bastion may write: it probes what it will use."""
 _OTHER = "use a store with conditional writes: Google Cloud Storage, Amazon S3 or a folder"
 _BARE = "if it is an S3 server that wants bare ETags, as Ceph's, add ?etags=bare to the root's URL"
 
 
-def probe(store: ObjectStore) -> None:
+def probe(store: ObjectStore, pause: Callable[[], None] = lambda: None) -> None:
     """
     Return when `store` keeps its preconditions; leaves nothing behind.
+
+    Args:
+        store: What is asked.
+        pause: Waits for as long as the store wants between two writes of one object.
 
     Raises:
         StoreRefusedError: It ignores one of them (the message says which), or refuses to serve.
         StoreError: It is out of reach.
     """
-    key = f"{_FOLDER}/{secrets.token_hex(8)}"
+    key = f"{_FOLDER}{secrets.token_hex(8)}"
     try:
-        _probe(store, key)
-    finally:
-        store.delete(key)
+        _probe(store, key, pause)
+    except BaseException:
+        with suppress(StoreError):
+            store.delete(key)
+        raise
 
 
-def _probe(store: ObjectStore, key: str) -> None:
+def _probe(store: ObjectStore, key: str, pause: Callable[[], None]) -> None:
     first = _written(store, key, b"first", lambda: store.create(key, b"first"))
     if first is None:
         raise _ignores("that a name is free", "a create of a new name failed")
     if not _conflicts_on_create(store, key):
         raise _ignores("that a name is free", "a second create of one name succeeded")
+    pause()
     second = _written(store, key, b"second", lambda: store.swap(key, b"second", if_version=first))
     if second is None:
         raise _ignores("versions", "a swap from the current version failed", hint=_BARE)
@@ -48,6 +56,7 @@ def _probe(store: ObjectStore, key: str) -> None:
     found = store.read(key)
     if found is None or (found.data, found.version) != (b"second", second):
         raise _ignores("what was written", "a read did not return the last write")
+    pause()
     store.delete(key)
     if not _conflicts_on_swap(store, key, second):
         raise _ignores("versions", "a swap of a deleted object succeeded")

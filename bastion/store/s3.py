@@ -62,7 +62,36 @@ _PAUSE_WHEN_SLOWED_S = 1.1
 _PAGE = 1000
 """Most keys that a list answers at once. Source: API Reference, ListObjectsV2."""
 
-_SLOWED = frozenset({"SlowDown", "TooManyRequests", "RequestLimitExceeded", "Throttling"})
+_SLOWED = frozenset(
+    {
+        "SlowDown",
+        "TooManyRequests",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+    }
+)
+_TRANSIENT = frozenset(
+    {
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "IncompleteBody",
+        "BadDigest",
+        "PriorRequestNotComplete",
+        "ExpiredToken",
+        "TransactionInProgressException",
+        "BandwidthLimitExceeded",
+        "LimitExceededException",
+    }
+)
+"""
+Codes of 4xx answers after which the same request may be taken: an expired token is replaced.
+
+Source: botocore, `retries/standard.py`, and S3 API Reference, "Error responses".
+"""
 
 
 class S3Store:
@@ -127,15 +156,23 @@ class S3Store:
             return None
 
     def create(self, key: str, data: bytes) -> Written:
-        """See the port."""
+        """See the port; a refusal is a conflict where an object stands."""
         name = self._name(key)
-        return self._ask(
-            lambda: _written(
-                self._client.put_object(Bucket=self._bucket, Key=name, Body=data, IfNoneMatch="*")
-            ),
-            f"create {key!r}",
-            {412: ConflictError(f"there is an object at {key!r}")},
-        )
+        conflict = ConflictError(f"there is an object at {key!r}")
+        try:
+            return self._ask(
+                lambda: _written(
+                    self._client.put_object(
+                        Bucket=self._bucket, Key=name, Body=data, IfNoneMatch="*"
+                    )
+                ),
+                f"create {key!r}",
+                {412: conflict},
+            )
+        except StoreRefusedError as refusal:
+            if self._stands(key):
+                raise conflict from refusal
+            raise
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
         """See the port."""
@@ -174,6 +211,16 @@ class S3Store:
                 break
             query["ContinuationToken"] = page["NextContinuationToken"]
         return tuple(found)
+
+    def _stands(self, key: str) -> bool:
+        """Whether there is surely an object at `key`."""
+        try:
+            self.read(key, limit_bytes=0)
+        except OversizeError:
+            return True
+        except (NotFoundError, StoreError):
+            return False
+        return True
 
     def _name(self, key: str) -> str:
         return self._prefix + checked(key)
@@ -232,6 +279,10 @@ class S3Store:
             )
         if code in _SLOWED or status == 429:
             return StoreError(said, retry_after_s=_PAUSE_WHEN_SLOWED_S)
+        if code in _TRANSIENT:
+            return StoreError(said)
+        if code == "RequestTimeTooSkewed":
+            return StoreError(said, hint="set this machine's clock: it is minutes off")
         if status in (401, 403):
             return StoreRefusedError(
                 f"s3://{self._bucket} refuses {_identity()} to {doing}: {code} {text}",

@@ -105,8 +105,8 @@ def local_shop() -> Iterator[Callable[[Path], Place]]:
     """A folder, as in production."""
 
     def place(folder: Path) -> Place:
-        store = LocalStore(folder / "root")
-        swift = LocalStore(folder / "root", durable=False)
+        store = LocalStore(folder / "root", makes_root=True)
+        swift = LocalStore(folder / "root", durable=False, makes_root=True)
         return Place(
             name="local", store=store, processes=True, is_folder=True, fill=_create_all(swift)
         )

@@ -74,7 +74,7 @@ class Place:
 @contextmanager
 def folder_root(folder: Path) -> Iterator[Place]:
     """A folder, as the tutorial has it."""
-    yield Place(url=f"file://{folder}/root", store=LocalStore(folder / "root"))
+    yield Place(url=f"file://{folder}/root", store=LocalStore(folder / "root", makes_root=True))
 
 
 @contextmanager

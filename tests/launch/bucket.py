@@ -24,7 +24,7 @@ class Bucket:
 
     def __init__(self, folder: Path) -> None:
         self.url = folder.as_uri()
-        self.store = LocalStore(folder)
+        self.store = LocalStore(folder, makes_root=True)
         self.store.create(layout.QUOTA, QUOTA.encode())
         publish(self.store, "queue", {"jobs": [row(JOB, state="running")]})
 

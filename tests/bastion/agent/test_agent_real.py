@@ -46,7 +46,7 @@ class Machine:
         self.env = {"SECRET": "x", **env}
         self.root = folder / "root"
         self.home = folder / "home"
-        self.bucket = Bucket(LocalStore(self.root))
+        self.bucket = Bucket(LocalStore(self.root, makes_root=True))
         self.agent: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:

@@ -35,7 +35,7 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "machines"
         self.clock = VirtualClock(wall=time.time())
-        self.bucket = Bucket(LocalStore(folder / "root"))
+        self.bucket = Bucket(LocalStore(folder / "root", makes_root=True))
         self.provider = LocalProvider(f"file://{folder}/root", self.folder, self.clock)
         self.machine = Machine(name=MACHINE, pool="pool")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import StoreRefusedError
-from bastion.service.compose import _probe, _quota_place
+from bastion.service.compose import _probe, _quota_place, compose
 from bastion.service.journal import Journal
 from bastion.service.settings import LOCAL, ServeSettings
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
@@ -43,7 +44,7 @@ def test_a_bastion_that_begins_in_an_outage_waits() -> None:
     clock = VirtualClock()
     left = [Fault.BEFORE] * 7
     faulty = FaultyStore(MemoryStore(clock.wall), lambda *_: left.pop() if left else None)
-    _probe(faulty, clock, Journal("b", clock, out=None), lambda: False)
+    _probe(faulty, clock, Journal("b", clock, out=None), lambda: False, pause_s=0.0)
     assert not left
     assert clock.monotonic() > VirtualClock().monotonic()
 
@@ -58,7 +59,13 @@ def test_a_bastion_that_begins_in_an_outage_can_be_stopped() -> None:
         return Fault.BEFORE
 
     journal = Journal("b", clock, out=None)
-    _probe(FaultyStore(MemoryStore(clock.wall), fail), clock, journal, lambda: len(tries) > 3)
+    _probe(
+        FaultyStore(MemoryStore(clock.wall), fail),
+        clock,
+        journal,
+        lambda: len(tries) > 3,
+        pause_s=0.0,
+    )
     assert len(tries) > 3
 
 
@@ -71,4 +78,23 @@ def test_a_store_that_refuses_ends_it() -> None:
 
     clock = VirtualClock()
     with pytest.raises(StoreRefusedError, match="no bucket"):
-        _probe(Refusing(clock.wall), clock, Journal("b", clock, out=None), lambda: False)
+        _probe(
+            Refusing(clock.wall), clock, Journal("b", clock, out=None), lambda: False, pause_s=0.0
+        )
+
+
+def test_a_bucket_that_is_away_is_not_made_anew(tmp_path: Path) -> None:
+    """A new folder is made for a bucket that never was; not where machines of one stand."""
+    root, machines = tmp_path / "root", tmp_path / "machines"
+    settings = replace(SETTINGS, root_url=f"file://{root}", machines_dir=machines)
+
+    def begin() -> None:
+        asked = iter([False, True])
+        compose(settings, is_stopping=lambda: next(asked, True), nonce=lambda: "n")
+
+    (machines / "gpu" / "gpu-1-0").mkdir(parents=True)
+    begin()
+    assert not root.exists()
+    shutil.rmtree(machines)
+    begin()
+    assert root.is_dir()

@@ -12,13 +12,21 @@ import google.auth.exceptions
 import google.oauth2.credentials
 import pytest
 
-from bastion.errors import NotFoundError, OversizeError, StoreError, StoreRefusedError
-from bastion.store.gcs import GcsStore, default_credentials
+from bastion.errors import (
+    ConflictError,
+    NotFoundError,
+    OversizeError,
+    StoreError,
+    StoreRefusedError,
+)
+from bastion.store.gcs import LONGEST_PAUSE_S, GcsStore, default_credentials
 from bastion.store.port import Object, ObjectStore, Version
+from bastion.store.roads import proxy_of
 from tests.servers.canned import canned
 from tests.servers.gcs import Caller, GcsServer
 from tests.servers.gcs.answers import ApiError
 
+ALL = frozenset(f"storage.objects.{each}" for each in ("get", "create", "delete", "list"))
 OPERATIONS: tuple[Callable[[ObjectStore], object], ...] = (
     lambda store: store.create("a", b"1"),
     lambda store: store.swap("a", b"1", if_version=Version("1")),
@@ -145,6 +153,124 @@ def test_no_token_is_a_fault_or_a_refusal() -> None:
             store = GcsStore("b", credentials=Tokenless(error), endpoint=server.url)
             for failure in failures(store):
                 assert isinstance(failure, StoreRefusedError) is refused
+
+
+def test_a_metadata_server_that_is_away_is_no_refusal() -> None:
+    """On a VM google-auth says refused of a server that is away: it may be asked again."""
+
+    class OfAVm(Tokenless):
+        __module__ = "google.auth.compute_engine.credentials"
+
+    flaky = google.auth.exceptions.RefreshError("try again", retryable=True)  # type: ignore[no-untyped-call]
+    with GcsServer("b") as server:
+        for credentials in (
+            OfAVm(google.auth.exceptions.RefreshError("metadata away")),
+            Tokenless(flaky),
+        ):
+            store = GcsStore("b", credentials=credentials, endpoint=server.url)
+            for failure in failures(store):
+                assert not isinstance(failure, StoreRefusedError)
+
+
+class Renewing(google.auth.credentials.Credentials):
+    """Credentials with a new token for each refresh."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.refreshed = "t0", 0
+        self.expiry = None
+
+    def refresh(self, request: Any) -> None:
+        """Take the next token."""
+        self.refreshed += 1
+        self.token = f"t{self.refreshed}"
+
+
+def test_a_token_that_died_early_is_replaced_once() -> None:
+    """A 401 fetches another token, and the request is sent again; a second one is a refusal."""
+    every = Caller(email="ada@example.com", permissions=ALL)
+    with GcsServer("b", callers={"t1": every}) as server:
+        credentials = Renewing()
+        store = GcsStore("b", credentials=credentials, endpoint=server.url)
+        store.create("a", b"1")
+        found = store.read("a")
+        assert found is not None and found.data == b"1"
+        assert credentials.refreshed == 1
+    with GcsServer("b", callers={}) as server:
+        credentials = Renewing()
+        with pytest.raises(StoreRefusedError, match="does not know"):
+            GcsStore("b", credentials=credentials, endpoint=server.url).read("a")
+        assert credentials.refreshed == 1
+
+
+def test_a_create_that_is_refused_where_an_object_stands_is_a_conflict() -> None:
+    """Google may look at rights before preconditions: what stands tells which of them it was."""
+
+    def fault(request: Any) -> ApiError | None:
+        is_upload = request.method == "POST" and "uploadType" in request.query
+        return ApiError(403, "forbidden", "needs storage.objects.delete") if is_upload else None
+
+    with GcsServer("b") as server:
+        store = anonymous(server)
+        store.create("a", b"1")
+        server.fault = fault
+        with pytest.raises(ConflictError):
+            store.create("a", b"2")
+        with pytest.raises(StoreRefusedError, match=r"storage\.objects\.delete"):
+            store.create("b", b"2")
+
+
+@pytest.mark.parametrize(
+    "text", ["Not Found", "<html>404</html>", "Bucket b does not exist.", "The requested URL"]
+)
+def test_only_googles_words_are_an_absence(text: str) -> None:
+    """A 404 that does not say that there is no such object is no answer about any object."""
+    body = text.encode()
+    head = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with canned(head + body) as url:
+        store = GcsStore("b", credentials=None, endpoint=url)
+        for operation in OPERATIONS:
+            with pytest.raises(StoreError) as caught:
+                operation(store)
+            assert not isinstance(caught.value, StoreRefusedError)
+
+
+def test_a_pause_that_is_asked_for_is_bounded() -> None:
+    """A server that wants to be left alone for a day is asked again after a lease."""
+    slow = ApiError(503, "backendError", "why", headers={"Retry-After": "86400"})
+    with GcsServer("b", fault=lambda request: slow) as server:
+        pauses = {failure.retry_after_s for failure in failures(anonymous(server))}
+    assert pauses == {LONGEST_PAUSE_S}
+
+
+def test_a_listed_object_without_a_size_is_empty() -> None:
+    """Some servers leave the size of an empty object out of lists; the rest is listed too."""
+    item = b'{"name": "a", "generation": "5", "timeCreated": "2023-11-14T22:13:20Z"}'
+    body = b'{"items": [' + item + b"]}"
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with canned(head + body) as url:
+        (entry,) = GcsStore("b", credentials=None, endpoint=url).list("")
+    assert (entry.key, entry.size) == ("a", 0)
+
+
+def test_a_proxy_is_asked_where_the_environment_names_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Requests go through the proxy of the environment, but those to hosts that it excepts."""
+    heard: list[bytes] = []
+    body = b"No such object: b/a"
+    answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with canned(answer, heard=heard) as url:
+        monkeypatch.setenv("http_proxy", url)
+        store = GcsStore("b", credentials=None, endpoint="http://storage.example.com")
+        with pytest.raises(NotFoundError):
+            store.read("a")
+        assert heard[0].startswith(b"GET http://storage.example.com/storage/v1/b/b/o/a")
+        assert proxy_of("http://metadata.google.internal/computeMetadata/v1/") == ""
+        monkeypatch.setenv("no_proxy", "storage.example.com")
+        assert proxy_of("http://storage.example.com/x") == ""
 
 
 def test_no_credentials_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:

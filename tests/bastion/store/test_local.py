@@ -6,6 +6,7 @@ import fcntl
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import stat
 import subprocess
@@ -21,6 +22,7 @@ from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
 from bastion.store.filesystem import filesystem_of, is_shared
 from bastion.store.local import LocalStore
+from bastion.store.port import Version
 
 FORK = multiprocessing.get_context("fork")
 
@@ -65,7 +67,7 @@ def swap_forward(store: LocalStore) -> None:
 
 def kill_swappers(root: Path, rounds: int) -> None:
     """Kill swapping processes at random moments; the object stays whole and the lock free."""
-    store = LocalStore(root, lock_timeout_s=1.0)
+    store = LocalStore(root, lock_timeout_s=1.0, makes_root=True)
     store.create("large", bytes(200_000))
     moments = random.Random(7)
     for _ in range(rounds):
@@ -78,7 +80,7 @@ def kill_swappers(root: Path, rounds: int) -> None:
 
 def kill_creators(root: Path, rounds: int) -> None:
     """Kill creating and deleting processes at random moments; what is there is whole."""
-    store = LocalStore(root)
+    store = LocalStore(root, makes_root=True)
     moments = random.Random(8)
     for n in range(rounds):
         counter = iter(range(1_000_000))
@@ -121,12 +123,12 @@ def test_a_thousand_kills(root: Path) -> None:
 def test_what_killed_writers_left_is_swept(root: Path) -> None:
     """Opening removes temps older than an hour, and leaves younger ones to their writers."""
     clock = VirtualClock(wall=time.time())
-    LocalStore(root, clock=clock).create("a", b"1")
+    LocalStore(root, clock=clock, makes_root=True).create("a", b"1")
     (root / ".tmp" / "1-ab-0.tmp").write_bytes(b"left behind")
-    LocalStore(root, clock=clock)
+    LocalStore(root, clock=clock, makes_root=True)
     assert len(temps(root)) == 1
     clock.advance(3700)
-    LocalStore(root, clock=clock)
+    LocalStore(root, clock=clock, makes_root=True)
     assert temps(root) == []
 
 
@@ -139,7 +141,7 @@ def test_a_writer_swept_by_mistake_fails_and_writes_nothing(root: Path) -> None:
                 temp.unlink()
             return super().wall()
 
-    store = LocalStore(root, clock=Sweeping())
+    store = LocalStore(root, clock=Sweeping(), makes_root=True)
     with pytest.raises(StoreError):
         store.create("folder/a", b"1")
     assert store.list("") == ()
@@ -147,7 +149,7 @@ def test_a_writer_swept_by_mistake_fails_and_writes_nothing(root: Path) -> None:
 
 def test_a_held_lock_names_its_holder(root: Path) -> None:
     """A swap or delete that waits too long for another process tells which one it is."""
-    store = LocalStore(root, clock=VirtualClock(), lock_timeout_s=5.0)
+    store = LocalStore(root, clock=VirtualClock(), lock_timeout_s=5.0, makes_root=True)
     version = store.create("a", b"1").version
     store.swap("a", b"2", if_version=version)
     found = store.read("a")
@@ -164,7 +166,7 @@ def test_a_held_lock_names_its_holder(root: Path) -> None:
 
 def test_a_child_forked_during_a_swap_does_not_hold_its_lock(root: Path) -> None:
     """A lock ends with the swap, though a process forked meanwhile has its file open."""
-    store = LocalStore(root, lock_timeout_s=0.5)
+    store = LocalStore(root, lock_timeout_s=0.5, makes_root=True)
     version = store.create("a", b"1").version
     children = []
 
@@ -174,7 +176,7 @@ def test_a_child_forked_during_a_swap_does_not_hold_its_lock(root: Path) -> None
             children[-1].start()
             return super().wall()
 
-    written = LocalStore(root, clock=Forking()).swap("a", b"2", if_version=version)
+    written = LocalStore(root, clock=Forking(), makes_root=True).swap("a", b"2", if_version=version)
     store.swap("a", b"3", if_version=written.version)
     for child in children:
         child.kill()
@@ -184,7 +186,7 @@ def test_a_child_forked_during_a_swap_does_not_hold_its_lock(root: Path) -> None
 
 def test_the_same_bytes_again_are_another_version(root: Path) -> None:
     """No version comes back: not with the same bytes, nor when the clock stands still."""
-    store = LocalStore(root, clock=VirtualClock())
+    store = LocalStore(root, clock=VirtualClock(), makes_root=True)
     first = store.create("a", b"1")
     second = store.swap("a", b"2", if_version=first.version)
     third = store.swap("a", b"1", if_version=second.version)
@@ -195,7 +197,7 @@ def test_the_same_bytes_again_are_another_version(root: Path) -> None:
 
 def test_an_admins_own_edit_is_another_version(root: Path) -> None:
     """A file that is edited by hand is read anew, and swaps from before it fail."""
-    store = LocalStore(root)
+    store = LocalStore(root, makes_root=True)
     version = store.create("quotas.config", b"a = 1\n").version
     (root / "quotas.config").write_bytes(b"a = 2\n")
     found = store.read("quotas.config", unless=version)
@@ -207,13 +209,13 @@ def test_an_admins_own_edit_is_another_version(root: Path) -> None:
 
 def test_objects_are_plain_files(root: Path) -> None:
     """`cat` under the root shows an object under its own key."""
-    LocalStore(root).create("inbox/vision/ada/01H.launch.json", b"{}")
+    LocalStore(root, makes_root=True).create("inbox/vision/ada/01H.launch.json", b"{}")
     assert (root / "inbox/vision/ada/01H.launch.json").read_bytes() == b"{}"
 
 
 def test_strange_files_do_not_exist(root: Path) -> None:
     """Pipes, links to folders and names that stand for no key are neither read nor listed."""
-    store = LocalStore(root)
+    store = LocalStore(root, makes_root=True)
     store.create("a/object", b"1")
     os.mkfifo(root / "a" / "pipe")
     (root / "a" / "loop").symlink_to(root)
@@ -229,7 +231,7 @@ def test_strange_files_do_not_exist(root: Path) -> None:
 
 def test_a_failed_read_leaks_nothing(root: Path) -> None:
     """Whatever a read ends in, no file stays open."""
-    store = LocalStore(root)
+    store = LocalStore(root, makes_root=True)
     version = store.create("a/b", b"1").version
     for _ in range(5):
         store.read("a/b", unless=version)
@@ -251,21 +253,62 @@ def _open_below(root: Path) -> list[Path]:
     return [path for path in found if path.is_relative_to(root)]
 
 
-def test_reading_makes_nothing(root: Path) -> None:
-    """A store that is only read, listed and deleted from is not made."""
+def test_nothing_makes_a_root(root: Path) -> None:
+    """Where there is no folder the store is out of reach, and no operation makes one."""
     store = LocalStore(root)
-    with pytest.raises(NotFoundError):
-        store.read("a")
-    assert store.list("a/") == ()
-    store.delete("a")
+    for operation in (
+        lambda: store.read("a"),
+        lambda: store.create("a", b"1"),
+        lambda: store.swap("a", b"1", if_version=Version("1.1.1")),
+        lambda: store.delete("a"),
+        lambda: store.list("a/"),
+    ):
+        with pytest.raises(StoreError, match="out of reach") as caught:
+            operation()
+        assert not isinstance(caught.value, StoreRefusedError)
     assert not root.exists()
+    root.mkdir()
+    assert store.list("") == ()
+
+
+def test_a_folder_that_went_away_is_out_of_reach(root: Path) -> None:
+    """A root that is moved away, or replaced by another, is out of reach until it is back."""
+    store, away = LocalStore(root, makes_root=True), root.with_name("away")
+    store.create("a/b", b"1")
+    root.rename(away)
+    with pytest.raises(StoreError, match="out of reach"):
+        store.create("a/c", b"2")
+    assert not root.exists()
+    LocalStore(root, makes_root=True).create("a/b", b"another")
+    for operation in (lambda: store.read("a/b"), lambda: store.create("a/c", b"2")):
+        with pytest.raises(StoreError, match="another folder"):
+            operation()
+    root.rename(root.with_name("other"))
+    away.rename(root)
+    found = store.read("a/b")
+    assert found is not None and found.data == b"1"
+    assert [entry.key for entry in store.list("")] == ["a/b"]
+
+
+def test_a_disk_that_is_mounted_again_is_the_same(root: Path) -> None:
+    """A folder with another device or inode is the same bucket where its token is the same."""
+    store = LocalStore(root, makes_root=True)
+    store.create("a", b"1")
+    copy = root.with_name("copy")
+    shutil.copytree(root, copy, copy_function=shutil.copy2)
+    root.rename(root.with_name("old"))
+    copy.rename(root)
+    found = store.read("a")
+    assert found is not None and found.data == b"1"
+    store.create("b", b"2")
+    assert (root / "b").exists()
 
 
 def test_the_umask_decides_who_may_read(root: Path) -> None:
     """Files and folders get what the umask leaves: 0600 and 0700 under 077."""
     before = os.umask(0o077)
     try:
-        LocalStore(root).create("a/b", b"1")
+        LocalStore(root, makes_root=True).create("a/b", b"1")
     finally:
         os.umask(before)
     assert stat.S_IMODE((root / "a" / "b").stat().st_mode) == 0o600
@@ -278,7 +321,7 @@ sys.addaudithook(lambda event, args: LOOKED_INTO.append(args[0]) if event == "os
 
 def test_a_list_opens_only_folders_that_can_match(root: Path) -> None:
     """Prefix, start and limit prune the walk: what cannot hold the answer is never opened."""
-    store = LocalStore(root, durable=False)
+    store = LocalStore(root, durable=False, makes_root=True)
     for key in ("a/1", "b/1/x", "b/2/x", "c/1"):
         store.create(key, b"")
 
@@ -298,7 +341,7 @@ def test_a_list_opens_only_folders_that_can_match(root: Path) -> None:
 
 def test_lists_look_into_few_folders(root: Path) -> None:
     """An emptied inbox leaves no folders to look into, and a limited list looks into few."""
-    store = LocalStore(root, durable=False)
+    store = LocalStore(root, durable=False, makes_root=True)
     for n in range(300):
         store.create(f"inbox/p{n % 5}/u{n}/{n}.json", b"{}")
     LOOKED_INTO.clear()
@@ -314,7 +357,7 @@ import sys
 from pathlib import Path
 from bastion.errors import StoreRefusedError
 from bastion.store.local import LocalStore
-store = LocalStore(Path(sys.argv[1]) / "root")
+store = LocalStore(Path(sys.argv[1]) / "root", makes_root=True)
 version = store.create("a", b"old").version
 for write in (
     lambda: store.create("b", bytes(1_000_000)),
@@ -359,7 +402,7 @@ import sys
 from pathlib import Path
 from bastion.errors import StoreRefusedError
 from bastion.store.local import LocalStore
-store = LocalStore(Path(sys.argv[1]))
+store = LocalStore(Path(sys.argv[1]), makes_root=True)
 (entry,) = store.list("")
 assert store.read("a").data == b"1"
 for write in (
@@ -376,7 +419,7 @@ for write in (
 
 def test_a_read_only_store_can_be_read(root: Path) -> None:
     """On a read-only filesystem reads and lists work, and writes are refused in plain words."""
-    LocalStore(root).create("a", b"1")
+    LocalStore(root, makes_root=True).create("a", b"1")
     script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" -c "$3" "$1"'
     arguments = ["unshare", "-rm", "sh", "-c", script, "sh", str(root), sys.executable, READ_ONLY]
     done = subprocess.run(arguments, capture_output=True, text=True)
@@ -408,4 +451,4 @@ def test_a_root_must_be_an_absolute_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for root in (Path("relative"), tmp_path / "file"):
         with pytest.raises(StoreRefusedError):
-            LocalStore(root)
+            LocalStore(root, makes_root=True)

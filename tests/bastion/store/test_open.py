@@ -20,7 +20,7 @@ from tests.servers.s3 import credentials, make_bucket, moto_server
 
 def test_a_folder(tmp_path: Path) -> None:
     """`file://` and an absolute path is a folder, quoted as URLs are."""
-    store = open_store(f"file://{tmp_path}/with%20space")
+    store = open_store(f"file://{tmp_path}/with%20space", makes_root=True)
     assert isinstance(store, LocalStore)
     store.create("a", b"1")
     assert (tmp_path / "with space" / "a").read_bytes() == b"1"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.open import open_store
@@ -99,6 +100,57 @@ def test_an_ignored_precondition_is_named(kind: type[MemoryStore], said: str) ->
     with pytest.raises(StoreRefusedError, match=said):
         probe(store)
     assert store.list("") == ()
+
+
+class OneASecond(MemoryStore):
+    """Takes one write a second of one object, as Google does, on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.wrote: dict[str, float] = {}
+        super().__init__(self.clock.wall)
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        written = super().create(key, data)  # a conflict writes nothing
+        self._look(key)
+        return written
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """See the port."""
+        written = super().swap(key, data, if_version=if_version)
+        self._look(key)
+        return written
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        self._look(key)
+        super().delete(key)
+
+    def _look(self, key: str) -> None:
+        now = self.clock.monotonic()
+        if now - self.wrote.get(key, float("-inf")) < 1.0:
+            raise StoreError(f"{key}: 429", retry_after_s=1.1)
+        self.wrote[key] = now
+
+
+def test_a_probe_keeps_to_the_pace_of_its_store() -> None:
+    """Where one object takes one write a second the probe waits between its writes."""
+    store = OneASecond()
+    began = store.clock.monotonic()
+    probe(store, pause=lambda: store.clock.advance(1.1))
+    assert store.list("") == ()
+    assert store.clock.monotonic() - began < 10
+
+
+def test_a_failed_clean_up_hides_no_failure() -> None:
+    """What the probe found is told, also where its object cannot be deleted afterwards."""
+
+    def fault(operation: str, key: str) -> Fault | None:
+        return Fault.BEFORE if operation == "delete" else None
+
+    with pytest.raises(StoreRefusedError, match="a swap from a stale version succeeded"):
+        probe(FaultyStore(Careless(lambda: 1.0), fault))
 
 
 def test_a_store_out_of_reach_is_not_refused() -> None:

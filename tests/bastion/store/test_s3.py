@@ -123,3 +123,24 @@ def test_half_an_answer_to_a_write_is_no_answer(answer: bytes) -> None:
             with pytest.raises(StoreError) as caught:
                 operation(store)
             assert not isinstance(caught.value, StoreRefusedError)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "RequestTimeout"),
+        (400, "IncompleteBody"),
+        (400, "BadDigest"),
+        (400, "ThrottlingException"),
+        (400, "PriorRequestNotComplete"),
+        (400, "ExpiredToken"),
+        (403, "RequestThrottled"),
+        (403, "RequestTimeTooSkewed"),
+    ],
+)
+def test_refusals_that_pass_are_told_from_those_that_stay(status: int, code: str) -> None:
+    """What the same request may be taken after is a fault, and is asked again."""
+    with saying(error(status, code)) as store:
+        for failure in failures(store):
+            assert not isinstance(failure, StoreRefusedError)
+            assert ("clock" in failure.hint) is (code == "RequestTimeTooSkewed")
