@@ -55,6 +55,14 @@ def claim(job: str) -> str:
     return layout.claim("blue", job, 1, "n", replica=0, host=0, machine="gpu-1-0")
 
 
+def test_what_a_killed_probe_left_goes_after_a_day() -> None:
+    """An object of a start-up probe goes when it is a day old, and not while a probe may use it."""
+    old = Old()
+    old.put(f"{layout.PROBES}aa", days=2)
+    young = old.put(f"{layout.PROBES}bb", days=0.5)
+    assert old.left() == {young}
+
+
 def test_registers_go_a_month_after_their_jobs_result() -> None:
     """Registers go once they and the final record are 30 days old; the record itself stays."""
     old = Old()
