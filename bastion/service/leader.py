@@ -39,7 +39,6 @@ from bastion.service.gc import Garbage
 from bastion.service.intake import Intake
 from bastion.service.journal import Journal
 from bastion.service.launches import end_failed_launches, failing_launches
-from bastion.service.proofs import Proofs
 from bastion.service.publish import Publisher
 from bastion.service.schedule import apply_plan
 from bastion.service.settings import Pace
@@ -49,8 +48,12 @@ from bastion.value import value
 
 SEAL_AT = 500
 """Events in one sealed segment: about 100 kB."""
-DELETE_AGAIN_S = 10.0
-"""Between two tries to delete an object of the inbox: one that is held fails for ever."""
+DELETE_AGAIN_S = (0.5, 60.0)
+"""
+Before an object of the inbox is deleted again: after the first failure (each doubles it), at most.
+
+A retention policy or a hold makes each try fail for days, and each is an operation that is paid.
+"""
 SEAL_AFTER_S = 60.0
 """Events wait at most this long in root before they are sealed."""
 
@@ -66,8 +69,10 @@ class Absorbed:
     """It could not be understood: it is set aside."""
     unreadable: str = ""
     """Why the store does not give it; empty where it does."""
+    failures: int = 0
+    """How often its deletion failed."""
     again_at: float = 0.0
-    """On our own clock, when its deletion is tried again after it failed."""
+    """On our own clock, when its deletion is tried again."""
 
 
 class Leader:
@@ -154,7 +159,6 @@ class Leader:
             skip=self._absorbed.__contains__,
             is_active=ActiveNames(self.held.root).__contains__,
             refusal=self._refusal(),
-            prove=Proofs(self._store, self.held.root).of,
         )
         for key, failure in gathered.failures:
             self._journal.failure(key, failure)
@@ -165,7 +169,7 @@ class Leader:
 
         # 2. Let it in: facts, requests, listings, and what follows from them for every job.
         for rung in gathered.bells:
-            self._intake.ring(draft, rung, self._files.config.pools)
+            self._intake.ring(draft, rung)
         self._watch(draft)
         rules = self._files.rules
         absorbed = [each for each in gathered.requests if self._intake.absorb(draft, each, rules)]
@@ -238,9 +242,13 @@ class Leader:
 
     def _put_off(self, key: str) -> None:
         """Delete the absorbed object at `key`, which could not be deleted, no sooner than later."""
-        if key in self._absorbed:
-            again_at = self._clock.monotonic() + DELETE_AGAIN_S
-            self._absorbed[key] = replace(self._absorbed[key], again_at=again_at)
+        each = self._absorbed.get(key)
+        if each is not None:
+            first_s, most_s = DELETE_AGAIN_S
+            pause_s = min(first_s * 2.0 ** min(each.failures, 16), most_s)
+            self._absorbed[key] = replace(
+                each, failures=each.failures + 1, again_at=self._clock.monotonic() + pause_s
+            )
 
     def _watch(self, draft: Draft) -> None:
         """Ask the monitor of every admitted job what follows, until nothing follows any more."""

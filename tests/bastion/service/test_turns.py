@@ -470,6 +470,26 @@ def test_poison_that_cannot_be_set_aside_yet_is_not_thrown_away() -> None:
     assert len(rig.keys("state/aside/")) == 1
 
 
+def test_what_may_not_be_deleted_costs_little() -> None:
+    """An object under a hold is deleted once the hold is off, and tried seldom until then."""
+    deleted: list[str] = []
+    held = {"inbox/nonsense"}
+
+    def faults(operation: str, key: str) -> Fault | None:
+        if operation == "delete" and key == "inbox/nonsense":
+            deleted.append(key)
+            return Fault.BEFORE if key in held else None
+        return None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    rig.bucket.create("inbox/nonsense", b"poison")
+    rig.turn(200)
+    assert 2 < len(deleted) < 13
+    held.clear()
+    rig.turn(70)
+    assert not rig.keys("inbox/nonsense")
+
+
 @pytest.mark.parametrize(
     "body",
     [
