@@ -66,7 +66,7 @@ class Road:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.root = f"file://{folder}/root"
-        self.store: ObjectStore = open_store(self.root)
+        self.store: ObjectStore = open_store(self.root, makes_root=True)
         self.store.create(layout.QUOTA, QUOTA.encode())
         self.store.create(layout.CONFIG, CONFIG.encode())
         self.client = Client(self.root, user="bench", project="road")

@@ -58,7 +58,7 @@ def compose(
         StoreRefusedError: The store cannot be used, or ignores preconditions.
     """
     clock = SystemClock()
-    store = open_store(settings.root_url)
+    store = open_store(settings.root_url, makes_root=not _has_machines(settings.machines_dir))
     journal = Journal(settings.name, clock)
     _probe(store, clock, journal, is_stopping, pause_s=settings.pace.commit_s)
     is_folder = settings.pace == LOCAL
@@ -124,6 +124,16 @@ def _probe(
         except StoreError as error:
             journal.problem("store", error)
             clock.sleep(STORE_RETRY_S)
+
+
+def _has_machines(folder: Path) -> bool:
+    """
+    Whether local machines stand, so that the bucket they serve was there before.
+
+    A bucket in a folder has machines on its own machine only. Where some stand and the folder is
+    gone, it is away, and a new one in its place would take what belongs to it.
+    """
+    return next(folder.glob("*/*"), None) is not None
 
 
 def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:

@@ -6,11 +6,12 @@ empty folder. What is written there then is lost to the bucket, and what is read
 it. So a store remembers its folder, and takes any other for a store that is out of reach.
 
 A folder is known by device and inode, and by a token in it: a disk that is mounted again may come
-with another device number.
+with another device number. A folder where no bucket ever was, as an empty mount point, is not
+remembered: the bucket may appear there later.
 """
 
 # One pathlib object costs more than the system call it makes, and every operation asks.
-# ruff: noqa: PTH116, PTH118, PTH123
+# ruff: noqa: PTH112, PTH116, PTH118, PTH123
 
 from __future__ import annotations
 
@@ -35,9 +36,11 @@ class FolderIdentity:
 
     def __init__(self, path: str, *, tokens: str) -> None:
         self._path = path
+        self._tokens = tokens
         self._token_path = os.path.join(tokens, _TOKEN)
         self._seen: tuple[int, int] | None = None
         self._token = ""
+        self._is_bucket = False
         with contextlib.suppress(StoreError):
             self.check()
 
@@ -57,21 +60,23 @@ class FolderIdentity:
                 " bucket is made with: mkdir",
             ) from error
         place = (found.st_dev, found.st_ino)
-        if place == self._seen:
+        if place == self._seen and self._is_bucket:
             return
         token = self._read()
-        if self._seen is not None and (not token or token != self._token):
+        if self._is_bucket and (not token or token != self._token):
             raise StoreError(
                 f"{self._path!r} is out of reach: another folder is there than before",
                 hint="if its disk was unmounted, mount it again; if the bucket was replaced on"
                 " purpose, start everything that uses it anew",
             )
         self._seen, self._token = place, token
+        self._is_bucket = os.path.isdir(self._tokens)
+        if self._is_bucket and not token:
+            self.sign()  # of an older edition, which gave none
 
     def sign(self) -> None:
         """Put a token into the folder that was seen, unless one lies there."""
-        if self._token or self._seen is None:
-            return
+        self._is_bucket = True
         mine = f"{self._token_path}.{secrets.token_hex(8)}"
         with contextlib.suppress(OSError):
             with open(mine, "x", encoding="ascii") as file:

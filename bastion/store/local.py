@@ -3,6 +3,7 @@
 
     <root>/inbox/vision/ada/01H….launch.json   one file an object, `cat` shows it
     <root>/.tmp/<pid>-<token>-<n>.tmp          what is being written; no key leads here
+    <root>/.tmp/bucket                         a random token: two folders are never the same bucket
     <root>/.tmp/locks/<nnn>                    one lock for every 4,096th key; never deleted
 
 * **create**: write a temp, fsync it, `link` it to its name (which fails when the name is taken),
@@ -81,7 +82,8 @@ class LocalStore:
         clock: Its wall clock is the store's clock.
         durable: False skips every fsync: for tests, where no power is ever lost.
         lock_timeout_s: How long a swap or delete waits for another process that holds the key.
-        makes_root: Make the folder now where there is none: for a bucket that never was.
+        makes_root: Make the folder now where there is none, and begin a bucket in it with the first
+            write: for a bucket that never was.
 
     Raises:
         StoreRefusedError: `root` lies on a network filesystem, or is no folder.
@@ -105,6 +107,7 @@ class LocalStore:
         self._token = secrets.token_hex(4)
         self._numbers = itertools.count()
         _refuse_shared(root)
+        self._may_begin = makes_root
         if makes_root:
             self._make_root()
         self._identity = FolderIdentity(self._root, tokens=self._temps)
@@ -234,8 +237,17 @@ class LocalStore:
             try:
                 return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), path
             except FileNotFoundError:
+                if not self._may_begin:
+                    raise self._no_bucket() from None
                 self._make_folder(self._temps)
                 self._identity.sign()
+
+    def _no_bucket(self) -> StoreError:
+        """Of a folder without temps, as an empty mount point: what is written there is lost."""
+        return StoreError(
+            f"{self._root!r} is out of reach: no bucket was begun in this folder",
+            hint="mount its disk; or start a bastion on it, which begins a bucket",
+        )
 
     def _link(self, temp: str, path: str, key: str) -> None:
         for _ in range(_RACES):

@@ -26,7 +26,7 @@ _PAUSE_S = (0.0005, 0.02)
 
 class FileLocks:
     """
-    Locks as files of one folder, which is made when needed, as is the one above it.
+    Locks as files of one folder, which is made when needed; the one above it must be there.
 
     Args:
         folder: An absolute path.
@@ -64,10 +64,9 @@ class FileLocks:
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
-            # Never what lies above the two folders of the locks: it may be away.
-            for folder in (os.path.dirname(self._folder), self._folder):  # noqa: PTH120
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(folder)  # noqa: PTH102 - all paths here are strings
+            # Never what lies above the folder of the locks: it may be away.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._folder)  # noqa: PTH102 - all paths here are strings
             return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
 
     def _acquire(self, handle: int, name: str) -> None:

@@ -271,6 +271,60 @@ def test_nothing_makes_a_root(root: Path) -> None:
     assert store.list("") == ()
 
 
+def test_nothing_is_written_where_no_bucket_was_begun(root: Path) -> None:
+    """An empty mount point takes no object, and the bucket that appears there later does."""
+    root.mkdir()
+    store = LocalStore(root)
+    with pytest.raises(StoreError, match="no bucket was begun"):
+        store.create("a/b", b"1")
+    assert list(root.iterdir()) == []
+    disk = root.with_name("disk")
+    LocalStore(disk, makes_root=True).create("a/b", b"1")
+    root.rmdir()
+    disk.rename(root)
+    found = store.read("a/b")
+    assert found is not None and found.data == b"1"
+    store.create("a/c", b"2")
+
+
+UNMOUNTED = """
+import subprocess
+import sys
+from pathlib import Path
+from bastion.errors import StoreError
+from bastion.store.local import LocalStore
+point, disk = Path(sys.argv[1]) / "point", Path(sys.argv[1]) / "disk"
+point.mkdir()
+disk.mkdir()
+mount = ["mount", "--bind", str(disk), str(point)]
+subprocess.run(mount, check=True)
+store = LocalStore(point, makes_root=True)
+store.create("a", b"1")
+subprocess.run(["umount", str(point)], check=True)
+for operation in (lambda: store.read("a"), lambda: store.create("b", b"2"), lambda: store.list("")):
+    try:
+        operation()
+    except StoreError as error:
+        assert "out of reach" in error.message, error.message
+    else:
+        raise AssertionError("an empty mount point was taken for the bucket")
+assert list(point.iterdir()) == []
+subprocess.run(mount, check=True)
+store.create("b", b"2")
+assert [entry.key for entry in store.list("")] == ["a", "b"]
+"""
+
+
+def test_a_disk_that_is_unmounted_is_out_of_reach(root: Path) -> None:
+    """Nothing is read from or written to a mount point while the disk is not there."""
+    root.mkdir()
+    arguments = ["unshare", "-rm", sys.executable, "-c", UNMOUNTED, str(root)]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if "unshare" in done.stderr:
+        pytest.skip("user namespaces are forbidden here")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_folder_that_went_away_is_out_of_reach(root: Path) -> None:
     """A root that is moved away, or replaced by another, is out of reach until it is back."""
     store, away = LocalStore(root, makes_root=True), root.with_name("away")
