@@ -12,8 +12,17 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
+from bastion.bounds import (
+    LATEST_S,
+    MOST_NUMBER,
+    check_count,
+    check_whole,
+    clipped,
+    within,
+)
 from bastion.errors import SpecError
 from bastion.spec.after import When
+from bastion.spec.launch import MAX_PROCESSES
 from bastion.spec.notify import Notify
 from bastion.spec.request import Request
 from bastion.spec.secret import Secret
@@ -136,7 +145,19 @@ class Claim:
     address: str = ""
     port: int = 0
 
+    def __post_init__(self) -> None:
+        check_count("machine: characters", len(self.machine), most=MAX_NAME_CHARACTERS)
+        check_count("address: characters", len(self.address), most=MAX_NAME_CHARACTERS)
+        check_whole("life", self.life)
+        check_whole("port", self.port, most=65535)
 
+
+MAX_NAME_CHARACTERS = 255
+"""Of a machine's name or address. Source: RFC 1035, section 2.3.4."""
+_CODES = 1 << 31
+"""Exit codes and signals are numbers of 32 bits."""
+MAX_RAN_S = 100 * 365 * 86400.0
+"""Longer than any machine lives."""
 MAX_DETAIL_CHARACTERS = 4096
 """Of the last lines in an end: it lies in root while its job is active."""
 
@@ -175,6 +196,16 @@ class End:
         if self.first_failed is not None and not 0 <= self.first_failed < len(self.codes):
             n = len(self.codes)
             raise SpecError(f"first_failed: {self.first_failed} is no process; there are {n} codes")
+        check_count("codes", len(self.codes), most=MAX_PROCESSES)
+        check_count("sizes", len(self.sizes), most=MAX_PROCESSES)
+        for code in self.codes:
+            check_whole("codes", code, least=-_CODES, most=_CODES)
+        for size in self.sizes:
+            check_whole("sizes", size, most=MOST_NUMBER)
+        check_whole("dropped_bytes", self.dropped_bytes)
+        object.__setattr__(self, "ran_s", within(self.ran_s, most=MAX_RAN_S))
+        object.__setattr__(self, "notice", clipped(self.notice, MAX_NAME_CHARACTERS))
+        object.__setattr__(self, "on_end", clipped(self.on_end, MAX_DETAIL_CHARACTERS))
         object.__setattr__(self, "detail", self.detail[-MAX_DETAIL_CHARACTERS:])
 
 
@@ -190,6 +221,9 @@ class Hold:
     """What it will state then."""
     released_by: str = ""
     """Who has looked enough, or empty."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "until", within(self.until, most=LATEST_S))
 
 
 @value

@@ -37,6 +37,7 @@ SAID_AFTER_S = 2.0
 """Shorter outages are not worth a word."""
 SAID_AGAIN_S = 60.0
 FIRST_PAUSE_S = 0.2
+_HINT = "the store did not answer for long; nothing was changed by asking: try again later"
 LONGEST_PAUSE_S = 5.0
 
 
@@ -136,6 +137,7 @@ class PatientStore:
                     patience_s = 0.0
                 pause_s = max(pause_s, min(error.retry_after_s, LONGEST_PAUSE_S))
                 if self._clock.monotonic() + pause_s - began > patience_s:
+                    error.hint = error.hint or _HINT
                     raise
                 self._outage.met(error)
             except BastionError:

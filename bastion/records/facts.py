@@ -3,17 +3,38 @@ What agents tell the bastion: facts, batched in bells, rung after the register t
 
 A bell is only a faster way to learn what a register says; one that is lost is found by the leader's
 sweep of registers. `Hello` is the exception: it is how a keeper life presents itself.
+
+A job can ring as its machine's agent, so every number here is finite and within bounds, and every
+text of some length: a record that is not so cannot be made, however it was read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from math import isfinite
 from typing import Literal
 
-from bastion.job import Claim, End
+from bastion.bounds import check_count, check_seconds, check_whole, clipped
+from bastion.errors import SpecError
+from bastion.job import MAX_NAME_CHARACTERS, Claim, End
+from bastion.spec.launch import MAX_HOLD_S
+from bastion.spec.resources import MAX_TYPE_CHARACTERS, MAX_TYPES, MAX_UNITS
 from bastion.value import value
 from quota.amounts import Amounts
+
+MAX_TEXT_CHARACTERS = 1_000
+"""Of what a host does or lacks, and of what is wrong with devices: some lines; it lies in root."""
+MAX_LABELS = 100
+"""Of one machine."""
+MAX_DEVICES = 1_024
+"""Of one type on one machine: the largest there are have 64."""
+MAX_REPORTED = 32
+"""Numbers of one report: they lie in root while the job is active."""
+MAX_REPORTED_CHARACTERS = 64
+"""Of the name of such a number."""
+MAX_PATH_CHARACTERS = 4_096
+"""Of a folder. Source: PATH_MAX of Linux."""
 
 
 @value
@@ -27,6 +48,16 @@ class Hello:
     version: str
     """Of the Bastion it runs."""
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_count("resources", len(self.resources), most=MAX_TYPES)
+        for kind, units in self.resources.items():
+            check_count("resources: characters", len(kind), most=MAX_TYPE_CHARACTERS)
+            check_whole(f"resources.{kind}", units, most=MAX_UNITS)
+        check_count("labels", len(self.labels), most=MAX_LABELS)
+        named = (self.address, self.hostname, self.version, *self.labels, *self.labels.values())
+        for text in named:
+            check_count("characters of a name", len(text), most=MAX_NAME_CHARACTERS)
 
 
 @value
@@ -58,6 +89,9 @@ class Preparing:
     of: HostFact
     text: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))
+
 
 @value
 class Started:
@@ -83,6 +117,13 @@ class Reported:
     of: HostFact
     numbers: Mapping[str, float]
 
+    def __post_init__(self) -> None:
+        check_count("numbers", len(self.numbers), most=MAX_REPORTED)
+        for name, number in self.numbers.items():
+            check_count("numbers: characters", len(name), most=MAX_REPORTED_CHARACTERS)
+            if not isfinite(number):
+                raise SpecError(f"numbers.{name}: {number!r} is not finite")
+
 
 @value
 class Idle:
@@ -91,6 +132,9 @@ class Idle:
     kind: Literal["idle"] = "idle"
     of: HostFact
     text: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))
 
 
 @value
@@ -102,6 +146,10 @@ class Held:
     for_s: float
     folder: str
     end: End
+
+    def __post_init__(self) -> None:
+        check_seconds("for_s", self.for_s, most=MAX_HOLD_S)
+        check_count("folder: characters", len(self.folder), most=MAX_PATH_CHARACTERS)
 
 
 @value
@@ -128,6 +176,14 @@ class Health:
     kind: Literal["health"] = "health"
     bad_devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     text: str = ""
+
+    def __post_init__(self) -> None:
+        check_count("bad_devices", len(self.bad_devices), most=MAX_TYPES)
+        for kind, indices in self.bad_devices.items():
+            check_count(f"bad_devices.{clipped(kind, 40)}", len(indices), most=MAX_DEVICES)
+            for index in indices:
+                check_whole("bad_devices", index, most=MAX_DEVICES - 1)
+        object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))
 
 
 @value

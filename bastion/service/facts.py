@@ -3,14 +3,18 @@ From what agents tell to what happened: bells applied to a draft.
 
 A fact is applied once: bells of a keeper life carry numbers, and each names the attempt by its
 nonce, so that one of an attempt that is over means nothing.
+
+A machine is believed about itself alone: about hosts that are placed on it, about ends and lives
+that stand in the bucket (`bastion.service.proofs`), and about no more than its pool declares.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from bastion.job import Hold, HostState
+from bastion.job import Hold
 from bastion.lifecycle import (
     Event,
     HostCheckpointed,
@@ -23,7 +27,7 @@ from bastion.lifecycle import (
     HostReported,
     HostStarted,
 )
-from bastion.machine import Machine, MachinePhase
+from bastion.machine import Machine, MachinePhase, Pool
 from bastion.records.facts import (
     Bell,
     Checkpointed,
@@ -41,21 +45,34 @@ from bastion.records.facts import (
     Reported,
     Started,
 )
+from bastion.records.inbox import Ringing
 from bastion.service.draft import Draft
+from bastion.service.proofs import Proof, has_host, placed
 
 
-def apply_bell(draft: Draft, machine_name: str, life: int, number: int, bell: Bell) -> None:
-    """Let everything in `bell` happen, unless it did already."""
-    machine = draft.machines.get(machine_name)
+def apply_bell(
+    draft: Draft, ringing: Ringing, bell: Bell, *, proof: Proof, pools: Mapping[str, Pool]
+) -> None:
+    """
+    Let everything in `bell` happen that its machine is believed, unless it did already.
+
+    Args:
+        draft: Where it happens.
+        ringing: Which machine rang, in which of its lives.
+        bell: What it tells.
+        proof: What of that stands in the bucket.
+        pools: What machines may have.
+    """
+    machine, life = draft.machines.get(ringing.machine), ringing.life
     if machine is None or life < machine.life:
         return
-    if life == machine.life and number <= machine.last_bell:
+    if life == machine.life and ringing.number <= machine.last_bell:
         return
     for fact in bell.facts:
-        _apply(draft, machine_name, life, fact)
-    machine = draft.machines[machine_name]
+        _apply(draft, ringing, fact, proof, pools)
+    machine = draft.machines[ringing.machine]
     if machine.life == life:
-        draft.put_machine(replace(machine, last_bell=number, heard_at=draft.now))
+        draft.put_machine(replace(machine, last_bell=ringing.number, heard_at=draft.now))
 
 
 def happen(draft: Draft, of: HostFact, event: Event) -> None:
@@ -63,29 +80,48 @@ def happen(draft: Draft, of: HostFact, event: Event) -> None:
     job = draft.jobs.get(of.job)
     if job is None or job.project != of.project or job.attempt is None:
         return
-    is_current = job.attempt.nonce == of.nonce and _has_host(job.attempt.hosts, of)
+    is_current = job.attempt.nonce == of.nonce and has_host(job.attempt.hosts, of)
     if is_current and draft.can(of.job, event):
         draft.apply(of.job, event)
 
 
-def _apply(draft: Draft, machine_name: str, life: int, fact: Fact) -> None:
-    machine = draft.machines[machine_name]
+def _apply(
+    draft: Draft, ringing: Ringing, fact: Fact, proof: Proof, pools: Mapping[str, Pool]
+) -> None:
+    machine = draft.machines[ringing.machine]
     match fact:
         case Hello():
-            _greet(draft, machine, life, fact)
+            if ringing.life == machine.life or proof.is_life:
+                _greet(draft, machine, ringing.life, fact, pools.get(machine.pool))
         case Health():
-            bad = {kind: tuple(indices) for kind, indices in fact.bad_devices.items() if indices}
-            if bad != machine.bad_devices:
-                draft.put_machine(replace(machine, bad_devices=bad))
-                text = f"{machine.name}: {fact.text or 'all devices are well'}"
-                draft.tell(what="machine health", text=text)
+            _tell_health(draft, machine, fact)
         case Heartbeat():
             pass
+        case Ended(of=of):
+            end = proof.ends.get(of)
+            if end is not None:
+                happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=end))
+        case Claimed(claim=claim) if claim.machine != machine.name:
+            pass
         case _:
-            happen(draft, fact.of, _event_of(fact, draft.now))
+            if placed(draft.jobs.get(fact.of.job), fact.of, machine.name) is not None:
+                happen(draft, fact.of, _event_of(fact, draft.now))
 
 
-_HostFact = Claimed | Preparing | Started | Checkpointed | Reported | Idle | Held | Ended | Drained
+def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
+    """Which of the devices that `machine` has must not be used."""
+    has = {
+        kind: tuple(index for index in indices if index < machine.resources[kind])
+        for kind, indices in health.bad_devices.items()
+    }
+    bad = {kind: indices for kind, indices in has.items() if indices}
+    if bad != machine.bad_devices:
+        draft.put_machine(replace(machine, bad_devices=bad))
+        text = f"{machine.name}: {health.text or 'all devices are well'}"
+        draft.tell(what="machine health", text=text)
+
+
+_HostFact = Claimed | Preparing | Started | Checkpointed | Reported | Idle | Held | Drained
 
 
 def _event_of(fact: _HostFact, now: float) -> Event:
@@ -106,20 +142,20 @@ def _event_of(fact: _HostFact, now: float) -> Event:
             return HostIdle(replica=r, host=h, text=text)
         case Held(for_s=for_s, folder=folder, end=end):
             return HostHeld(replica=r, host=h, hold=Hold(until=now + for_s, folder=folder, end=end))
-        case Ended(end=end):
-            return HostEnded(replica=r, host=h, end=end)
         case Drained():
             return HostDrained(replica=r, host=h)
         case _:
             assert_never(fact)
 
 
-def _greet(draft: Draft, machine: Machine, life: int, hello: Hello) -> None:
+def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool | None) -> None:
     labels = {**machine.labels, **hello.labels}
     if life == machine.life and machine.phase is MachinePhase.READY:
         if labels != machine.labels:
             draft.put_machine(replace(machine, labels=labels))
         return
+    # A pool that is gone from the settings is asked no more: what its machine had is the most.
+    resources = hello.resources & (pool.resources if pool is not None else machine.resources)
     batches = machine.batches if life == machine.life else 0
     phase = machine.phase
     if phase in (MachinePhase.CREATING, MachinePhase.SILENT):
@@ -132,14 +168,11 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello) -> None:
             batches=batches,
             outgoing=machine.outgoing if life == machine.life else (),
             last_bell=machine.last_bell if life == machine.life else -1,
-            resources=hello.resources,
+            resources=resources,
             address=hello.address,
             hostname=hello.hostname,
             labels=labels,
         )
     )
-    draft.tell(what="machine ready", text=f"{machine.name} ({hello.resources}), life {life}")
-
-
-def _has_host(hosts: tuple[tuple[HostState, ...], ...], of: HostFact) -> bool:
-    return 0 <= of.replica < len(hosts) and 0 <= of.host < len(hosts[of.replica])
+    more = "" if resources == hello.resources else f"; it says {hello.resources}"
+    draft.tell(what="machine ready", text=f"{machine.name} ({resources}), life {life}{more}")

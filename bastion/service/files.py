@@ -48,8 +48,9 @@ class AdminFile:
         try:
             found = self._store.read(self._key, unless=self._version, limit_bytes=ADMIN_FILE_BYTES)
         except StoreError as error:
-            if self.text:
-                self.trouble = f"cannot be looked at now, the last good one is in force: {error}"
+            if self.text or self.problem:
+                good = ", the last good one is in force" if self.text else ""
+                self.trouble = f"cannot be looked at now{good}: {error}"
             else:
                 self.problem = f"{self._key}: cannot be read: {error}"
             return False

@@ -25,6 +25,7 @@ from bastion.records.request import BODIES, Body, JobsRequest, LaunchRequest, Up
 from bastion.records.targets import Targets, look_up
 from bastion.service.fair_share import OWNER_READS, Wish, fair_share
 from bastion.service.final_records import FinalRecords
+from bastion.service.proofs import Proof
 from bastion.spec import job_ids
 from bastion.store import Entry, Object, ObjectStore
 from bastion.value import value
@@ -69,6 +70,8 @@ class Rung:
     ringing: Ringing
     bell: Bell | None = None
     problem: str = ""
+    proof: Proof = field(default_factory=Proof)
+    """What stands in the bucket of what it tells."""
 
 
 @value
@@ -123,13 +126,14 @@ class Gatherer:
         skip: Callable[[str], bool],
         is_active: Callable[[str], bool],
         refusal: Callable[[Waiting], str] = lambda _: "",
+        prove: Callable[[Ringing, Bell], Proof] = lambda *_: Proof(),
     ) -> Gathered:
         """
         What is in the inbox, apart from the keys that `skip` knows to be absorbed.
 
         `is_active` tells whether a target names an active job or launch: the others are looked for
         among the final records. `refusal` tells why a request is refused whatever it says, or
-        nothing: it is not read.
+        nothing: it is not read. `prove` tells what stands in the bucket of what a bell tells.
 
         What cannot be read now is left in the inbox, and with a bell the later ones of its machine.
 
@@ -141,7 +145,7 @@ class Gatherer:
         bells: list[Ringing] = [each for each in inbox.bells if not skip(each.entry.key)]
         self._submit(requests, is_active, refusal)
         for ringing in bells:
-            self._lane.submit(ringing.entry.key, partial(self._bell, ringing))
+            self._lane.submit(ringing.entry.key, partial(self._bell, ringing, prove))
         self._lane.settle(READS_S)
         done = {each.key: each for each in self._lane.collect()}
         arrived = [self._arrived(each, done.get(each.entry.key)) for each in requests]
@@ -309,7 +313,9 @@ class Gatherer:
         made = replace(arrived, ended=frozenset(ended), taken=frozenset(taken))
         return _Reading(arrived=made, left=reading.left[looks:])
 
-    def _bell(self, ringing: Ringing) -> Rung | _Unread | None:
+    def _bell(
+        self, ringing: Ringing, prove: Callable[[Ringing, Bell], Proof]
+    ) -> Rung | _Unread | None:
         try:
             found = self._object(ringing.entry, BELL_BYTES)
             if found is None or isinstance(found, _Unread):
@@ -318,7 +324,7 @@ class Gatherer:
             bell = decode(Bell, found.data, key=key, most_values=REQUEST_VALUES)
         except RecordError as error:
             return Rung(ringing=ringing, problem=error.message)
-        return Rung(ringing=ringing, bell=bell)
+        return Rung(ringing=ringing, bell=bell, proof=prove(ringing, bell))
 
     def _object(self, entry: Entry, limit_bytes: int) -> Object | _Unread | None:
         """

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from bastion.errors import BastionError, ConflictError, StoreError
 from bastion.lane import Lane
+from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.register import create_same
@@ -47,14 +48,14 @@ class Intake:
         self._lane = lane
         self._journal = journal
 
-    def ring(self, draft: Draft, rung: Rung) -> None:
+    def ring(self, draft: Draft, rung: Rung, pools: Mapping[str, Pool]) -> None:
         """Apply a bell; a bad one is only noted, for its registers tell the same."""
         ringing = rung.ringing
         if rung.bell is None:
             self._journal.note(f"bell set aside: {rung.problem}")
             return
         try:
-            apply_bell(draft, ringing.machine, ringing.life, ringing.number, rung.bell)
+            apply_bell(draft, ringing, rung.bell, proof=rung.proof, pools=pools)
         except BastionError as error:
             self._journal.problem(ringing.entry.key, error)
         except Exception as error:  # noqa: BLE001 - one bad bell must not stop the rest

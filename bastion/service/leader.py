@@ -39,6 +39,7 @@ from bastion.service.gc import Garbage
 from bastion.service.intake import Intake
 from bastion.service.journal import Journal
 from bastion.service.launches import end_failed_launches, failing_launches
+from bastion.service.proofs import Proofs
 from bastion.service.publish import Publisher
 from bastion.service.schedule import apply_plan
 from bastion.service.settings import Pace
@@ -159,6 +160,7 @@ class Leader:
             skip=self._absorbed.__contains__,
             is_active=ActiveNames(self.held.root).__contains__,
             refusal=self._refusal(),
+            prove=Proofs(self._store, self.held.root).of,
         )
         for key, failure in gathered.failures:
             self._journal.failure(key, failure)
@@ -169,7 +171,7 @@ class Leader:
 
         # 2. Let it in: facts, requests, listings, and what follows from them for every job.
         for rung in gathered.bells:
-            self._intake.ring(draft, rung)
+            self._intake.ring(draft, rung, self._files.config.pools)
         self._watch(draft)
         rules = self._files.rules
         absorbed = [each for each in gathered.requests if self._intake.absorb(draft, each, rules)]

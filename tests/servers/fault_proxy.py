@@ -25,6 +25,7 @@ class Fault(Enum):
     TWICE_FIRST = "the server sees the request twice, the client the first answer"
     TWICE_LAST = "the server sees the request twice, the client the last answer"
     HANG = "the server answers, the client waits"
+    FORBIDDEN = "the server sees nothing, the client is told 403"
 
 
 class FaultProxy:
@@ -79,6 +80,10 @@ class FaultProxy:
     def _exchange(self, client: socket.socket, request: bytes, fault: Fault) -> None:
         match fault:
             case Fault.REFUSE:
+                return
+            case Fault.FORBIDDEN:
+                head = b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n"
+                client.sendall(head + b"Content-Length: 0\r\n\r\n")
                 return
             case Fault.CUT_REQUEST:
                 self._send(request[: len(request) // 2], cut=True)

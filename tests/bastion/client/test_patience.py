@@ -69,8 +69,9 @@ def test_an_outage_that_goes_on_is_told_in_time() -> None:
     said: list[str] = []
     faulty = FaultyStore(MemoryStore(clock.wall), lambda *_: Fault.BEFORE)
     began = clock.monotonic()
-    with pytest.raises(StoreError, match="never answered"):
+    with pytest.raises(StoreError, match="never answered") as caught:
         patient(faulty, clock, said=said).read("view/queue.json")
+    assert caught.value.hint.endswith("try again later")
     assert PATIENCE_S - LONGEST_PAUSE_S <= clock.monotonic() - began <= PATIENCE_S
     assert said[0] == "read of 'view/queue.json' was never answered; trying again"
     assert len(said) == 2, "once a minute"

@@ -113,7 +113,7 @@ ENDS = st.builds(
     codes=st.lists(st.integers(-64, 255), max_size=3).map(tuple),
     notice=st.sampled_from(["", "preempt", "cancel"]),
     finished=st.booleans(),
-    sizes=st.lists(st.integers(0, 2**50), max_size=3).map(tuple),
+    sizes=st.lists(st.integers(0, 10**15), max_size=3).map(tuple),
     ran_s=TIMES,
     detail=TEXTS,
 )

@@ -33,7 +33,7 @@ from bastion.records.facts import (
     Started,
 )
 from bastion.records.register import Won, look, win
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
 from bastion.records.request import (
     Answer,
     Body,
@@ -160,6 +160,8 @@ class Agent:
         self.life += 1
         self._batch, self._bell = 1, 0
         self._waiting = []
+        key = layout.life(self.name, self.life)
+        self.store.create(key, encode(LifeRegister(write_id=key, boot_id="b")))
         hello = Hello(
             resources=Resources(h100=self.h100).amounts,
             address=f"10.0.0.{self.name[-1]}",

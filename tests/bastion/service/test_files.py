@@ -75,6 +75,19 @@ def test_a_file_that_cannot_be_looked_at_is_no_bad_file() -> None:
     assert not made.troubles
 
 
+def test_an_outage_is_no_news_of_a_file_that_is_not_there() -> None:
+    """That there is none was said; that it cannot be looked for now replaces no problem."""
+    is_away = False
+    faulty = FaultyStore(MemoryStore(lambda: 0.0), lambda *_: Fault.BEFORE if is_away else None)
+    made = AdminFiles(faulty, faulty, VirtualClock(), every_s=0.0)
+    made.refresh()
+    before = made.problems
+    is_away = True
+    assert not made.refresh()
+    assert made.problems == before
+    assert made.troubles
+
+
 @pytest.mark.parametrize("data", [b"", b"\n", b"# nothing\n"])
 def test_an_emptied_configuration_is_not_in_force(data: bytes) -> None:
     """An editor that cuts the file short for a moment takes no pool away."""

@@ -31,8 +31,6 @@ class Worked:
         self.rig = Rig()
         rig = self.rig
         rig.turn(3)
-        for name in rig.agents:
-            rig.bucket.create(layout.life(name, 1), encode(LifeRegister(write_id="w", boot_id="b")))
         self.ended = rig.start("ended")
         agent = rig.agent_of(self.ended)
         stream = layout.log("blue", self.ended, 1, replica=0, host=0, process=0)

@@ -8,7 +8,6 @@ from bastion.errors import ForeignRecordError, LeaseHeldError, NotFoundError, Re
 from bastion.machine import Batch, Start, StopHost
 from bastion.records import layout
 from bastion.records.codec import encode
-from bastion.records.registers import LifeRegister
 from bastion.records.request import Answer
 from bastion.records.root import Root, decode_root
 from bastion.service.fsck import audit
@@ -216,8 +215,6 @@ def test_a_new_life_of_a_machine_is_gone_on_with() -> None:
     name, agent = next(iter(rig.agents.items()))
     copied(rig)
     agent.live_again()
-    for life in (1, 2):
-        rig.bucket.create(layout.life(name, life), encode(LifeRegister(write_id="", boot_id="")))
     rig.turn(2)
     job = rig.start(h100=8, replicas=2)
     assert agent.ran == [f"{job}/1"]
@@ -304,8 +301,6 @@ def test_the_bucket_is_whole_afterwards() -> None:
     """What was brought back breaks no rule of the protocol."""
     rig = Rig()
     rig.turn(3)
-    for name in rig.agents:
-        rig.bucket.create(layout.life(name, 1), encode(LifeRegister(write_id="", boot_id="")))
     job = rig.submit(hold=True)
     key = copied(rig)
     rig.verb("release", job)
