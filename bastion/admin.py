@@ -13,7 +13,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
 
-from bastion.client.patience import Outage, PatientStore
+from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
 from bastion.profile import surrounding
@@ -58,7 +58,8 @@ class Admin:
         """The bucket, opened when it is first asked: printing commands needs no login."""
         opened = open_store(self.root) if self._given is None else self._given
         # An audit reads thousands of objects: one hiccup must not end it.
-        return PatientStore(opened, Outage(self.clock), self.clock)
+        first_s = first_contact_s(self.root)
+        return PatientStore(opened, Outage(self.clock), self.clock, first_s=first_s)
 
     def fsck(self, *, since_s: float = inf) -> tuple[Finding, ...]:
         """

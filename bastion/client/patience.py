@@ -41,6 +41,11 @@ _HINT = "the store did not answer for long; nothing was changed by asking: try a
 LONGEST_PAUSE_S = 5.0
 
 
+def first_contact_s(root: str) -> float:
+    """How long the bucket or folder at the URL `root` is tried before it ever answered."""
+    return 0.0 if root.startswith("file:") else PATIENCE_S
+
+
 def warn(line: str) -> None:
     """Hand `line` to Python's logging, which shows it on stderr unless a program says otherwise."""
     import logging
@@ -92,11 +97,15 @@ class PatientStore:
         store: Who does the work.
         outage: Told how it goes.
         clock: For waiting.
+        first_s: How long a first contact is tried. A folder that is not there is a wrong name.
     """
 
-    def __init__(self, store: ObjectStore, outage: Outage, clock: Clock) -> None:
+    def __init__(
+        self, store: ObjectStore, outage: Outage, clock: Clock, *, first_s: float = PATIENCE_S
+    ) -> None:
         self.hasty = store
         """The store itself, which is asked once: for loops that come back anyway."""
+        self._first_s = first_s
         self._outage = outage
         self._clock = clock
 
@@ -133,8 +142,8 @@ class PatientStore:
             except StoreError as error:
                 is_refusal = isinstance(error, StoreRefusedError)
                 patience_s = REFUSED_S if is_refusal else PATIENCE_S
-                if is_refusal and not self._outage.has_answered:
-                    patience_s = 0.0
+                if not self._outage.has_answered:
+                    patience_s = 0.0 if is_refusal else self._first_s
                 pause_s = max(pause_s, min(error.retry_after_s, LONGEST_PAUSE_S))
                 if self._clock.monotonic() + pause_s - began > patience_s:
                     error.hint = error.hint or _HINT

@@ -16,7 +16,7 @@ from bastion.client.arrays import each_of, states_of
 from bastion.client.following import Logs
 from bastion.client.inbox import Inbox
 from bastion.client.log import Chunk
-from bastion.client.patience import Outage, PatientStore
+from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.client.published import Published
 from bastion.client.quota_file import QuotaFile
 from bastion.client.requests import Requests
@@ -79,7 +79,7 @@ class Reader:
         self.clock = clock or SystemClock()
         opened = open_store(root) if store is None else store
         outage = Outage(self.clock)
-        patient = PatientStore(opened, outage, self.clock)
+        patient = PatientStore(opened, outage, self.clock, first_s=first_contact_s(root))
         self.store: ObjectStore = patient
         reach = reach_of(root)
         self.is_local = reach is Reach.FOLDER

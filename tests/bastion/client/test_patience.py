@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -196,3 +197,13 @@ def test_a_wait_in_an_outage_ends_when_its_time_is_over() -> None:
     with pytest.raises(Exception, match="still goes on after 7s"):
         client.wait([JOB], timeout_s=7)
     assert clock.monotonic() - began < 8
+
+
+def test_a_folder_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    """The name of a folder that was never answered is wrong, and no outage."""
+    clock = Clock()
+    client = Client(f"file://{tmp_path}/none", user="ada", clock=clock)
+    began = clock.monotonic()
+    with pytest.raises(StoreError):
+        client.jobs()
+    assert clock.monotonic() == began
