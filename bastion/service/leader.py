@@ -31,6 +31,7 @@ from bastion.service.collector import paused
 from bastion.service.copies import Copies
 from bastion.service.courier import Courier
 from bastion.service.dependencies import settle
+from bastion.service.digest import digestible
 from bastion.service.draft import Draft
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet
@@ -303,14 +304,18 @@ class Leader:
         quota = self._files.quota
         if quota is None:
             return None
+        pools = self._fleet.offered(self._files.config.pools, draft.now)
+        machines, wrong = digestible(draft.machines, pools)
+        for name, why in wrong.items():
+            self._journal.problem(f"machine {name}", BastionError(f"gets nothing new: it {why}"))
         snapshot = snapshot_of(
             draft.root,
             quota,
             now=draft.now,
-            pools=self._fleet.offered(self._files.config.pools, draft.now),
+            pools=pools,
             jobs=draft.jobs,
             arrays=draft.arrays,
-            machines=draft.machines,
+            machines=machines,
             quota_problem=self._files.quota_problem,
             stockouts=self._fleet.stockouts(draft.now),
             runs=draft.runs,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 from bastion.clock import Clock
@@ -70,7 +71,7 @@ class Publisher:
             bodies["queue"] = queue_view(root, plan)
             bodies["pool"] = pool_view(root, files.config.pools)
         bodies["status"] = status_view(root, files, problems) | {"views_seq": self._shown_seq}
-        data = {name: _dump(body) for name, body in bodies.items()}
+        data = {name: view_bytes(body) for name, body in bodies.items()}
         cost_s = self._clock.monotonic() - now
         self._next_at = now + max(self._every_s, COST_SHARE * cost_s)
         self._is_writing = True
@@ -288,5 +289,27 @@ def _projects(root: Root, quota: Quota) -> dict[str, Any]:
     }
 
 
-def _dump(body: object) -> bytes:
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+def view_bytes(body: object) -> bytes:
+    """
+    A view as JSON that every reader takes: what is no number there is null.
+
+    Python writes `NaN` and `Infinity`, which jq and browsers refuse together with all the rest.
+    """
+    try:
+        return _json(body)
+    except ValueError:
+        return _json(_finite(body))
+
+
+def _json(body: object) -> bytes:
+    separators = (",", ":")
+    return json.dumps(body, separators=separators, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _finite(body: object) -> object:
+    """`body` with null for every number that JSON does not have."""
+    if isinstance(body, dict):
+        return {name: _finite(item) for name, item in body.items()}
+    if isinstance(body, (list, tuple)):
+        return [_finite(item) for item in body]
+    return None if isinstance(body, float) and not isfinite(body) else body

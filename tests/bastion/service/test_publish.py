@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,7 +16,7 @@ from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdicts, Wait
 from bastion.scheduler.reason import Planned, Promised, WaitingForCapacity
 from bastion.service.final_record import result_of
-from bastion.service.publish import queue_view
+from bastion.service.publish import queue_view, view_bytes
 from bastion.spec import task_id
 from bastion.spec.indices import Indices
 from quota import Amounts
@@ -79,3 +81,14 @@ def test_an_estimated_start_is_published_with_how_sure_it_is(
         assert (told.rests_on, told.off_by_s) == (wait.rests_on, wait.off_by_s)
         assert told.sure_text.startswith(text)
         assert bool(told.sure_text) is bool(sure)
+
+
+def test_a_view_is_json_whatever_it_holds() -> None:
+    """What is no number is null, so that every other line of the view can still be read."""
+
+    def refuse(word: str) -> object:
+        raise AssertionError(f"{word} is no JSON")
+
+    odd = {"a": [1.5, math.inf, {"b": -math.inf}], "c": (math.nan, "x"), "d": 2}
+    made = json.loads(view_bytes(odd), parse_constant=refuse)
+    assert made == {"a": [1.5, None, {"b": None}], "c": [None, "x"], "d": 2}
