@@ -34,6 +34,7 @@ from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
 from bastion.lane import InlineLane, Lane, ThreadLane
 from bastion.own_memory import hide_memory
+from bastion.secret_rules import SecretRule
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.store.open import open_store
@@ -105,11 +106,21 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         heartbeat_s=said.heartbeat_s,
         keep_work_s=said.keep_work_s,
         secrets_dir=said.secrets_dir,
+        secret_sources=tuple(map(_secret_rule, said.secret_source or _listed_sources())),
         home=os.path.realpath(said.home),
         engine_socket=_engine_socket(said.label),
         git_key_file=said.git_key_file,
         git_known_hosts=said.git_known_hosts,
     )
+
+
+def _listed_sources() -> list[str]:
+    return os.environ.get("BASTION_SECRET_SOURCES", "").split()
+
+
+def _secret_rule(text: str) -> SecretRule:
+    project, source = _pair("secret_source", text)
+    return SecretRule(source=source, projects=(project,))
 
 
 def amounts_of(text: str) -> Amounts:
@@ -259,6 +270,14 @@ def _parser() -> argparse.ArgumentParser:
         "--secrets_dir",
         default=os.environ.get("BASTION_SECRETS_DIR", AgentSettings(machine="").secrets_dir),
         help="folder of the secrets that jobs may be given; $BASTION_SECRETS_DIR",
+    )
+    parser.add_argument(
+        "--secret_source",
+        action="append",
+        default=[],
+        metavar="PROJECT=SOURCE",
+        help="a source that this machine reads for a project, * for every one; repeatable;"
+        " $BASTION_SECRET_SOURCES, with spaces between",
     )
     parser.add_argument(
         "--git_key_file",

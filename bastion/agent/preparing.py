@@ -79,7 +79,7 @@ def prepare(
     """
     if around.settings.run_as is not None:
         around.home.take_back(key)
-    secrets = values_of(job.every_secret, start.secrets, around.settings)
+    secrets = values_of(job.every_secret, start.secrets, around.settings, project=start.project)
     code = launch.code
     settings, say = around.settings, around.say
     folders = set_up(around.home, around.store, key, of, code, settings, say=say, tell=tell)

@@ -21,6 +21,7 @@ from bastion.agent.secret_managers import BusyError, of_amazon, of_google
 from bastion.agent.set_up import SetUpError
 from bastion.agent.settings import AgentSettings
 from bastion.clock import Clock, SystemClock
+from bastion.secret_rules import SecretRule
 from bastion.spec.secret import MAX_SECRET_BYTES, MIN_SECRET_BYTES, Secret
 
 VARIABLE_PREFIX = "BASTION_SECRET_"
@@ -38,6 +39,7 @@ def values_of(
     granted: Mapping[str, str],
     settings: AgentSettings,
     *,
+    project: str,
     clock: Clock = _CLOCK,
 ) -> dict[str, str]:
     """
@@ -47,26 +49,49 @@ def values_of(
         secrets: What the job asks for.
         granted: The sources that its start instruction names, by name.
         settings: The agent's.
+        project: Whose job asks.
         clock: For the pauses between tries.
 
     Raises:
         SetUpError: One cannot be had; the message names it, and never a value.
     """
     return {
-        each.name: _value(each.name, granted.get(each.name), settings, clock) for each in secrets
+        each.name: _value(each.name, granted.get(each.name), settings, project, clock)
+        for each in secrets
     }
 
 
-def _value(name: str, source: str | None, settings: AgentSettings, clock: Clock) -> str:
+def _value(
+    name: str, source: str | None, settings: AgentSettings, project: str, clock: Clock
+) -> str:
     if source is None:
         raise SetUpError(
             f"secret {name}: this job may not ask for it any more",
             hint="config/bastion.toml says who may",
         )
+    if not _is_for(project, source, settings.secret_sources):
+        raise SetUpError(
+            f"secret {name}: {source}: this machine does not read it for project {project}",
+            hint=f"its agent may be started with --secret_source={project}={source}",
+        )
     try:
         return _text(_read(source, settings, clock))
     except SetUpError as error:
         raise SetUpError(f"secret {name}: {source}: {error}", hint=error.hint) from None
+
+
+def _is_for(project: str, source: str, listed: tuple[SecretRule, ...]) -> bool:
+    """
+    Whether this machine reads `source` for `project`, whatever the instruction says.
+
+    A project's own folder is its own. Without a list the machine's variables and its identity say
+    what it may read, and files of other folders it reads for nobody.
+    """
+    if source.startswith(f"file:{project}/") and ".." not in source.split("/"):
+        return True
+    if any(rule.allows(project) and rule.covers(source) for rule in listed):
+        return True
+    return not listed and not source.startswith("file:")
 
 
 def _text(data: bytes) -> str:

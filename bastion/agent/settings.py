@@ -8,6 +8,7 @@ from typing import assert_never
 
 from bastion.agent.keeper.port import RunAs
 from bastion.logs.pace import CLOUD, LOCAL, Pace
+from bastion.secret_rules import SecretRule
 from bastion.store.reach import Reach, reach_of
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
@@ -93,6 +94,9 @@ class AgentSettings:
     """Hosts that are trusted, in ssh's format; empty: what ssh finds itself."""
     secrets_dir: str = "/etc/bastion/secrets"
     """Where `file:` secrets lie; nothing outside is ever given to a job."""
+    secret_sources: tuple[SecretRule, ...] = ()
+    """Which sources this machine reads for which projects, beside the files of the project's own
+    folder; none: any but files of other folders."""
     home: str = ""
     """The agent's folder on this machine, its true path."""
     engine_socket: str = ""

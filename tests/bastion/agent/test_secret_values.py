@@ -11,6 +11,7 @@ from bastion.agent.secret_values import values_of
 from bastion.agent.set_up import SetUpError
 from bastion.agent.settings import AgentSettings
 from bastion.clock import VirtualClock
+from bastion.secret_rules import SecretRule
 from bastion.spec import Secret
 from tests.servers.canned import canned
 from tests.servers.s3 import credentials, moto_server
@@ -20,9 +21,17 @@ VALUE = "hf_s3cr3t-token"
 
 
 def value(source: str, folder: Path | None = None) -> str:
-    """The value at `source`."""
-    settings = AgentSettings(machine="m", secrets_dir=str(folder or "/nonexistent"))
-    return values_of([Secret("A")], {"A": source}, settings, clock=VirtualClock())["A"]
+    """The value at `source`, which the machine reads for this project."""
+    return of_machine(source, folder, (SecretRule(source=source, projects=("vision",)),))
+
+
+def of_machine(source: str, folder: Path | None, listed: tuple[SecretRule, ...]) -> str:
+    """The value at `source` on a machine that reads what is `listed`."""
+    settings = AgentSettings(
+        machine="m", secrets_dir=str(folder or "/nonexistent"), secret_sources=listed
+    )
+    given = {"A": source}
+    return values_of([Secret("A")], given, settings, project="vision", clock=VirtualClock())["A"]
 
 
 def refused(source: str, folder: Path | None = None) -> str:
@@ -58,6 +67,34 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
         assert "no such file" in refused(f"file:{path}", folder)
 
 
+def test_a_machine_gives_no_files_of_another_project(tmp_path: Path) -> None:
+    """Whatever an instruction names, a job gets files of its own folder, or listed ones."""
+    for project in ("vision", "red"):
+        (tmp_path / project).mkdir()
+        (tmp_path / project / "A").write_text(VALUE)
+    assert of_machine("file:vision/A", tmp_path, ()) == VALUE
+    for source in ("file:red/A", "file:vision/../red/A", "file:visionary/A", "file:A"):
+        with pytest.raises(SetUpError, match="does not read it for project vision"):
+            of_machine(source, tmp_path, ())
+    reds = (SecretRule(source="file:red/A", projects=("red",)),)
+    with pytest.raises(SetUpError, match="does not read it for project vision") as told:
+        of_machine("file:red/A", tmp_path, reds)
+    assert told.value.hint.endswith("--secret_source=vision=file:red/A")
+    for projects in ("vision",), ("*",):
+        listed = (SecretRule(source="file:red/*", projects=projects),)
+        assert of_machine("file:red/A", tmp_path, listed) == VALUE
+
+
+def test_a_list_is_all_that_a_machine_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a list variables are read for every project; with one, those that it names."""
+    monkeypatch.setenv("BASTION_SECRET_HF", VALUE)
+    assert of_machine("env:HF", tmp_path, ()) == VALUE
+    with pytest.raises(SetUpError, match="does not read it for project vision"):
+        of_machine("env:HF", tmp_path, (SecretRule(source="env:WANDB", projects=("*",)),))
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
@@ -87,7 +124,7 @@ def test_only_variables_with_the_prefix_are_given(monkeypatch: pytest.MonkeyPatc
 def test_a_secret_that_was_not_granted_is_not_read() -> None:
     """A name that the instruction does not have was denied since the launch was taken."""
     with pytest.raises(SetUpError, match="secret B: this job may not ask for it any more"):
-        values_of([Secret("B")], {"A": "env:A"}, AgentSettings(machine="m"))
+        values_of([Secret("B")], {"A": "env:A"}, AgentSettings(machine="m"), project="vision")
 
 
 HF = "projects/acme/secrets/hf"
