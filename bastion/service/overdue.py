@@ -88,6 +88,10 @@ def _why_over(seen: Survey, name: RegisterName, register: ClaimRegister) -> str:
     state = _state(job.attempt.hosts, name)
     if machine is None or state is None or state.end is not None:
         return ""
+    stop = job.attempt.stop
+    late_s = seen.now - stop.deadline if stop is not None else 0.0
+    if late_s > LONG_S:
+        return f"it was to be killed {late_s / 60:.0f} minutes ago"
     since_s = seen.now - _told_at(seen, machine)
     if register.claim.life < machine.life and since_s > LONG_S:
         return f"keeper life {machine.life} has followed its life {register.claim.life}"

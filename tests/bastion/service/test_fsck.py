@@ -10,7 +10,7 @@ from math import inf
 import pytest
 
 from bastion.errors import NotFoundError, RecordError
-from bastion.job import Claim, Dependency, End, Outcome, OutcomeKind, Phase
+from bastion.job import Claim, Dependency, End, Outcome, OutcomeKind, Phase, Stop, StopReason
 from bastion.machine import Batch
 from bastion.records import layout
 from bastion.records.codec import encode
@@ -215,6 +215,15 @@ def _never_claimed(worked: Worked) -> None:
     worked.later()
 
 
+def _never_stopped(worked: Worked) -> None:
+    attempt = worked.rig.job(worked.runs).attempt
+    assert attempt is not None
+    now = worked.rig.clock.wall()
+    stop = Stop(reason=StopReason.CANCEL, at=now, deadline=now + 30.0)
+    worked.job(worked.runs, phase=Phase.STOPPING, attempt=replace(attempt, stop=stop))
+    worked.later()
+
+
 def _followed_life(worked: Worked) -> None:
     name = worked.machine(worked.runs)
     worked.rig.bucket.create(layout.life(name, 2), encode(LifeRegister(write_id="x", boot_id="b")))
@@ -310,6 +319,8 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         _printed_alone, "ends", "it printed this, its job has ended, and neither claim nor end"),
     "a claim of a life that is over": (
         _followed_life, "ends", "keeper life 2 has followed its life 1, and no end stands"),
+    "a stop that never ended it": (
+        _never_stopped, "ends", "it was to be killed .* minutes ago, and no end stands"),
     "a start that nobody took up": (
         _never_claimed, "starts", "was told to start it .* minutes ago"),
     "a root that went back": (
