@@ -8,8 +8,8 @@ may not list, and agents poll for what is not there yet.
 
 Bindings are added and never taken away, so running this twice changes nothing.
 
-Source: Cloud Storage, "Managed folders", "IAM roles for Cloud Storage", "Soft delete";
-`storage.v1.json`.
+Source: Cloud Storage, "Managed folders", "IAM roles for Cloud Storage", "Soft delete", "Enforce or
+restrict the encryption types for a bucket"; `storage.v1.json`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ ROLES = {
 
 Json = dict[str, Any]
 
+_FORBIDDEN = {"restrictionMode": "FullyRestricted"}
 _TRIES = 3
 _DEADLINE_S = 60.0
 
@@ -108,6 +109,9 @@ def settings(place: Place, standing: Mapping[str, Any]) -> Json:
 
     Soft delete goes: it keeps, and bills, every replaced version of root for a week, at one a
     second. Copies of root and the create-only rest are what protects here.
+
+    Keys that come with the request are refused: an object written so is listed, and the bastion
+    could not read it.
     """
     rules = list(standing.get("lifecycle", {}).get("rule", []))
     rules += [rule for rule in lifecycle(place) if rule not in rules]
@@ -117,6 +121,10 @@ def settings(place: Place, standing: Mapping[str, Any]) -> Json:
             "publicAccessPrevention": "enforced",
         },
         "softDeletePolicy": {"retentionDurationSeconds": "0"},
+        "encryption": {
+            **standing.get("encryption", {}),
+            "customerSuppliedEncryptionEnforcementConfig": _FORBIDDEN,
+        },
         "lifecycle": {"rule": rules},
     }
 
@@ -146,6 +154,9 @@ def commands(place: Place, grants: Iterable[Grant]) -> Iterator[str]:
     )
     yield f"echo {shlex.quote(rules)} > lifecycle.json"
     yield f"gcloud storage buckets update {bucket} --lifecycle-file=lifecycle.json"
+    keys = json.dumps({"csekEnforcement": _FORBIDDEN})
+    yield f"echo {shlex.quote(keys)} > keys.json"
+    yield f"gcloud storage buckets update {bucket} --encryption-enforcement-file=keys.json"
     wanted = bindings(place, grants)
     for folder in sorted({binding.folder for binding in wanted} - {""}):
         yield f"gcloud storage managed-folders create {shlex.quote(f'{bucket}/{folder}')}"

@@ -3,13 +3,15 @@ Rights and settings in the words of Amazon S3: one bucket policy.
 
 The policy also makes the store hold everybody, the bastion included, to the protocol: below the
 prefixes where nothing is ever replaced, a put without `If-None-Match` is denied; where something is
-(root, views), one without any precondition.
+(root, views), one without any precondition. A put of an object that the bastion could list and not
+read is denied everywhere: in an archive class, or with a key of the writer's own.
 
 Whoever may read may list all names in the bucket: S3 answers 403 in place of 404 to whoever may not
 list, and asks for that right without naming a prefix. So the bucket should hold Bastion only.
 
 Source: Amazon S3 User Guide, "Enforce conditional writes on Amazon S3 buckets", "GetObject"
-(permissions), "Bucket policies" (20 KB).
+(permissions), "Bucket policies" (20 KB); Service Authorization Reference, "Condition keys for
+Amazon S3".
 """
 
 from __future__ import annotations
@@ -40,6 +42,12 @@ _ACTIONS = {
 }
 _IF_NEW = "s3:if-none-match"
 _IF_SAME = "s3:if-match"
+_CLASS = "s3:x-amz-storage-class"
+_OWN_KEYS = (
+    "s3:x-amz-server-side-encryption-customer-algorithm",
+    "s3:x-amz-server-side-encryption-aws-kms-key-id",
+)
+"""What a put names that encrypts with a key of the writer's own; a bucket's default names none."""
 _CREATE_ONLY = (
     layout.INBOX,
     layout.ANSWERS,
@@ -229,7 +237,16 @@ def _enforced(place: Place) -> list[Json]:
             "Resource": [_arn(place, name) for name in replaced],
             "Condition": {"Null": {_IF_NEW: "true", _IF_SAME: "true"}},
         },
+        *({**denied, "Resource": _arn(place, "*"), "Condition": each} for each in _unreadable()),
     ]
+
+
+def _unreadable() -> Iterator[Json]:
+    """The conditions of a put whose object the bastion could list and never read."""
+    # A comparison by "not" holds for a key that is absent, too: so its presence is asked for.
+    yield {"StringNotEquals": {_CLASS: "STANDARD"}, "Null": {_CLASS: "false"}}
+    for key in _OWN_KEYS:
+        yield {"Null": {key: "false"}}
 
 
 def _allow(place: Place, right: Right, who: tuple[str, ...], prefixes: list[str]) -> Json:

@@ -158,6 +158,22 @@ def test_what_others_put_there_stays() -> None:
     assert kept == [rule, *lifecycle(PLACE)]
 
 
+def test_keys_that_come_with_a_request_are_refused(google: tuple[Policies, GcsAccess]) -> None:
+    """An object that the bastion could list and not read cannot be made; the default key stays."""
+    policies, access = google
+    policies.bucket["encryption"] = {"defaultKmsKeyName": "theirs"}
+    list(access.apply(GRANTS))
+    assert policies.bucket["encryption"] == {
+        "defaultKmsKeyName": "theirs",
+        "customerSuppliedEncryptionEnforcementConfig": {"restrictionMode": "FullyRestricted"},
+    }
+    assert any(line.endswith("--encryption-enforcement-file=keys.json") for line in _lines())
+
+
+def _lines() -> list[str]:
+    return list(commands(PLACE, GRANTS))
+
+
 def test_no_rule_of_ours_deletes_what_is_live() -> None:
     """Only versions that were replaced, and parts of uploads nobody finished."""
     for rule in lifecycle(PLACE):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bastion.errors import SpecError, StoreRefusedError
+from bastion.records import layout
 from bastion.service.access import s3
 from bastion.service.access.grants import People, Right, grants
 from bastion.service.access.place import Place, place_of
@@ -60,7 +61,8 @@ def _matches(
     principal = statement["Principal"]
     actions, resources = statement["Action"], statement["Resource"]
     conditions = statement.get("Condition", {"Null": {}})
-    assert set(conditions) == {"Null"}
+    assert set(conditions) <= {"Null", "StringNotEquals"}
+    unequal = conditions.get("StringNotEquals", {})
     return (
         (principal == "*" or who in principal["AWS"])
         and action in ([actions] if isinstance(actions, str) else actions)
@@ -69,6 +71,7 @@ def _matches(
             for each in ([resources] if isinstance(resources, str) else resources)
         )
         and all((name not in headers) == (v == "true") for name, v in conditions["Null"].items())
+        and all(headers.get(name) != v for name, v in unequal.items())
     )
 
 
@@ -97,6 +100,28 @@ def test_nobody_writes_without_a_precondition(name: str) -> None:
     assert allows(bastion, "s3:PutObject", key, IF_NEW)
     assert allows(bastion, "s3:PutObject", key, IF_SAME) == (name in REPLACED)
     assert allows(bastion, "s3:PutObject", key, {}) == (name in OVERWRITTEN)
+
+
+UNREADABLE = {
+    "an archive class": {"s3:x-amz-storage-class": "GLACIER"},
+    "a key in the request": {"s3:x-amz-server-side-encryption-customer-algorithm": "AES256"},
+    "a key of the writer's": {"s3:x-amz-server-side-encryption-aws-kms-key-id": "arn:aws:kms:x"},
+}
+
+
+@pytest.mark.parametrize("headers", UNREADABLE.values(), ids=UNREADABLE)
+def test_nothing_is_written_that_the_bastion_could_not_read(headers: Mapping[str, str]) -> None:
+    """A put into an archive class, or with a key of one's own, is denied to everybody."""
+    inbox = layout.request("red", "ann", "0" * 26, "cancel")
+    for who, key in ((NAMES["A"], inbox), (NAMES["the-bastion"], layout.ROOT)):
+        assert allows(who, "s3:PutObject", key, IF_NEW)
+        assert not allows(who, "s3:PutObject", key, {**IF_NEW, **headers})
+
+
+def test_the_standard_class_may_be_named() -> None:
+    """A put that names the class which is the default is allowed."""
+    headers = {**IF_NEW, "s3:x-amz-storage-class": "STANDARD"}
+    assert allows(NAMES["the-bastion"], "s3:PutObject", layout.ROOT, headers)
 
 
 def test_whoever_reads_may_list() -> None:
