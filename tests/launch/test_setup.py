@@ -79,3 +79,27 @@ def test_what_does_not_fit_is_told(words: list[str], error: str, run: Run, quota
     ran = run("setup", *words, quota)
     assert ran.code == 2
     assert ran.err.startswith(f"error: {error}")
+
+
+def test_an_account_of_a_pool_gets_the_folders_of_its_pool(run: Run, quota: str) -> None:
+    """`POOL=IDENTITY` ends at the pool; an account without a pool has all, and a line says so."""
+    words = ("setup", "gcs", "--root=gs://bucket/b", quota, *WHO, "--json")
+    ran = run(*words, "--agent_account=gpu=G", "--agent_account=tpu=T")
+    assert (ran.code, ran.err) == (0, "")
+    given = [each for each in json.loads(ran.out)["grants"] if each["principal"] == "G"]
+    assert {each["role"] for each in given} == {"agent of gpu"}
+    created = {each["prefix"] for each in given if each["right"] == "create"}
+    assert created == {"run/gpu/", "machines/gpu/", "inbox/_bell/gpu/", "logs/", "output/"}
+    assert "instructions/gpu/" in {each["prefix"] for each in given if each["right"] == "read"}
+    everywhere = run(*words, "--agent_account=E")
+    assert everywhere.err == (
+        "E: may act for the machines of every pool: --agent_account=POOL=IDENTITY keeps it to one\n"
+    )
+
+
+@pytest.mark.parametrize("account", ["=x", "gpu=", "_bell=x", "a/b=x"])
+def test_an_account_of_no_pool_is_refused(account: str, run: Run, quota: str) -> None:
+    """What stands before the sign is a pool's name, and something stands after it."""
+    ran = run("setup", "gcs", "--root=gs://b/x", quota, *WHO, f"--agent_account={account}")
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: --agent_account: {account!r} is not POOL=IDENTITY")
