@@ -15,7 +15,7 @@ from math import inf
 from bastion.clock import Clock
 from bastion.errors import SpecError
 from bastion.job import Attempt, HostPlace, HostState, JobRecord, OutcomeKind, Phase
-from bastion.machine import Machine
+from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
 from bastion.records import layout
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
@@ -24,6 +24,7 @@ from bastion.records.root import Root
 from bastion.service.config import parse_config
 from bastion.service.gc import DAY_S, KEEP_S
 from bastion.service.overdue import LONG_S, endless, unclaimed
+from bastion.service.publish import pool_view, queue_view, view_bytes
 from bastion.service.settings import LOCAL, Pace
 from bastion.service.survey import Survey, survey
 from bastion.spec import Indices, job_ids, task_id, tasks_of_id
@@ -74,16 +75,27 @@ def audit(
 
 
 def findings(seen: Survey) -> tuple[Finding, ...]:
-    """Everything in `seen` that breaks a rule, in the order of `RULES`."""
+    """
+    Everything in `seen` that breaks a rule, in the order of `RULES`.
+
+    A root so damaged that a rule cannot be checked on it breaks that rule.
+    """
     return tuple(
         Finding(rule=name, key=key, text=text)
         for name, (_, check) in RULES.items()
-        for key, text in check(seen)
+        for key, text in _checked(check, seen)
     )
 
 
 Broken = Iterator[tuple[str, str]]
 """(key, what is wrong with it)"""
+
+
+def _checked(check: Callable[[Survey], Broken], seen: Survey) -> Broken:
+    try:
+        yield from check(seen)
+    except Exception as error:  # noqa: BLE001 - what one rule stumbles over hides no other finding
+        yield layout.ROOT, f"this rule cannot be checked on it: {error!r}"
 
 
 def _readable(seen: Survey) -> Broken:
@@ -387,12 +399,28 @@ def _future(seen: Survey) -> Broken:
                 yield name, f"commit {named.seq} would have named it; root is at {seen.root.seq}"
 
 
+def _views(seen: Survey) -> Broken:
+    root = seen.root
+    views: Mapping[str, Callable[[], object]] = {
+        "queue": lambda: queue_view(root, None),
+        "pool": lambda: pool_view(root, _configured(root)),
+    }
+    for name, make in views.items():
+        try:
+            view_bytes(make())
+        except Exception as error:  # noqa: BLE001 - that it can fail is what is looked for
+            yield layout.view(name), f"it cannot be made of root: {error!r}"
+
+
 def _pools(root: Root) -> set[str]:
-    pools = {machine.pool for machine in root.machines.values()}
+    return {machine.pool for machine in root.machines.values()} | set(_configured(root))
+
+
+def _configured(root: Root) -> Mapping[str, Pool]:
     try:
-        return pools | set(parse_config(root.config_text).pools)
+        return parse_config(root.config_text).pools
     except SpecError:
-        return pools
+        return {}
 
 
 def _running(root: Root) -> Iterator[tuple[JobRecord, int, int, HostPlace, HostState]]:
@@ -423,5 +451,6 @@ RULES: Mapping[str, tuple[str, Callable[[Survey], Broken]]] = {
     "lives": ("the keeper life that was heard stands", _lives),
     "numbers": ("commits and epochs never go back", _numbers),
     "future": ("no machine is named by a commit that never was", _future),
+    "views": ("every view can be made of root", _views),
 }
 """What each rule promises, and the function that finds what breaks it."""

@@ -24,6 +24,7 @@ from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.reason import text
+from bastion.service.absorb import told
 from bastion.service.array_rows import array_rows, plain_start
 from bastion.service.files import AdminFiles
 from bastion.store import ObjectStore, Version
@@ -238,7 +239,11 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
 
 
 def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dict[str, Any]:
-    """Who leads since when, what is in force, how many jobs are where, what is wrong."""
+    """
+    Who leads since when, what is in force, how many jobs are where, what is wrong.
+
+    Of many problems it tells the first, shortened: the log has them all.
+    """
     leader = root.leader
     return {
         "schema": 1,
@@ -255,7 +260,7 @@ def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dic
         "config": {"pools": sorted(files.config.pools), "problem": files.config_problem},
         "counts": _counts(root),
         "projects": _projects(root, files.quota) if files.quota else {},
-        "problems": list(problems),
+        "problems": list(told(problems)),
     }
 
 

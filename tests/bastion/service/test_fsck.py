@@ -75,7 +75,13 @@ class Worked:
         assert attempt is not None
         (first, *more), *others = attempt.hosts
         hosts = ((replace(first, **changes), *more), *others)  # type: ignore[arg-type]
-        self.job(job, attempt=replace(attempt, hosts=hosts))
+        self.attempt(job, hosts=hosts)
+
+    def attempt(self, job: str, **changes: object) -> None:
+        """Somebody changes the attempt of a job in root."""
+        attempt = self.rig.job(job).attempt
+        assert attempt is not None
+        self.job(job, attempt=replace(attempt, **changes))  # type: ignore[arg-type]
 
     def found(self) -> list[tuple[str, str, str]]:
         """What the audit finds: rule, key, text."""
@@ -350,6 +356,10 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a slice of the future": (
         lambda w: w.rig.bucket.create(layout.life("gpu-99999-0-h1", 1), b"{}"),
         "future", "commit 99999 would have named it"),
+    "an attempt without states of its hosts": (
+        lambda w: w.attempt(w.runs, hosts=()), "views", "it cannot be made of root: IndexError"),
+    "a root on which no rule about hosts can be checked": (
+        lambda w: w.attempt(w.runs, hosts=()), "alone", "cannot be checked on it: IndexError"),
 }  # fmt: skip
 
 

@@ -11,14 +11,17 @@ import pytest
 from bastion.array import new_array
 from bastion.client.arrays import array_of_row
 from bastion.client.views import job_of_result, job_of_row
+from bastion.clock import VirtualClock
 from bastion.lifecycle import HostReported, step
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdicts, Wait
 from bastion.scheduler.reason import Planned, Promised, WaitingForCapacity
+from bastion.service.files import AdminFiles
 from bastion.service.final_record import result_of
-from bastion.service.publish import queue_view, view_bytes
+from bastion.service.publish import queue_view, status_view, view_bytes
 from bastion.spec import task_id
 from bastion.spec.indices import Indices
+from bastion.store.memory import MemoryStore
 from quota import Amounts
 from tests.bastion.lifecycle.records import T0, drained, ended, exited, queued, running
 
@@ -92,3 +95,14 @@ def test_a_view_is_json_whatever_it_holds() -> None:
     odd = {"a": [1.5, math.inf, {"b": -math.inf}], "c": (math.nan, "x"), "d": 2}
     made = json.loads(view_bytes(odd), parse_constant=refuse)
     assert made == {"a": [1.5, None, {"b": None}], "c": [None, "x"], "d": 2}
+
+
+def test_the_problems_of_a_status_are_bounded() -> None:
+    """Of a thousand problems, tracebacks among them, status shows fifty, shortened, and counts."""
+    clock = VirtualClock()
+    store = MemoryStore(clock.wall)
+    files = AdminFiles(store, store, clock, every_s=1.0)
+    root = Root(epoch=1, seq=1, now=T0, write_id="w")
+    view = status_view(root, files, tuple(f"{n}: {'x' * 100_000}" for n in range(1_000)))
+    assert len(view_bytes(view)) < 20_000
+    assert view["problems"][-1] == "and 950 more"
