@@ -189,6 +189,8 @@ class End:
     """Last lines of the process that failed first, or the output of the set-up that failed."""
     on_end: str = ""
     """What went wrong with its clean-up, or empty."""
+    by_machine: bool = False
+    """Its machine kept it from starting, and would keep any other: a full disk, no memory."""
     dropped_bytes: int = 0
     """What its processes wrote and no log kept: the disk was full, or a log reached its limit."""
 
@@ -377,6 +379,8 @@ class JobRecord:
     preemptions: int = 0
     preempted_at: float | None = None
     losses_in_row: int = 0
+    unstarted_in_row: int = 0
+    """Attempts in a row that their machines could not start."""
     not_before: float = 0.0
     """It waits until then after a failure or a loss."""
     past: tuple[PastAttempt, ...] = ()

@@ -88,6 +88,12 @@ class Machine:
     """Why nothing new may start here, or empty."""
     draining: bool = False
     bad_devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    unwell: str = ""
+    """What is wrong with it as a whole, so that it starts nothing now; empty: nothing."""
+    unwell_until: float | None = None
+    """When a start is tried again; None: when its agent says that it is well."""
+    failed_starts: int = 0
+    """How many hosts in a row it could not start."""
     batches: int = 0
     """How many batches of instructions were allocated to this life."""
     outgoing: tuple[Batch, ...] = ()
@@ -106,6 +112,7 @@ class Machine:
             self.phase in (MachinePhase.CREATING, MachinePhase.READY)
             and not self.cordoned
             and not self.draining
+            and not self.unwell
         )
 
 

@@ -31,6 +31,10 @@ from bundler.tree import KINDS, SHA256, Entry, Tree
 SCHEMA = 1
 _MAX_JSON_BYTES = 512 * 2**20
 """What a manifest may inflate to: `MAX_ENTRIES` of 512 bytes each."""
+_MAX_RATIO = 64
+"""How many times its stored size: names and digests shrink to a third, empty folders to a tenth."""
+_LEAST_LIMIT_BYTES = 2**20
+"""What every manifest may inflate to: a tiny one shrinks better."""
 _CHANGED_SHARE = 4
 """A base is used while at most a quarter of its entries differ; then a full manifest is smaller to
 read than base and changes together."""
@@ -149,7 +153,8 @@ class _Stored:
     def _parse(self, data: bytes) -> dict[str, object]:
         try:
             inflater = zlib.decompressobj()
-            text = inflater.decompress(data, _MAX_JSON_BYTES)
+            limit_bytes = min(_MAX_JSON_BYTES, max(_LEAST_LIMIT_BYTES, _MAX_RATIO * len(data)))
+            text = inflater.decompress(data, limit_bytes)
             if inflater.unconsumed_tail or not inflater.eof:
                 raise self._malformed("its length")
             fields = json.loads(text)

@@ -39,7 +39,7 @@ from bastion.job import StopReason
 from bastion.lane import InlineLane, Lane
 from bastion.machine import Follow, Instruction, Leave, SetLimit, Start, StopHost
 from bastion.records import layout
-from bastion.records.facts import Heartbeat, Hello
+from bastion.records.facts import Health, Heartbeat, Hello
 from bastion.records.limits import REGISTER_BYTES
 from bastion.spec.where import CONTAINERS
 from bastion.store.port import ObjectStore
@@ -49,6 +49,15 @@ _LIVES_S = 30.0
 
 _CLEAN_S = 600.0
 """Longest time between two cleanings of old work directories."""
+
+_CLEAN_WHEN_FULL_S = 30.0
+"""The same on a machine that can start nothing."""
+
+_KEEP_WHEN_FULL_S = 3600.0
+"""How long such a machine keeps what ended jobs left: their output is in the bucket."""
+
+_HEALTH_S = 10.0
+"""Between two looks at disk, descriptors and memory: some microseconds each."""
 
 _CLEANINGS = 10
 """How many there are at least in the time that those are kept."""
@@ -150,6 +159,8 @@ class Agent:
         )
         self._began_at = clock.monotonic()
         self._permit_sent_at = 0.0
+        self._unwell = ""
+        self._health_at = self._began_at
         self._lives_at = 0.0
         self._clean_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, settings.keep_work_s / _CLEANINGS))
         self._clean_at = clock.monotonic() + self._clean_s
@@ -181,13 +192,14 @@ class Agent:
             pause_s = self._pause_s(now)
             self._instructions.turn(now, pause_s=pause_s, store_time=self._bells.store_time)
             moved |= self._errands.collect(now)  # a look into a folder is answered at once
-            for number, instruction in self._instructions.take():
-                self._try_to_obey(number, instruction, now)
+            for number, instruction, stale in self._instructions.take():
+                self._try_to_obey(number, instruction, now, stale=stale)
         # 4. Every host goes on as far as it can.
         moved |= self._advance_hosts(now)
         # 5. What became true is told.
         self._bells.turn(now)
         # 6. Housekeeping.
+        self._look_at_health(now)
         self._renew_permit()
         self._beat(now)
         self._look_for_lives(now)
@@ -252,9 +264,14 @@ class Agent:
                     assert_never(event)
         return bool(events)
 
-    def _try_to_obey(self, number: int, instruction: Instruction, now: float) -> None:
+    def _try_to_obey(
+        self, number: int, instruction: Instruction, now: float, *, stale: str
+    ) -> None:
         try:
-            self._obey(number, instruction, now)
+            if stale and isinstance(instruction, Start):
+                self._refuse(number, instruction, stale)
+            else:
+                self._obey(number, instruction, now)
         except KeeperGoneError:
             raise
         except KeeperError as error:
@@ -287,6 +304,16 @@ class Agent:
             return
         self._instructions.begin(key, number)
         self._hosts[key] = Host.told(of, start, self._around)
+
+    def _refuse(self, number: int, start: Start, why: str) -> None:
+        """Tell that a host is not started: the bastion would wait for it for ever."""
+        of = host_named(start)
+        key = key_of(of)
+        if key in self._hosts:
+            return
+        self._instructions.begin(key, number)
+        self._hosts[key] = Host.told(of, start, self._around)
+        self._hosts[key].refuse(f"instructions {number} {why}")
 
     def _stop(self, number: int, stop: StopHost, now: float) -> None:
         of = host_named(stop)
@@ -368,15 +395,29 @@ class Agent:
             )
             host.stop(stop, now)
 
+    def _look_at_health(self, now: float) -> None:
+        """Tell when nothing can be started here, and when it can again; make room at once."""
+        if now < self._health_at:
+            return
+        self._health_at = now + _HEALTH_S
+        unwell = self._home.unwell()
+        if unwell == self._unwell:
+            return
+        if not (unwell and self._unwell):
+            self._say(f"this machine is unwell: {unwell}" if unwell else "this machine is well")
+            self._bells.ring(Health(text=unwell, unwell=unwell))
+            self._clean_at = now if unwell else self._clean_at
+        self._unwell = unwell
+
     def _clean(self, now: float) -> None:
         if now < self._clean_at:
             return
-        self._clean_at = now + self._clean_s
+        self._clean_at = now + (_CLEAN_WHEN_FULL_S if self._unwell else self._clean_s)
         today = self._clock.wall()
         work = partial(
             self._home.clean,
-            ended=today - self._settings.keep_work_s,
-            taken=today - KEEP_ENVIRONMENT_S,
+            ended=today - (_KEEP_WHEN_FULL_S if self._unwell else self._settings.keep_work_s),
+            taken=today - (_KEEP_WHEN_FULL_S if self._unwell else KEEP_ENVIRONMENT_S),
             spared=frozenset(self._hosts),
         )
         self._errands.send(

@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 import time
+from contextlib import suppress
 
 LIMIT_BYTES = 8 << 20
 """An agent says a line or two for a job that goes wrong: that many are a hundred thousand."""
@@ -16,11 +17,12 @@ KEPT_BYTES = 1 << 20
 
 
 def say(line: str) -> None:
-    """Write one line to the log, with the time."""
+    """Write one line to the log, with the time; a log that takes none stops nothing."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    sys.stderr.write(f"{now} {line}\n")
-    sys.stderr.flush()
-    bound(2)
+    with suppress(OSError):
+        # Not by sys.stderr, which keeps what a full disk did not take and fails at the exit.
+        os.write(sys.stderr.fileno(), f"{now} {line}\n".encode(errors="replace"))
+        bound(sys.stderr.fileno())
 
 
 def bound(file: int, *, limit_bytes: int = LIMIT_BYTES, kept_bytes: int = KEPT_BYTES) -> None:

@@ -30,6 +30,7 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Protocol
 
+from bastion.agent.health import unwell
 from bastion.agent.job_files import names_in, read_end, read_start, replace_file, touched_at
 from bastion.agent.keeper.request import file_name
 from bastion.errors import BastionError
@@ -128,6 +129,10 @@ class Home(Protocol):
         """The host has ended: its folders age from now, and go at once if nothing is in them."""
         ...
 
+    def unwell(self) -> str:
+        """Why nothing can be started on this machine now, in a few words; empty when it can."""
+        ...
+
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """
         Delete what is too old, which may take minutes.
@@ -185,6 +190,8 @@ def _is_text(name: str) -> bool:
 
 _name = lru_cache(maxsize=1024)(file_name)
 
+_CACHE_SHARE = 5
+"""The part of the disk that such code may take: the rest is for what runs."""
 _CACHE_BYTES = 50 << 30
 """Code that is kept for later jobs: some hundred trees with their environments."""
 
@@ -303,13 +310,17 @@ class FolderHome:
             for name in ("/output", "/code", ""):
                 os.rmdir(base + name)  # noqa: PTH106 - raises at the first that holds something
 
+    def unwell(self) -> str:
+        """See `Home`."""
+        return unwell(self._path)
+
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """See `Home`; also code that was used longest ago, where there is too much of it."""
         if self.cache.exists():
             from bastion.agent.python_env import clean as clean_environments
             from bundler.kept import evict
 
-            evict(self.cache, limit_bytes=_CACHE_BYTES)
+            evict(self.cache, limit_bytes=self._cache_bytes())
             links = (Path(f"{self._base(key)}/python") for key in spared)
             clean_environments(self.cache, before=taken, links=links)
         kept = {file_name(key) for key in spared}
@@ -318,6 +329,13 @@ class FolderHome:
             at = _made_at(f"{work}/{name}")  # None: its host has just left it, empty
             if name not in kept and at is not None and at < ended:
                 shutil.rmtree(f"{work}/{name}", ignore_errors=True)
+
+    def _cache_bytes(self) -> int:
+        """How much code is kept: a share of the disk, and nothing where the disk is full."""
+        if self.unwell():
+            return 0
+        found = os.statvfs(self._path)
+        return min(_CACHE_BYTES, found.f_frsize * found.f_blocks // _CACHE_SHARE)
 
     def _base(self, key: str) -> str:
         return f"{self._path}/work/{_name(key)}"

@@ -130,6 +130,10 @@ class Host:
         host._adopt(state, now)
         return host
 
+    def refuse(self, why: str) -> None:
+        """Never start it here: it ends as lost."""
+        self._conclude(End(kind="lost", detail=f"it was not started: {why}"))
+
     def advance(self, now: float) -> None:
         """Go on as far as possible, and say when to come again."""
         self.wake_at = now

@@ -3,7 +3,8 @@ Instructions: batches of them, read by number, each a cheap look at one name.
 
 Every instruction is idempotent, so reading one twice is harmless. The number up to which all that
 was asked is done with is kept in the home, so that an agent that starts anew need not read them
-all. A batch that cannot be read, is another life's or is too old is logged and stepped over. So is
+all. A batch that cannot be read or is another life's is logged and stepped over; one that is too
+old starts nothing, and the hosts that it should have started end as lost. So is
 one that a newer Bastion wrote, but it is not done with: a newer agent reads it again, and all after
 it.
 """
@@ -73,7 +74,7 @@ class Instructions:
         self._saved = self._next
         self._save_at = 0.0
         self._open: dict[str, int] = {}
-        self._arrived: list[tuple[int, Instruction]] = []
+        self._arrived: list[tuple[int, Instruction, str]] = []
         self._look_at = 0.0
         self.proof_sent_at: float | None = None
         """When the latest look that was answered had been sent: what a permit counts from."""
@@ -92,8 +93,12 @@ class Instructions:
             self._errands.send("instructions", work, then, now=now, is_look=True)
         self._save(now)
 
-    def take(self) -> tuple[tuple[int, Instruction], ...]:
-        """What arrived since the last call, each with the number of its batch."""
+    def take(self) -> tuple[tuple[int, Instruction, str], ...]:
+        """
+        What arrived since the last call, each with the number of its batch.
+
+        The last of the three is why it is too old to start anything, or empty.
+        """
         arrived, self._arrived = self._arrived, []
         return tuple(arrived)
 
@@ -120,14 +125,16 @@ class Instructions:
             wrong = each.wrong
             if each.batch is not None and each.batch.life != self._life:
                 wrong = f"is for life {each.batch.life} of {self._machine}, this is {self._life}"
-            elif age_s > OLDEST_BATCH_S:
-                wrong = f"is {age_s / 86400:.1f} days old, at most 7 are obeyed"
             elif each.is_foreign:
                 self.begin(f"batch {number}", number)
             if wrong or each.batch is None:
                 self._say(f"instructions {number} are stepped over: {wrong}")
                 continue
-            self._arrived.extend((number, one) for one in each.batch.instructions)
+            stale = ""
+            if age_s > OLDEST_BATCH_S:
+                stale = f"are {age_s / 86400:.1f} days old, and start nothing after 7"
+                self._say(f"instructions {number} {stale}")
+            self._arrived.extend((number, one, stale) for one in each.batch.instructions)
 
     def _save(self, now: float) -> None:
         if now < self._save_at or self._arrived:

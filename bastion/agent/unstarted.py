@@ -28,7 +28,7 @@ def end_without_start(error: BaseException) -> End:
 
 
 def _lost(why: str) -> End:
-    return End(kind="lost", detail=f"its machine could not start it: {why}")
+    return End(kind="lost", by_machine=True, detail=f"its machine could not start it: {why}")
 
 
 def _root_text(error: BaseException) -> str:

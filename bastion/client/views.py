@@ -124,6 +124,8 @@ class MachineView:
     free: Amounts = NOTHING
     jobs: tuple[str, ...] = ()
     cordoned: str = ""
+    unwell: str = ""
+    """Why it starts nothing now, or empty."""
     tier: int = 0
     hostname: str = ""
     heard_at: float = 0.0
@@ -315,6 +317,7 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         free=Amounts(row.get("free") or {}),
         jobs=tuple(row.get("jobs") or ()),
         cordoned=row.get("cordoned") or "",
+        unwell=row.get("unwell") or "",
         tier=row.get("tier", 0),
         hostname=row.get("hostname", ""),
         heard_at=row.get("heard_at", 0.0),

@@ -28,7 +28,7 @@ from bastion.lifecycle.events import (
     Updated,
 )
 from bastion.lifecycle.outcome import kept_outcome
-from bastion.lifecycle.remark import remark
+from bastion.lifecycle.remark import remark, trouble
 from bastion.lifecycle.step import LifecycleError, step
 
 __all__ = [
@@ -61,4 +61,5 @@ __all__ = [
     "kept_outcome",
     "remark",
     "step",
+    "trouble",
 ]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from bastion.job import HostPlace, HostState, JobRecord, Phase
 from bastion.lifecycle.outcome import failure_text
+from bastion.machine import Machine
+from bastion.spec.quantity import text_of_seconds
+
+SILENT_S = 120.0
+"""Four heartbeats of a machine whose provider does not vouch for it."""
 
 
 def remark(job: JobRecord) -> str:
@@ -34,6 +40,28 @@ def remark(job: JobRecord) -> str:
     replica, text = idle[0]
     where = f"replica {replica} shows " if job.request.replicas > 1 else "it shows "
     return f"{where}{text}; stacks are in its log{_others(len(idle) - 1, 'host')}"
+
+
+def trouble(job: JobRecord, machines: Mapping[str, Machine], now: float) -> str:
+    """
+    Which machine keeps `job` from starting or from stopping, and how; empty where none does.
+
+    A machine is called silent when it was told something and nothing was heard of it since.
+    """
+    if job.attempt is None or job.phase not in (Phase.STARTING, Phase.STOPPING):
+        return ""
+    for _, _, place, state in job.attempt.each_host():
+        machine = machines.get(place.machine)
+        if machine is None or state.end is not None or not state.instructed:
+            continue
+        if machine.unwell:
+            return f"waits for machine {machine.name}, which is unwell: {machine.unwell}"
+        silent_s = now - max(machine.heard_at, job.attempt.admitted_at)
+        is_told = state.claim is None or job.phase is Phase.STOPPING
+        if is_told and silent_s > SILENT_S:
+            silence = text_of_seconds(float(int(silent_s)))
+            return f"waits for machine {machine.name}, which has not answered for {silence}"
+    return ""
 
 
 def _set_up(hosts: list[tuple[int, HostPlace, HostState]]) -> str:

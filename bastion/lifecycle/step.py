@@ -37,6 +37,8 @@ from bastion.lifecycle import events as ev
 from bastion.lifecycle.awaited import NeverMet, still_awaited
 from bastion.lifecycle.outcome import failed_first, outcome_of
 
+MAX_UNSTARTED_IN_ROW = 12
+"""After so many starts in a row that machines could not make it asks too much of any machine."""
 MAX_LOSSES_IN_ROW = 3
 """After so many machine losses in a row the job itself is the likely reason."""
 GOOD_RUN_S = 600.0
@@ -262,6 +264,9 @@ def _never_again(job: JobRecord, last: Outcome, now: float) -> JobRecord:
 
 
 def _after_loss(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> JobRecord:
+    if _was_kept_from_starting(attempt):
+        return _after_no_start(job, last, now)
+    job = replace(job, unstarted_in_row=0)
     ran_s = now - attempt.started_at if attempt.started_at is not None else 0.0
     good = attempt.checkpoint_at is not None or ran_s >= GOOD_RUN_S
     losses = 1 if good else job.losses_in_row + 1
@@ -269,6 +274,23 @@ def _after_loss(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> 
         text = f"its machine was lost {losses} times in a row; the last time: {last.text}"
         return _done(job, replace(last, text=text), now)
     return _requeue(replace(job, losses_in_row=losses), LOSS_BACKOFF_S * (losses - 1), now)
+
+
+def _was_kept_from_starting(attempt: Attempt) -> bool:
+    """Whether it was lost before anything of its user's ran, and only by faults of machines."""
+    ends = [state.end for _, _, _, state in attempt.each_host() if state.end is not None]
+    lost = [end for end in ends if end.kind == "lost"]
+    return attempt.started_at is None and bool(lost) and all(end.by_machine for end in lost)
+
+
+def _after_no_start(job: JobRecord, last: Outcome, now: float) -> JobRecord:
+    """A fault of a machine is no loss of the job's: it starts again, on another where one is."""
+    times = job.unstarted_in_row + 1
+    if times >= MAX_UNSTARTED_IN_ROW:
+        text = f"machines could not start it {times} times in a row; the last time: {last.text}"
+        return _done(job, replace(last, text=text), now)
+    backoff_s = LOSS_BACKOFF_S * min(times - 1, MAX_LOSSES_IN_ROW)
+    return _requeue(replace(job, unstarted_in_row=times), backoff_s, now)
 
 
 def _requeue(job: JobRecord, backoff_s: float, now: float) -> JobRecord:

@@ -7,6 +7,7 @@ Machines on this very machine: each is a folder with an agent of its own.
     <directory>/<name>/home/        the agent's home
     <directory>/<name>/deleting     it is being deleted: this never goes back
     <directory>/<name>/gone         nothing of it runs; the folder stays, so the name is used up
+    <directory>/<name>/ballast      1 MiB that is given up when the disk is full
     <directory>/<name>/lock         held while one of these is changed
 
 The agent is a program of its own, in a session of its own: it outlives whoever made it. One of
@@ -33,12 +34,21 @@ from pathlib import Path
 from bastion.clock import Clock
 from bastion.errors import ProviderUnavailableError
 from bastion.machine import Machine, Pool
+from bastion.machine_name import pool_of
+from bastion.provider.agent_environment import agent_environment
 from bastion.provider.port import Listed, State
 
 COMMAND = (sys.executable, "-m", "bastion", "agent")
 """What starts an agent; the arguments are those of `bastion.agent.main`."""
 
 _HEARTBEAT_S = 30
+
+BALLAST_BYTES = 1 << 20
+"""Of a file that only holds room: an agent that starts writes some kilobytes."""
+_PLENTY = 8
+"""Room is held on a disk that has so many times as much."""
+_DIGITS = 20
+"""More than a process id or its start in clock ticks has."""
 
 _DETACH = '"$@" >>"$BASTION_AGENT_LOG" 2>&1 </dev/null & echo $!'
 """The shell ends at once, so the program belongs to nobody who could forget to reap it."""
@@ -89,11 +99,14 @@ class LocalProvider:
         with _explained(folder), _locked(folder):
             if (folder / "deleting").exists():
                 return
+            if _free_bytes(folder) < BALLAST_BYTES:
+                (folder / "ballast").unlink(missing_ok=True)
             _write(folder / "machine", f"{machine.pool} {machine.zone}")
             if not _agent_lives(folder):
                 arguments = self._arguments(machine, pool, folder)
                 _write(folder / "build", self._build)
                 _write(folder / "agent", self._run(folder, arguments))
+            _keep_ballast(folder)
 
     def delete(self, name: str) -> None:
         """See the port."""
@@ -106,8 +119,10 @@ class LocalProvider:
             self._look(folder)
 
     def _look(self, folder: Path) -> Listed:
-        said = _words(folder / "machine")
-        pool, zone = said[0], said[1] if len(said) > 1 else ""
+        pool, zone, *_ = (*_words(folder / "machine"), "", "")
+        if not pool or not folder.name.startswith(f"{pool}-"):
+            # A note that a power failure left empty or spoilt; it is written anew by `create`.
+            pool, zone = pool_of(folder.name), ""
         return Listed(name=folder.name, pool=pool, state=self._state(folder), zone=zone)
 
     def _state(self, folder: Path) -> State:
@@ -163,7 +178,7 @@ class LocalProvider:
         home = folder / "home"
         home.mkdir(mode=0o700, exist_ok=True)
         here = str(Path(__file__).resolve().parents[2])
-        env = dict(os.environ, BASTION_AGENT_LOG=str(home / "agent.log"))
+        env = agent_environment(os.environ) | {"BASTION_AGENT_LOG": str(home / "agent.log")}
         # The program must find this very Bastion, installed or not, from its own folder.
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (here, env.get("PYTHONPATH"))))
         shell = subprocess.run(
@@ -194,7 +209,9 @@ def _end_agent(folder: Path) -> None:
 def _lives(path: Path) -> bool:
     """Whether the process that `path` notes as "<pid> <start>" runs."""
     said = _words(path)
-    return len(said) == 2 and said[1] != "0" and _started(int(said[0])) == int(said[1])
+    if len(said) != 2 or not all(word.isdecimal() and len(word) < _DIGITS for word in said):
+        return False
+    return said[1] != "0" and _started(int(said[0])) == int(said[1])
 
 
 def _started(pid: int) -> int:
@@ -210,16 +227,37 @@ def _started(pid: int) -> int:
 
 def _words(path: Path) -> tuple[str, ...]:
     try:
-        return tuple(path.read_text().split())
+        return tuple(path.read_text(errors="replace").split())
     except FileNotFoundError:
         return ()
 
 
 def _write(path: Path, text: str) -> None:
-    """A reader sees the old text or the new, even if this process is killed."""
+    """A reader sees the old text or the new, even if this process or its machine dies."""
     temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text + "\n")
+    with temporary.open("w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     temporary.rename(path)
+
+
+def _free_bytes(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_frsize * found.f_bavail
+
+
+def _keep_ballast(folder: Path) -> None:
+    """
+    Hold some room, where there is plenty, for the notes of a machine whose disk is full.
+
+    An agent must be started anew there: it alone stops what runs, tells of it, and makes room.
+    """
+    path = folder / "ballast"
+    if path.exists() or _free_bytes(folder) < _PLENTY * BALLAST_BYTES:
+        return
+    with suppress(OSError), path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, BALLAST_BYTES)
 
 
 @contextmanager

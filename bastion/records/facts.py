@@ -171,11 +171,16 @@ class Drained:
 
 @value
 class Health:
-    """What works here changed: devices that must not be used, and why; empty when all is well."""
+    """
+    What works here changed: devices that must not be used, and why; empty when all is well.
+
+    `unwell` is why the machine as a whole can start nothing: a full disk, no memory.
+    """
 
     kind: Literal["health"] = "health"
     bad_devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     text: str = ""
+    unwell: str = ""
 
     def __post_init__(self) -> None:
         check_count("bad_devices", len(self.bad_devices), most=MAX_TYPES)

@@ -116,6 +116,8 @@ def _unopened(room: Room) -> str:
     machine = room.machine
     if machine.cordoned:
         return f"cordoned: {machine.cordoned}"
+    if machine.unwell:
+        return f"unwell: {machine.unwell}"
     if machine.draining:
         return "draining"
     if machine.phase not in (MachinePhase.CREATING, MachinePhase.READY):

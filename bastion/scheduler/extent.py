@@ -125,7 +125,7 @@ def _in_order(machine: Machine) -> Machine:
     if machine.accepts and not machine.bad_devices:
         return machine
     ready = MachinePhase.READY
-    return replace(machine, phase=ready, cordoned="", draining=False, bad_devices={})
+    return replace(machine, phase=ready, cordoned="", draining=False, unwell="", bad_devices={})
 
 
 def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:

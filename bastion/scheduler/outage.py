@@ -21,9 +21,9 @@ class Outage:
     """One machine that is out of use, or has devices that are."""
 
     machine: str
-    cause: Literal["cordoned", "draining", "silent", "deleting", "devices"]
+    cause: Literal["cordoned", "draining", "unwell", "silent", "deleting", "devices"]
     why: str = ""
-    """Of a cordon: what was said, and by whom, where that is part of it."""
+    """Of a cordon, or of a machine that is unwell: what was said."""
     heard_at: float | None = None
     """Of silence: when it was heard of last, in store's seconds."""
     units: Amounts = NOTHING
@@ -36,6 +36,8 @@ class Outage:
     def _cause(self, now: float) -> str:
         if self.cause == "cordoned":
             return f"cordoned: {self.why}"
+        if self.cause == "unwell":
+            return f"unwell: {self.why}"
         if self.cause == "devices":
             return f"{self.units} out of order"
         if self.cause == "silent" and self.heard_at is not None:
@@ -48,6 +50,8 @@ def outage_of(room: Room, types: Iterable[str]) -> Outage:
     machine = room.machine
     if machine.cordoned:
         return Outage(machine=machine.name, cause="cordoned", why=machine.cordoned)
+    if machine.unwell:
+        return Outage(machine=machine.name, cause="unwell", why=machine.unwell)
     if machine.draining:
         return Outage(machine=machine.name, cause="draining")
     if machine.phase is MachinePhase.SILENT:

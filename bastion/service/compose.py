@@ -14,6 +14,7 @@ from bastion.clock import Clock, SystemClock
 from bastion.errors import StoreError, StoreRefusedError
 from bastion.lane import ThreadLane
 from bastion.machine import Pool
+from bastion.provider.agent_environment import has_own_credentials
 from bastion.provider.open import open_provider
 from bastion.records import layout
 from bastion.records.root import Held, RootWriter
@@ -67,7 +68,7 @@ def compose(
 
     def lead(held: Held) -> Leader:
         # Nothing that one term has seen or begun goes into the next: another may have led between.
-        fleet = Fleet(clock, journal, _posts(settings), listing_s=settings.pace.listing_s)
+        fleet = Fleet(clock, journal, _posts(settings, journal), listing_s=settings.pace.listing_s)
         files = AdminFiles(
             store, quota_store, clock, quota_key=quota_key, every_s=settings.pace.files_s
         )
@@ -144,8 +145,16 @@ def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectSto
     return open_store(parts._replace(path=folder).geturl()), unquote(name)
 
 
-def _posts(settings: ServeSettings) -> Callable[[Pool], Post]:
+def _posts(settings: ServeSettings, journal: Journal) -> Callable[[Pool], Post]:
     def open_post(pool: Pool) -> Post:
+        is_shared = pool.provider == "local" and settings.pace != LOCAL
+        if is_shared and not has_own_credentials(os.environ):
+            journal.note(
+                f"pool {pool.name}: its machines are this one, and its agents have the bastion's"
+                " own credentials, so every job there can do what the bastion may; give agents"
+                " their own in variables that begin with AGENT_, as"
+                " AGENT_GOOGLE_APPLICATION_CREDENTIALS or AGENT_AWS_PROFILE"
+            )
         provider = open_provider(
             pool, root_url=settings.root_url, machines_dir=settings.machines_dir
         )

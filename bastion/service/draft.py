@@ -385,4 +385,5 @@ def _standing(machine: Machine) -> tuple[object, ...]:
         machine.cordoned,
         machine.draining,
         machine.bad_devices,
+        machine.unwell,
     )

@@ -47,6 +47,7 @@ from bastion.records.facts import (
 )
 from bastion.records.inbox import Ringing
 from bastion.service.draft import Draft
+from bastion.service.machine_health import host_ended, host_started, told_health
 from bastion.service.proofs import Proof, has_host, placed
 
 
@@ -95,17 +96,21 @@ def _apply(
                 _greet(draft, machine, ringing.life, fact, pools.get(machine.pool))
         case Health():
             _tell_health(draft, machine, fact)
+            told_health(draft, machine.name, fact.unwell)
         case Heartbeat():
             pass
         case Ended(of=of):
             end = proof.ends.get(of)
             if end is not None:
                 happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=end))
+                host_ended(draft, machine.name, end)
         case Claimed(claim=claim) if claim.machine != machine.name:
             pass
         case _:
             if placed(draft.jobs.get(fact.of.job), fact.of, machine.name) is not None:
                 happen(draft, fact.of, _event_of(fact, draft.now))
+                if isinstance(fact, Started):
+                    host_started(draft, machine.name)
 
 
 def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
@@ -168,6 +173,7 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool |
             batches=batches,
             outgoing=machine.outgoing if life == machine.life else (),
             last_bell=machine.last_bell if life == machine.life else -1,
+            unwell="" if machine.unwell_until is None else machine.unwell,
             resources=resources,
             address=hello.address,
             hostname=hello.hostname,

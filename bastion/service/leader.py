@@ -40,6 +40,7 @@ from bastion.service.gc import Garbage
 from bastion.service.intake import Intake
 from bastion.service.journal import Journal
 from bastion.service.launches import end_failed_launches, failing_launches
+from bastion.service.machine_health import try_again
 from bastion.service.proofs import Proofs
 from bastion.service.publish import Publisher
 from bastion.service.schedule import apply_plan
@@ -179,6 +180,7 @@ class Leader:
         self._intake.write_specs(draft, absorbed)
         self._guarded("dependencies", settle, draft)
         self._guarded("machines", self._reconcile, draft, listings)
+        self._guarded("unwell machines", try_again, draft)
 
         # 3. Decide who runs next; the instructions that follow belong to the same commit.
         plan, moves = self._schedule(draft, absorbed)

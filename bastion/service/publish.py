@@ -16,7 +16,7 @@ from typing import Any
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
 from bastion.job import JobRecord, Phase, state_of
-from bastion.lifecycle import kept_outcome, remark
+from bastion.lifecycle import kept_outcome, remark, trouble
 from bastion.machine import Machine, Pool
 from bastion.records import layout
 from bastion.records.codec import plain
@@ -124,7 +124,7 @@ def queue_view(root: Root, plan: Plan | None) -> dict[str, Any]:
     An array is one row, with the ranges of its tasks that have no row of their own.
     """
     jobs = sorted(root.jobs.values(), key=_queue_order)
-    rows = [_row(job, plan, root.now) for job in jobs]
+    rows = [_row(job, plan, root) for job in jobs]
     return {
         "schema": 1,
         "now": root.now,
@@ -138,7 +138,7 @@ def _queue_order(job: JobRecord) -> tuple[int, int, float, str]:
     return _PHASE_ORDER[job.phase.value], job.request.priority, job.queued_at, job.id
 
 
-def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
+def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
     verdict = plan.verdicts.get(job.id) if plan is not None else None
     attempt = job.attempt
     row: dict[str, Any] = {
@@ -169,14 +169,16 @@ def _row(job: JobRecord, plan: Plan | None, now: float) -> dict[str, Any]:
         row["after"] = [plain(each) for each in job.after]
     if verdict is not None:
         row["reason"] = plain(verdict.reason)
-        row["text"] = text(verdict.reason, now)
-    row["text"] = remark(job) or row["text"]
+        row["text"] = text(verdict.reason, root.now)
+    said = trouble(job, root.machines, root.now)
+    row["text"] = said or remark(job) or row["text"]
     kept = kept_outcome(job)
     if kept is not None:
         row |= {"outcome": kept.kind.value, "code": kept.code}
     if job.phase is Phase.STOPPING and attempt is not None and attempt.stop is not None:
         stop = attempt.stop
         row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")
+        row["text"] += f"; it {said}" if said else ""
     if job.outcome is not None:
         # Its record is written next; whoever waits for its end may see this first.
         row["text"], row["code"] = job.outcome.text, job.outcome.code
@@ -227,6 +229,7 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
         "free": dict(free.items()),
         "jobs": sorted(set(jobs)),
         "cordoned": machine.cordoned,
+        "unwell": machine.unwell,
         "draining": machine.draining,
         "bad_devices": {kind: list(bad) for kind, bad in machine.bad_devices.items()},
         "tier": machine.tier,

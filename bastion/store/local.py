@@ -82,8 +82,8 @@ class LocalStore:
         clock: Its wall clock is the store's clock.
         durable: False skips every fsync: for tests, where no power is ever lost.
         lock_timeout_s: How long a swap or delete waits for another process that holds the key.
-        makes_root: Make the folder now where there is none, and begin a bucket in it with the first
-            write: for a bucket that never was.
+        makes_root: Make the folder now where there is none, and begin a bucket in it: for a bucket
+            that never was.
 
     Raises:
         StoreRefusedError: `root` lies on a network filesystem, or is no folder.
@@ -111,6 +111,10 @@ class LocalStore:
         if makes_root:
             self._make_root()
         self._identity = FolderIdentity(self._root, tokens=self._temps)
+        if makes_root and not os.path.isdir(self._temps):
+            with contextlib.suppress(OSError):
+                self._make_folder(self._temps)
+                self._identity.sign()
         self._sweep()
 
     def read(

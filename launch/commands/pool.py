@@ -93,4 +93,6 @@ def show_machines(args: argparse.Namespace) -> int:
 
 
 def _phase(machine: MachineView) -> str:
-    return f"{machine.phase}, cordoned: {machine.cordoned}" if machine.cordoned else machine.phase
+    if machine.cordoned:
+        return f"{machine.phase}, cordoned: {machine.cordoned}"
+    return f"{machine.phase}, unwell: {machine.unwell}" if machine.unwell else machine.phase

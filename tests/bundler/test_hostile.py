@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bundler.blobs import manifest_key
 from bundler.errors import DamagedError
 from bundler.fetch import fetch
 from bundler.manifest import read_manifest
@@ -229,3 +231,18 @@ def test_the_canonical_bytes_never_change() -> None:
         )
     )
     assert tree.digest == "015907f1d39ddeb152f4826babc3829facf5d6db6964e69df447eb7162735384"
+
+
+def test_a_manifest_inflates_to_a_multiple_of_its_size() -> None:
+    """A small manifest of hundreds of megabytes of blanks is refused before they are made."""
+    stored = zlib.compress(b" " * (200 << 20), 9)
+    digest = "0" * 64
+    blobs = MemoryBlobs()
+    blobs.create(manifest_key(digest), stored)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedError):
+            read_manifest(digest, blobs)
+        assert tracemalloc.get_traced_memory()[1] < 80 * len(stored) + (4 << 20)
+    finally:
+        tracemalloc.stop()

@@ -82,6 +82,10 @@ class SimHome:
         """See `Home`."""
         return Word()
 
+    def unwell(self) -> str:
+        """See `Home`: it is always well."""
+        return ""
+
     def has_output(self, key: str) -> bool:
         """See `Home`."""
         return False

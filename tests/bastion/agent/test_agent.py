@@ -182,8 +182,8 @@ def test_a_bad_batch_is_stepped_over(data: bytes) -> None:
     assert [line for line in rig.said if line.startswith("instructions 1 are stepped over: ")]
 
 
-def test_old_instructions_are_refused() -> None:
-    """Instructions that the store has held for more than seven days are not obeyed."""
+def test_old_instructions_start_nothing_and_say_so() -> None:
+    """What the store has held for more than seven days starts nothing: the host ends as lost."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -191,6 +191,11 @@ def test_old_instructions_are_refused() -> None:
     rig.pass_s(1)
     assert rig.executions() == 0
     assert "8.0 days old" in rig.said[0]
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.kind == "lost"
+    assert "8.0 days old" in end.detail
+    assert "ended" in rig.bucket.told()
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"schema":1,"write_id":"go","addr'])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from bastion.agent.agent_log import bound
+from tests.bastion.agent.test_agent_real import HOUSE
 
 
 def test_a_log_at_its_limit_keeps_its_last_lines(tmp_path: Path) -> None:
@@ -40,3 +43,13 @@ def test_what_is_not_appended_to_is_left_alone(tmp_path: Path) -> None:
     bound(writing, limit_bytes=0, kept_bytes=0)
     os.close(reading)
     os.close(writing)
+
+
+def test_a_log_that_takes_nothing_stops_nothing() -> None:
+    """An agent whose log lies on a full disk says its lines in vain, and ends well."""
+    code = "from bastion.agent.agent_log import say; say('one'); say('two'); print('went on')"
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=full, check=True, cwd=HOUSE
+        )
+    assert ran.stdout == b"went on\n"

@@ -131,7 +131,10 @@ def test_what_the_machine_had_no_room_for_is_lost() -> None:
         machine_fault="Too many open files",
     )
     assert end_of(record, finished=False, checkpointed=False) == End(
-        kind="lost", sizes=(3,), detail="its machine could not start it: Too many open files"
+        kind="lost",
+        by_machine=True,
+        sizes=(3,),
+        detail="its machine could not start it: Too many open files",
     )
 
 

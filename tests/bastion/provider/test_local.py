@@ -200,3 +200,16 @@ def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
     site.clock.advance(7200.0)
     assert site.state() == "gone"
     assert not home.exists()
+
+
+@pytest.mark.parametrize("note", ["machine", "agent"])
+@pytest.mark.parametrize("text", ["", "\0\0", "x y z"])
+def test_a_damaged_note_harms_its_machine_alone(site: Site, note: str, text: str) -> None:
+    """A note that a power failure left empty or spoilt is written anew; others are listed."""
+    site.provider.create(site.machine, POOL)
+    (site.folder / MACHINE / note).write_text(text)
+    (listed,) = site.provider.list()
+    assert (listed.name, listed.pool) == (site.machine.name, POOL.name)
+    site.provider.create(site.machine, POOL)
+    (listed,) = site.provider.list()
+    assert listed.state == "running"

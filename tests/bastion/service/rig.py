@@ -146,6 +146,9 @@ class Agent:
         self.life = 0
         self.h100 = h100
         self.is_deaf = False
+        self.fails_with: End | None = None
+        """How every host ends that it should start; None: they start."""
+        self.failed: list[str] = []
         self.starts: dict[str, Start] = {}
         self.stops: list[StopHost] = []
         self.told: list[Instruction] = []
@@ -255,6 +258,11 @@ class Agent:
         self._waiting.append(start)
 
     def _begin(self, start: Start) -> None:
+        if self.fails_with is not None:
+            self._waiting.remove(start)
+            self.failed.append(start.job)
+            self.end_as(_fact(start), self.fails_with)
+            return
         if start.barrier:
             key = layout.go(start.project, start.job, start.attempt, start.nonce)
             try:

@@ -1,0 +1,76 @@
+"""
+The environment of an agent that the bastion starts on its own machine.
+
+An agent does not need what the bastion has: whoever runs jobs beside it could take its identity.
+It gets what a program needs to run and to reach the bucket, the settings that are an agent's, and
+credentials of its own: a variable whose name begins with `AGENT_` is given to agents without that
+beginning. Where none of these is a credential, agents have the bastion's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_PASSED = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "SHELL",
+        "PYTHONPATH",
+        "PYTHONDONTWRITEBYTECODE",
+        "LD_LIBRARY_PATH",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "STORAGE_EMULATOR_HOST",
+        "DOCKER_HOST",
+    }
+)
+_PASSED_BEGINNINGS = ("LC_", "XDG_", "UV_", "PIP_", "BASTION_GIT_", "BASTION_SECRET", "NVIDIA_")
+_PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
+_OF_CLOUDS = ("AWS_", "GOOGLE_", "CLOUDSDK_", "GCE_METADATA_")
+_CREDENTIALS = frozenset(
+    {
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "CLOUDSDK_CONFIG",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_PROFILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_CONFIG_FILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_ROLE_ARN",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    }
+)
+_SECRETS = _CREDENTIALS | {"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
+_OWN = "AGENT_"
+
+
+def agent_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of an agent, given those of its bastion."""
+    passed = {name: text for name, text in environ.items() if _is_passed(name)}
+    if has_own_credentials(environ):
+        passed = {name: text for name, text in passed.items() if name not in _SECRETS}
+    own = {name.removeprefix(_OWN): text for name, text in environ.items() if name.startswith(_OWN)}
+    return passed | own
+
+
+def has_own_credentials(environ: Mapping[str, str]) -> bool:
+    """Whether agents are given credentials of their own."""
+    return any(f"{_OWN}{name}" in environ for name in _CREDENTIALS)
+
+
+def _is_passed(name: str) -> bool:
+    return (
+        name in _PASSED
+        or name.lower() in _PROXIES
+        or name.startswith((*_PASSED_BEGINNINGS, *_OF_CLOUDS))
+    )
