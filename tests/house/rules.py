@@ -52,6 +52,7 @@ CHANCE = (
     "bastion/service/",  # the loops: they pace themselves and name their own epoch
     "bastion/agent/",  # keeper and agent run on a machine's own clock, without the rest of us
     "bastion/client/",  # names a request: a ULID is time and chance
+    "bastion/store/folder_identity.py",  # two buckets must not have one token
     "bastion/store/local.py",  # temporary files of many processes must not meet
     "bastion/store/probe.py",  # two probes of one store must not meet
 )
@@ -96,6 +97,7 @@ PLAIN_OPENERS = (
     JOB_FILES,  # opens it with care
     "bastion/agent/agent_log.py",  # the agent's own log
     "bastion/agent/end.py",  # the home's own notes
+    "bastion/agent/health.py",  # /dev/null, /proc
     "bastion/agent/main.py",  # the home's lock, the boot id
     "bastion/agent/python_env.py",  # the cache, and code before a job has run on it
     "bastion/agent/run_as.py",  # the home's folders, and a host's before it is handed over
