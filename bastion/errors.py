@@ -161,7 +161,12 @@ class StoreError(BastionError):
 
 
 class StoreRefusedError(StoreError):
-    """The store said no for good: wrong credentials, a missing bucket, a full or read-only disk."""
+    """
+    The store said no: wrong credentials, a missing bucket, a full or read-only disk.
+
+    Only a program's first contact with its store may end it with this. After one good answer a
+    refusal is a problem that is told, and what was refused is tried again.
+    """
 
 
 class InDoubtError(StoreError):
