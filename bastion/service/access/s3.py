@@ -224,9 +224,11 @@ def _list(place: Place, principals: list[str]) -> Json:
 def _enforced(place: Place) -> list[Json]:
     denied = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject"}
     replaced = [each if each == layout.ROOT else f"{each}*" for each in _REPLACED]
-    # Segments end in `.log`; the tail of a bastion's own log does not, and is replaced.
+    # It denies multipart uploads too, whose parts carry no precondition: no object of ours is made
+    # of parts. Segments end in `.log`; the tail of a bastion's own log does not, and is replaced.
     created = [*(f"{prefix}*" for prefix in _CREATE_ONLY), f"{layout.LOGS}*.log"]
     return [
+        *_secured(place),
         {
             **denied,
             "Resource": [_arn(place, name) for name in created],
@@ -247,6 +249,21 @@ def _unreadable() -> Iterator[Json]:
     yield {"StringNotEquals": {_CLASS: "STANDARD"}, "Null": {_CLASS: "false"}}
     for key in _OWN_KEYS:
         yield {"Null": {key: "false"}}
+
+
+def _secured(place: Place) -> list[Json]:
+    """Nothing without TLS, but at an endpoint that has none."""
+    if place.settings.get("endpoint_url", "").startswith("http://"):
+        return []
+    return [
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:*",
+            "Resource": _arn(place, "*"),
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        }
+    ]
 
 
 def _allow(place: Place, right: Right, who: tuple[str, ...], prefixes: list[str]) -> Json:

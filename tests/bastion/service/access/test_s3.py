@@ -60,19 +60,32 @@ def _matches(
 ) -> bool:
     principal = statement["Principal"]
     actions, resources = statement["Action"], statement["Resource"]
-    conditions = statement.get("Condition", {"Null": {}})
-    assert set(conditions) <= {"Null", "StringNotEquals"}
-    unequal = conditions.get("StringNotEquals", {})
+    conditions = {"Null": {}, "Bool": {}, "StringNotEquals": {}, **statement.get("Condition", {})}
+    assert set(conditions) == {"Null", "Bool", "StringNotEquals"}
+    unequal = conditions["StringNotEquals"]
+    sent = {"aws:SecureTransport": "true", **headers}
     return (
         (principal == "*" or who in principal["AWS"])
-        and action in ([actions] if isinstance(actions, str) else actions)
+        and (actions == "s3:*" or action in ([actions] if isinstance(actions, str) else actions))
         and any(
             re.fullmatch(re.escape(each).replace(r"\*", ".*"), arn)
             for each in ([resources] if isinstance(resources, str) else resources)
         )
         and all((name not in headers) == (v == "true") for name, v in conditions["Null"].items())
         and all(headers.get(name) != v for name, v in unequal.items())
+        and all(sent[name] == v for name, v in conditions["Bool"].items())
     )
+
+
+def test_nothing_is_read_or_written_without_tls() -> None:
+    """What goes over an open line is denied; an endpoint that has no TLS is left as it is."""
+    bare = {"aws:SecureTransport": "false"}
+    bastion = NAMES["the-bastion"]
+    assert allows(bastion, "s3:GetObject", "state/root.json", {})
+    assert not allows(bastion, "s3:GetObject", "state/root.json", bare)
+    assert not allows(bastion, "s3:PutObject", "state/root.json", {**IF_SAME, **bare})
+    near = Place(bucket="bucket", folder="", settings={"endpoint_url": "http://[::1]:9000"})
+    assert "SecureTransport" not in str(s3.merged({}, near, GRANTS))
 
 
 @pytest.mark.parametrize(("principal", "right"), MAY)
@@ -182,7 +195,9 @@ def test_it_is_done_and_can_be_done_twice(amazon: Place) -> None:
     for _ in range(2):
         told = list(s3.apply(amazon, GRANTS, client=client))
         assert len(told) == 3
-        assert json.loads(client.get_bucket_policy(Bucket="bucket")["Policy"]) == POLICY
+        assert json.loads(client.get_bucket_policy(Bucket="bucket")["Policy"]) == s3.merged(
+            {}, amazon, GRANTS
+        )
         rules = client.get_bucket_lifecycle_configuration(Bucket="bucket")["Rules"]
         assert rules[0]["ID"] == "t"
         assert len(rules) == 4
