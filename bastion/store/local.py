@@ -57,6 +57,9 @@ _STALE_S = 3600
 _RACES = 100
 """How often a create makes its folder again before it gives up: each time someone deleted it."""
 
+_LOOKS = frozenset({"read", "listed"})
+"""What changes nothing: it is enough to look at the folder afterwards."""
+
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 _REFUSALS = {
@@ -134,7 +137,10 @@ class LocalStore:
                 if _version(found) == unless:
                     return None
                 with open(handle, "rb", closefd=False) as file:
-                    data = file.read(limit_bytes + 1)
+                    # As much as there is: a buffer of the whole limit costs more than the read.
+                    data = file.read(min(found.st_size, limit_bytes) + 1)
+                    if len(data) > found.st_size:  # edited in place meanwhile
+                        data += file.read(limit_bytes + 1 - len(data))
                 if len(data) > limit_bytes:
                     raise OversizeError(key, limit_bytes=limit_bytes)
             finally:
@@ -343,8 +349,9 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _explained(self, key: str, done: str) -> Iterator[None]:
-        self._identity.check()
         try:
+            if done not in _LOOKS:
+                self._identity.check()
             try:
                 yield
             finally:
