@@ -8,13 +8,13 @@ Bastion writes, and below what would hurt the reader.
 from __future__ import annotations
 
 REQUEST_BYTES = 256 << 10
-"""Every verb but launch: 10,000 targets of 20 characters."""
+"""Every verb but launch: 1,000 targets of the longest names."""
 
 LAUNCH_BYTES = 4 << 20
 """A request to launch: 900 jobs with environments of 4 kB."""
 
 REQUEST_VALUES = 200_000
-"""Values in one request, lists and tables included: checking takes about a microsecond for each."""
+"""Values in one request, lists and tables included: checking takes some microseconds for each."""
 
 BELL_BYTES = 1 << 20
 """One bell: all facts of a machine since the one before."""

@@ -10,7 +10,7 @@ unread.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import field, replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from bastion.records.inbox import Look, Misplaced, Ringing, Waiting
 from bastion.records.limits import BELL_BYTES, LAUNCH_BYTES, REQUEST_BYTES, REQUEST_VALUES
 from bastion.records.request import BODIES, Body, JobsRequest, LaunchRequest, UpdateRequest
 from bastion.records.targets import Targets, look_up
-from bastion.service.fair_share import OWNER_READS, Wish, fair_share
+from bastion.service.fair_share import OWNER_BYTES, OWNER_READS, Wish, fair_share
 from bastion.service.final_records import FinalRecords
 from bastion.service.proofs import Proof
 from bastion.spec import job_ids
@@ -32,7 +32,7 @@ from bastion.value import value
 
 READS_S = 10.0
 """What is not read by then waits for the next turn: a third of a lease on a cloud store."""
-REMEMBERED_BYTES = 64 << 20
+REMEMBERED_BYTES = 8 << 20
 """Bytes of requests that are remembered while they wait; beyond it they are read again."""
 REFUSED_TURNS = 3
 """An object that the store lists and refuses to give in so many turns is set aside."""
@@ -171,13 +171,22 @@ class Gatherer:
 
     def _submit(
         self,
-        requests: Iterable[Waiting],
+        requests: Collection[Waiting],
         is_active: Callable[[str], bool],
         refusal: Callable[[Waiting], str],
     ) -> None:
         """Begin to read what this turn reads of `requests`, everybody's share of them."""
+        listed = {each.entry.key for each in requests}
+        for key in [key for key, begun in self._readings.items() if begun.left]:
+            if key not in listed:
+                self.forget(key)
         works: dict[str, Callable[[], _Reading | _Unread | None]] = {}
         wishes: list[Wish] = []
+        unfinished: Counter[str] = Counter()
+        for begun in self._readings.values():
+            if begun.left:
+                unfinished[_owner(begun.arrived.waiting)] += begun.arrived.waiting.entry.size
+        is_full = unfinished.total() >= REMEMBERED_BYTES
         for waiting in requests:
             entry = waiting.entry
             reading = self._readings.get(entry.key)
@@ -191,6 +200,8 @@ class Gatherer:
             elif problem:
                 works[entry.key] = partial(self._refused, waiting, problem)
                 reads, size = 1, 0
+            elif is_full or unfinished[_owner(waiting)] >= OWNER_BYTES:
+                continue  # what was begun is in memory, and is looked up to its end first
             else:
                 works[entry.key] = partial(self._request, waiting, is_active)
             wishes.append(Wish(key=entry.key, owner=_owner(waiting), reads=reads, size=size))

@@ -12,9 +12,10 @@ from bastion.lane import InlineLane
 from bastion.records import layout, ulid
 from bastion.records.codec import encode
 from bastion.records.facts import Bell, Heartbeat
-from bastion.records.request import FollowRequest
-from bastion.service.fair_share import OWNER_READS
-from bastion.service.gather import REFUSED_TURNS, Gathered, Gatherer
+from bastion.records.request import FollowRequest, LaunchRequest
+from bastion.service.fair_share import OWNER_READS, TURN_BYTES
+from bastion.service.gather import REFUSED_TURNS, REMEMBERED_BYTES, Gathered, Gatherer
+from bastion.spec import Job, Launch, Process
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
 
@@ -27,10 +28,13 @@ class Box:
         self.bad: set[str] = set()
         self.refused: set[str] = set()
         self.asked = 0
+        self.reads: list[str] = []
         self.spoilt = FaultyStore(self.store, self._fault)
         self.gatherer = Gatherer(self.spoilt, InlineLane())
 
     def _fault(self, operation: str, key: str) -> Fault | None:
+        if operation == "read":
+            self.reads.append(key)
         if operation == "read" and key in self.refused:
             raise StoreRefusedError("no")
         return Fault.BEFORE if operation in ("read", "list") and key in self.bad else None
@@ -159,6 +163,34 @@ def test_looks_that_were_not_foreseen_are_paid_for_later() -> None:
     assert users == {"ann", "ben"}
     assert sum(counts) < 10 * 500 * 3 + 100  # each target is looked for once
     assert max(counts) <= 10 * OWNER_READS * 3 + 100
+
+
+def test_what_is_begun_is_finished_before_more_is_begun() -> None:
+    """Large launches of many users are looked up in bounded memory, and all of them arrive."""
+    box = Box()
+    process = Process(["true"], env={"TEXT": "x" * 24_000})
+    jobs = tuple(Job(name=f"j{n}", processes=(process,)) for n in range(150))
+    body = encode(LaunchRequest(launch=Launch(name="big", jobs=jobs)))
+    asked = {
+        layout.request("p", f"user{n}", ulid.make(box.clock.wall(), bytes([n] * 10)), "launch")
+        for n in range(12)
+    }
+    for key in asked:
+        box.store.create(key, body)
+    most = REMEMBERED_BYTES + TURN_BYTES
+    begun: set[str] = set()
+    arrived: set[str] = set()
+    turns = 0
+    while arrived < asked and turns < 30:
+        turns += 1
+        found = box.gatherer.gather(skip=arrived.__contains__, is_active=lambda _: False)
+        begun |= asked & set(box.reads)
+        assert len(begun - arrived) * len(body) <= most
+        for each in found.requests:
+            assert not each.problems
+            arrived.add(each.waiting.entry.key)
+            box.gatherer.forget(each.waiting.entry.key)
+    assert arrived == asked
 
 
 def test_a_body_longer_than_its_list_says_is_a_problem() -> None:
