@@ -1,0 +1,112 @@
+"""
+How long one user's flood of requests delays another user's launch, and what memory it takes.
+
+    python -m benchmarks.intake                1,000 requests of each kind
+    python -m benchmarks.intake 5000
+
+A real leader in one thread on a virtual clock, a memory store. One user's requests lie in the inbox
+before another user asks for a launch. Turns are counted until that launch is answered. The memory
+is the most that Python allocated at once in one of the first turns, above what it held before. The
+store's own objects do not count, for they are made earlier and are not copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping
+
+from bastion.records import layout, ulid
+from bastion.records.codec import encode
+from bastion.records.limits import LAUNCH_BYTES
+from bastion.records.request import JobsRequest, LaunchRequest
+from bastion.spec import Job, Launch, Process
+from benchmarks.table import show
+from tests.bastion.service.rig import Rig
+
+MOST_TURNS = 100
+"""A launch that is not answered by then never will be."""
+LEAST_TURNS = 5
+"""So many are looked at in any case: what the first reads, later ones remember."""
+
+_Flood = tuple[str, str, bytes]
+"""User, verb and body of every request of a flood."""
+
+
+def _launch(*, jobs: int, env_bytes: int) -> bytes:
+    """A launch of so many jobs, each with an environment of so many bytes."""
+    process = Process(["true"], env={"TEXT": "x" * env_bytes})
+    made = tuple(Job(name=f"j{n}", processes=(process,)) for n in range(jobs))
+    return encode(LaunchRequest(launch=Launch(name="flood", jobs=made)))
+
+
+def _targets(count: int) -> bytes:
+    """A verb for so many jobs that are not known."""
+    targets = tuple(f"x{n:06}-0123456789" for n in range(count))
+    return encode(JobsRequest(targets=targets))
+
+
+FLOODS: Mapping[str, _Flood] = {
+    "launches of a member": ("ann", "launch", _launch(jobs=1, env_bytes=10)),
+    "launches of 900 jobs, 4 MB": ("ann", "launch", _launch(jobs=900, env_bytes=4_000)),
+    "cancels of a member": ("ann", "cancel", _targets(2)),
+    "cancels of 1,000 jobs": ("ann", "cancel", _targets(1_000)),
+    "cancels of a stranger": ("eve", "cancel", _targets(2)),
+    "4 MiB of a stranger": ("eve", "launch", b" " * LAUNCH_BYTES),
+}
+
+
+def measure(flood: _Flood, requests: int) -> dict[str, object]:
+    """One flood: turns until another's launch is answered, the longest turn, the most memory."""
+    user, verb, body = flood
+    rig = Rig()
+    rig.turn(3)
+    for n in range(requests):
+        asked = ulid.make(rig.clock.wall(), b"\1" * 6 + n.to_bytes(4, "big"))
+        rig.bucket.create(layout.request("blue", user, asked, verb), body)
+    other = rig.launch("honest", user="ben")
+    key = f"blue/ben/{other}"
+    answered = layout.answer("blue", "ben", other)
+    waited, longest_s, peak = 0, 0.0, 0
+    for turn in range(1, MOST_TURNS + 1):
+        spent_s, allocated = _measured(rig.turn)
+        longest_s, peak = max(longest_s, spent_s), max(peak, allocated)
+        if not waited and (key in rig.root.answers or rig.keys(answered)):
+            waited = turn
+        if waited and turn >= LEAST_TURNS:
+            break
+    return {
+        "left": len(rig.keys(layout.user_inbox("blue", user))),
+        "turns": waited or "never",
+        "longest_turn_s": longest_s,
+        "most_memory_mib": peak / (1 << 20),
+    }
+
+
+def _measured(turn: Callable[[], None]) -> tuple[float, int]:
+    """Seconds of processor time of a turn, and the most bytes it allocated at once."""
+    tracemalloc.start()
+    try:
+        began = time.process_time()
+        turn()
+        return time.process_time() - began, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def main() -> None:
+    """Print one row for each flood."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.intake")
+    parser.add_argument("requests", nargs="?", type=int, default=1_000)
+    said = parser.parse_args()
+    show(
+        [
+            {"flood": name, "requests": said.requests, **measure(flood, said.requests)}
+            for name, flood in FLOODS.items()
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()
