@@ -6,6 +6,7 @@ import os
 import sys
 
 from launch import exits
+from launch.visible import visible
 
 
 class UsageError(Exception):
@@ -80,14 +81,14 @@ def _report_failure(error: BaseException) -> int:
 
 def tell(message: str, hint: str = "") -> None:
     """Print an error line to stderr, with its hint."""
-    print(f"error: {_one_line(message)}", file=sys.stderr)
+    print(f"error: {visible(_one_line(message))}", file=sys.stderr)
     if hint:
-        print(f"hint: {_one_line(hint)}", file=sys.stderr)
+        print(f"hint: {visible(_one_line(hint))}", file=sys.stderr)
 
 
 def note(message: str) -> None:
-    """Print a line that is not data to stderr."""
-    print(message, file=sys.stderr, flush=True)
+    """Print a line that is not data to stderr; control characters in it are shown."""
+    print(visible(message), file=sys.stderr, flush=True)
 
 
 def _one_line(text: str) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from launch.errors import note
+from launch.visible import TerminalBytes
 
 if TYPE_CHECKING:
     from bastion.clock import Clock
@@ -23,11 +24,16 @@ class Printout:
     Where both are one terminal, file or pipe, a note would stand in the middle of a line that a
     job has begun: it waits for the end of that line, and after 5 s breaks it.
 
+    On a terminal control characters of jobs are shown, colours and carriage returns but for; a file
+    or a pipe gets every byte as it is.
+
     Args:
         clock: Says for how long a line has been open.
+        raw: Send a terminal every byte as it is, too.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, raw: bool = False) -> None:
+        self._terminal = None if raw or not sys.stdout.isatty() else TerminalBytes()
         self._clock = clock
         self._opened_at: float | None = None
         self._is_shared = False
@@ -41,7 +47,7 @@ class Printout:
         Raises:
             BrokenPipeError: Nobody reads it any more.
         """
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.write(data if self._terminal is None else self._terminal.safe(data))
         sys.stdout.buffer.flush()
         if not data or not self._is_shared:
             return
@@ -60,6 +66,9 @@ class Printout:
 
     def end_line(self) -> None:
         """Let whatever stderr says next begin on a line of its own."""
+        if self._terminal is not None and (rest := self._terminal.safe(b"", final=True)):
+            sys.stdout.buffer.write(rest)
+            sys.stdout.buffer.flush()
         if self._opened_at is not None:
             self._opened_at = None
             note("")

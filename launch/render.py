@@ -14,6 +14,8 @@ from functools import cache
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
+from launch.visible import visible
+
 _T = TypeVar("_T")
 
 RICH_ROWS = 200
@@ -136,7 +138,7 @@ class Output:
             write_lines(self._plain(items, columns))
 
     def _plain(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> Iterable[str]:
-        cells = [[column.text(item) or "-" for item in items] for column in columns]
+        cells = [[visible(column.text(item)) or "-" for item in items] for column in columns]
         widths = [max(map(len, (c.title, *cell))) for c, cell in zip(columns, cells, strict=True)]
         heads = (f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True))
         yield self.paint("  ".join(heads).rstrip(), "bold")
@@ -158,9 +160,9 @@ class Output:
         for item in items:
             table.add_row(
                 *(
-                    Text.from_ansi(self.state(column.text(item)))
+                    Text.from_ansi(self.state(visible(column.text(item))))
                     if column.is_state
-                    else Text(column.text(item) or "-")
+                    else Text(visible(column.text(item)) or "-")
                     for column in columns
                 )
             )
@@ -168,8 +170,8 @@ class Output:
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Print data."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    """Print data; control characters in it are shown."""
+    sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
     sys.stdout.flush()
 
 

@@ -11,7 +11,17 @@ from launch.commands.submit import tell_ended
 from launch.errors import UsageError, note
 from launch.parser import Parser, Run, Verbs, many, number, switch, text
 from launch.progress import bar
-from launch.render import STATE_COLORS, Column, Output, amounts, clip, counted, iso, span
+from launch.render import (
+    STATE_COLORS,
+    Column,
+    Output,
+    amounts,
+    clip,
+    counted,
+    iso,
+    span,
+    write_lines,
+)
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -224,11 +234,14 @@ def show_why(args: argparse.Namespace) -> int:
     if out.format == "json":
         out.show("why", [why], [], name=lambda each: each.job)
         return exits.OK
-    print(f"{why.job} {out.state(why.state, told(why.state))}: {why.text}")
+    lines = [f"{why.job} {out.state(why.state, told(why.state))}: {why.text}"]
     if why.quota_problem:
-        print(f"the newest quota file is not in force, the last good one is: {why.quota_problem}")
+        lines.append(
+            f"the newest quota file is not in force, the last good one is: {why.quota_problem}"
+        )
     if why.estimated_at:
-        print(f"starts about {_start(why)}")
+        lines.append(f"starts about {_start(why)}")
+    write_lines(lines)
     note(f"as of {out.time(why.as_of)}")
     return exits.OK
 

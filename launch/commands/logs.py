@@ -43,6 +43,7 @@ bastion logs sweep --grep=Error""",
     choice(logs, "--prefix", ("auto", "always", "never"), "name replica and process on each line")
     text(logs, "--download", "write a file for each process", metavar="FOLDER")
     switch(logs, "--exit", "exit with the job's own code")
+    switch(logs, "--raw", "send a terminal every byte as it is, control characters too")
 
 
 def show(args: argparse.Namespace) -> int:
@@ -66,7 +67,7 @@ def show(args: argparse.Namespace) -> int:
         return _download(chunks, Path(args.download))
     several = job.replicas > 1 and args.replica is None
     prefix = args.prefix == "always" or (args.prefix == "auto" and several and sys.stdout.isatty())
-    out = Printout(client.clock)
+    out = Printout(client.clock, raw=args.raw)
     try:
         write(chunks, out, prefix=prefix)
     except KeyboardInterrupt:
@@ -87,7 +88,7 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
             f"{args.job} names {len(tasks)} tasks, and --follow, --download and --exit are for one",
             hint=f"bastion logs {one} -f",
         )
-    wanted, out = wanted_of(args, now=session.out.now), Printout(session.client.clock)
+    wanted, out = wanted_of(args, now=session.out.now), Printout(session.client.clock, raw=args.raw)
     for task in tasks:
         if task.state not in ("queued", "held"):
             chunks = session.client.following.of(task, wanted, follow=False)
