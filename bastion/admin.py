@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.clock import Clock, SystemClock
-from bastion.errors import SpecError
+from bastion.errors import BastionError, SpecError, StoreError
 from bastion.profile import surrounding
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
@@ -94,6 +94,27 @@ class Admin:
         from bastion.service.restore import Restoring
 
         return Restoring(self.store, self.clock, key=snapshot)
+
+    def exposed_webhooks(self) -> tuple[str, ...]:
+        """
+        Names of webhooks whose URL stands in the configuration, where every user can read it.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        from bastion.records import layout
+        from bastion.records.limits import ADMIN_FILE_BYTES
+        from bastion.service.config import parse_config
+
+        try:
+            found = self.store.read(layout.CONFIG, limit_bytes=ADMIN_FILE_BYTES)
+            assert found is not None
+            webhooks = parse_config(found.data.decode("utf-8-sig")).notifications.webhooks
+        except StoreError:
+            raise
+        except (BastionError, UnicodeDecodeError):
+            return ()
+        return tuple(sorted(name for name, webhook in webhooks.items() if webhook.url))
 
     def setup_commands(self, people: People, quota: Quota) -> tuple[str, ...]:
         """

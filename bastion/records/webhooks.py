@@ -2,7 +2,7 @@
 What `config/bastion.toml` says of webhooks: for the bastion, and for who foresees it.
 
     [webhooks.team]
-    url = "https://hooks.slack.com/services/..."     # or url_file = "/etc/bastion/team-webhook"
+    url_file = "/etc/bastion/team-webhook"     # or url = "https://hooks.slack.com/services/..."
     kind = "slack"
 
     [notifications]
@@ -32,6 +32,24 @@ from bastion.value import value
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 """Addresses of IPv4 hosts behind a translator. Source: RFC 6052."""
+_NEAR = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        "64:ff9b:1::/48",
+        "fec0::/10",
+        "::/96",
+        "192.0.0.0/24",
+        "168.63.129.16/32",
+        "169.254.0.0/16",
+        "100.100.100.200/32",
+    )
+)
+"""
+What `ipaddress` takes for public, at least in some of its versions, and is of one's own network: a
+local translator, site-local and IPv4-compatible addresses, protocol assignments, and addresses at
+which clouds answer their own machines. Source: RFC 8215, 3879, 4291, 6890; Azure, "What is IP
+address 168.63.129.16?"; Alibaba Cloud, "Instance metadata".
+"""
 
 
 @value
@@ -99,7 +117,10 @@ def is_near(host: str) -> bool:
         address: _Address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return False
-    return any(not each.is_global or each.is_multicast for each in (address, *_inner(address)))
+    return any(
+        not each.is_global or each.is_multicast or any(each in network for network in _NEAR)
+        for each in (address, *_inner(address))
+    )
 
 
 def _inner(address: _Address) -> list[_Address]:

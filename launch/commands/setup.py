@@ -76,6 +76,11 @@ def setup(args: argparse.Namespace) -> int:
     if args.apply:
         for line in admin.setup(people, quota):
             note(line)
+        for name in admin.exposed_webhooks():
+            note(
+                f"webhook {name}: every user can read its url in config/bastion.toml and in root;"
+                " put it into a file on the bastion's machine, and name that by url_file"
+            )
         return exits.OK
     lines = admin.setup_commands(people, quota)
     if session.out.format == "json":

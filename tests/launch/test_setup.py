@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bastion.records import layout
+from bastion.store.s3 import S3Store
 from tests.launch.conftest import Run
 from tests.servers.s3 import credentials, make_bucket, moto_server
 
@@ -52,6 +54,19 @@ def test_whose_identity_is_unknown_is_told(run: Run, quota: str) -> None:
     assert ran.err == (
         "ben gets no rights: name his identity with --users or --user=ben=IDENTITY\n"
     )
+
+
+def test_webhooks_that_everybody_can_read_are_told(run: Run, quota: str) -> None:
+    """A webhook whose URL stands in the configuration is named once the rights are given."""
+    text = "[webhooks.team]\nurl = 'https://x.org/s3cret'\n[webhooks.ops]\nurl_file = '/etc/ops'\n"
+    with moto_server() as url, credentials():
+        make_bucket("bucket")
+        S3Store("bucket", "b", endpoint_url=url).create(layout.CONFIG, text.encode())
+        ran = run("setup", "s3", f"--root=s3://bucket/b?endpoint_url={url}", quota, *WHO, "--apply")
+    assert ran.code == 0
+    assert "webhook team: every user can read its url" in ran.err
+    assert "ops" not in ran.err
+    assert "s3cret" not in ran.err
 
 
 def test_it_does_it(run: Run, quota: str) -> None:

@@ -84,6 +84,14 @@ def test_what_is_wrong_is_told_without_the_url(text: str, problem: str) -> None:
         "::ffff:169.254.169.254",
         "64:ff9b::a9fe:a9fe",
         "2002:a9fe:a9fe::1",
+        "64:ff9b:1::a9fe:a9fe",
+        "fec0::1",
+        "::169.254.169.254",
+        "::a01:203",
+        "192.0.0.192",
+        "168.63.129.16",
+        "::ffff:168.63.129.16",
+        "64:ff9b::a83f:8110",
     ],
 )
 def test_addresses_of_our_own_networks_are_near(address: str) -> None:
