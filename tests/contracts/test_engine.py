@@ -62,6 +62,7 @@ class Bench:
         shared = {"Type": "bind", "Source": self.shm, "Target": "/dev/shm"}
         return {
             "Image": IMAGE,
+            "User": f"{os.geteuid()}:{os.getegid()}",
             "AttachStdout": True,
             "AttachStderr": True,
             "Labels": dict([self.label.split("=")]),
