@@ -3,8 +3,12 @@ Chaos: two bastions, eight agents and hundreds of jobs, struck at random by kill
 
     python -m tests.end_to_end.chaos --minutes 10 --root file
     python -m tests.end_to_end.chaos --minutes 10 --root gs --seed 7
+    python -m tests.end_to_end.chaos --minutes 10 --hard
 
 `file` is a folder; `gs` is the test server behind a network that loses, cuts and repeats requests.
+With `--hard` (a folder, and root) the bucket is moved away and back, a disk of two machines filled,
+descriptors taken, and clocks stepped, beside all that.
+
 The seed says what is asked and who is struck when; what real processes make of it differs each
 time. Exit code 1 when anything is wrong at the end, with everything kept for a look.
 """
@@ -13,12 +17,15 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,7 +36,7 @@ from bastion.agent.strays import mark_of
 from bastion.records import layout
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import Place, folder_root, gcs_root
-from tests.end_to_end.strikes import Bastions, Strikes
+from tests.end_to_end.strikes import Bastions, Strikes, Surroundings
 from tests.end_to_end.verdict import SCRIPT, Verdict, told
 from tests.servers.fault_proxy import Fault, FaultProxy
 
@@ -55,6 +62,21 @@ provider = "local"
 count = 8
 resources = { h100 = 8, cpu = 32 }
 """
+HARD_CONFIG = """
+[pools.local]
+provider = "local"
+count = 6
+resources = { h100 = 8, cpu = 32 }
+
+[pools.small]
+provider = "local"
+count = 2
+resources = { h100 = 8, cpu = 32 }
+"""
+DISK_MIB = 96
+"""Of the disk on which the machines of the small pool lie."""
+STEPPED = Path(__file__).with_name("stepped_clock.c")
+"""What steps the wall clock of a program."""
 BATCH = 10
 """Jobs that are submitted together."""
 ASKED_FOR = 0.7
@@ -124,16 +146,26 @@ class Asking:
                 time.sleep(0.5)
 
 
-def run(folder: Path, place: Place, *, minutes: float, jobs: int, seed: int) -> Report:
+def run(
+    folder: Path,
+    place: Place,
+    *,
+    minutes: float,
+    jobs: int,
+    seed: int,
+    around: Surroundings | None = None,
+) -> Report:
     """Strike for so many minutes, let everything end, and compare."""
+    text = CONFIG if around is None else HARD_CONFIG
     chance = random.Random(seed)
     witness = folder / "witness"
     witness.mkdir()
     place.store.create(layout.QUOTA, QUOTA.encode())
-    config = place.store.create(layout.CONFIG, CONFIG.encode())
+    config = place.store.create(layout.CONFIG, text.encode())
     programs = Programs(folder, place)
-    bastions = Bastions(programs, ("north", "south"), chance)
-    strikes = Strikes(programs, chance)
+    env = {} if around is None or around.clock is None else stepped(around.clock)
+    bastions = Bastions(programs, ("north", "south"), chance, env)
+    strikes = Strikes(programs, chance, around=around)
     report = Report()
     try:
         bastions.look()
@@ -152,7 +184,7 @@ def run(folder: Path, place: Place, *, minutes: float, jobs: int, seed: int) -> 
         asking.wait()
         _until(lambda: _is_idle(place), bastions, "every job ends", report)
         report.numbers["seconds to the last end"] = round(time.monotonic() - ended_at, 1)
-        closed = CONFIG.replace("count = 8", "max_machines = 0").encode()
+        closed = re.sub(r"count = \d", "max_machines = 0", text).encode()
         place.store.swap(layout.CONFIG, closed, if_version=config.version)
         _until(lambda: not _machines(place), bastions, "every machine is deleted", report)
         _judge(report, programs, bastions, strikes, Verdict(place, asking.lines, witness))
@@ -196,12 +228,36 @@ def _judge(
     internal = programs.served.count("internal error")
     if internal:
         report.wrong.append(f"{internal} internal errors of bastions")
-    report.wrong += bastions.odd_exits + verdict.wrong
+    report.wrong += bastions.odd_exits + strikes.wrong + verdict.wrong
     root = programs.place.root()
     assert root is not None
     report.numbers |= verdict.numbers
     report.numbers |= {"strikes": dict(sorted(strikes.dealt.items())), "epochs": root.epoch}
     report.numbers["commits"] = root.seq
+
+
+def stepped(clock: Path) -> dict[str, str]:
+    """What a bastion, and by it its agents, need for their wall clock to be what `clock` says."""
+    wanted = {"LD_PRELOAD": str(clock.with_name("stepped.so")), "STEPPED_CLOCK": str(clock)}
+    return wanted | {f"AGENT_{name}": text for name, text in wanted.items()}
+
+
+@contextmanager
+def poor_ground(folder: Path) -> Iterator[Surroundings]:
+    """A root that can be moved, a small disk for two machines, and a clock that can be stepped."""
+    disk = folder / "machines" / "small"
+    disk.mkdir(parents=True)
+    words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(disk)]
+    subprocess.run(words, check=True)
+    clock = folder / "clock" if shutil.which("cc") else None
+    if clock is not None:
+        clock.write_text("0\n")
+        made = str(clock.with_name("stepped.so"))
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", made, str(STEPPED)], check=True)
+    try:
+        yield Surroundings(root=folder / "root", disk=disk, clock=clock)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
 @contextmanager
@@ -234,10 +290,15 @@ def main() -> int:
     parser.add_argument("--root", choices=ROOTS, default="file")
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hard", action="store_true")
     said = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    with ROOTS[said.root](folder, said.seed) as place:
-        report = run(folder, place, minutes=said.minutes, jobs=said.jobs, seed=said.seed)
+    with ExitStack() as stack:
+        place = stack.enter_context(ROOTS[said.root](folder, said.seed))
+        around = stack.enter_context(poor_ground(folder)) if said.hard else None
+        report = run(
+            folder, place, minutes=said.minutes, jobs=said.jobs, seed=said.seed, around=around
+        )
     sys.stdout.write(f"{told(report.numbers, report.wrong)}\neverything is kept in {folder}\n")
     return 1 if report.wrong else 0
 

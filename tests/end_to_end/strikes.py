@@ -1,14 +1,24 @@
-"""What strikes real processes at random: kill -9, and SIGSTOP with SIGCONT a while later."""
+"""
+What strikes real programs at random: kill -9, and SIGSTOP with SIGCONT a while later.
+
+With `Surroundings` also what they stand on: the bucket's folder is moved away and back, a disk is
+filled and emptied, descriptors are taken and given back, clocks are stepped.
+"""
 
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -19,14 +29,29 @@ PAUSE_S = (0.2, 1.2)
 FROZEN_S = (0.5, 8.0)
 """How long a stopped process stays so; the longest of them cost a bastion on a folder its lead."""
 WEIGHTS = {"bastion": 2, "agent": 4, "keeper": 1, "process": 3}
-"""Who is struck how often: a keeper takes the jobs of its machine with it."""
+"""What is struck how often: a keeper takes the jobs of its machine with it."""
+HARD_WEIGHTS = {"bucket": 1, "disk": 1, "descriptors": 1, "clock": 1}
+"""The same of what they stand on, beside `WEIGHTS`."""
+AWAY_S = (1.0, 12.0)
+"""How long the bucket is away; beyond 3 s its leader's lease is over."""
+POOR_S = (1.0, 10.0)
+"""How long a disk is full, and a process out of descriptors."""
+STEP_DAYS = (-8.0, -0.02, 0.02, 8.0)
+"""How far a clock is stepped, for a while: half an hour, and more than instructions may be old."""
 
 
 class Bastions:
     """Two bastions, and the supervisor who starts them again when they die."""
 
-    def __init__(self, programs: Programs, names: tuple[str, ...], chance: random.Random) -> None:
+    def __init__(
+        self,
+        programs: Programs,
+        names: tuple[str, ...],
+        chance: random.Random,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._programs = programs
+        self._env = env
         self._chance = chance
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._start_at = dict.fromkeys(names, 0.0)
@@ -43,7 +68,9 @@ class Bastions:
                 del self._running[name]
                 self._start_at[name] = time.monotonic() + self._chance.uniform(0.1, 3.0)
             elif running is None and time.monotonic() >= at:
-                self._running[name] = self._programs.serve("--standby", f"--name={name}")
+                self._running[name] = self._programs.serve(
+                    "--standby", f"--name={name}", env=self._env
+                )
 
     def stop(self) -> list[int]:
         """End them as systemd does; their exit codes."""
@@ -52,30 +79,58 @@ class Bastions:
         return [running.wait(timeout=60) for running in self._running.values()]
 
 
-class Strikes:
-    """Strikes one process of `programs` after the other, as `chance` has it."""
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What the programs of one run stand on."""
 
-    def __init__(self, programs: Programs, chance: random.Random) -> None:
+    root: Path
+    """The bucket's folder."""
+    disk: Path
+    """A small disk, on which some of the machines lie."""
+    clock: Path | None
+    """The file that steps the clocks of bastions and agents; None where no clock can be stepped."""
+
+
+class Strikes:
+    """
+    Strikes one thing of `programs` after the other, as `chance` has it.
+
+    Args:
+        programs: What is struck.
+        chance: What says when.
+        around: What they stand on, where that is struck too.
+    """
+
+    def __init__(
+        self, programs: Programs, chance: random.Random, *, around: Surroundings | None = None
+    ) -> None:
         self._programs = programs
         self._chance = chance
+        self._around = around
+        self._weights = WEIGHTS if around is None else WEIGHTS | HARD_WEIGHTS
         self._next_at = 0.0
-        self._frozen: list[tuple[float, psutil.Process]] = []
+        self._undo: list[tuple[float, str, Callable[[], None]]] = []
         self.dealt: Counter[str] = Counter()
+        self.wrong: list[str] = []
 
     def look(self) -> None:
         """Strike, if it is time; let go what was frozen long enough."""
         now = time.monotonic()
-        self._thaw(lambda until: now >= until)
+        self._give_back(lambda until: now >= until)
         if now >= self._next_at:
             self._next_at = now + self._chance.uniform(*PAUSE_S)
             self._strike(now)
 
     def end(self) -> None:
         """Let everything go on."""
-        self._thaw(lambda until: True)
+        self._give_back(lambda until: True)
 
     def _strike(self, now: float) -> None:
-        kind = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        kind = self._chance.choices(list(self._weights), list(self._weights.values()))[0]
+        if self._around is not None and kind in HARD_WEIGHTS:
+            if not any(each == kind for _, each, _ in self._undo):
+                self._strike_ground(kind, self._around, now)
+            return
         how = self._chance.choice((signal.SIGKILL, signal.SIGSTOP))
         targets = sorted(self._targets(kind), key=lambda process: process.pid)
         if not targets:
@@ -85,7 +140,36 @@ class Strikes:
             target.send_signal(how)
             self.dealt[f"{how.name} {kind}"] += 1
             if how is signal.SIGSTOP:
-                self._frozen.append((now + self._chance.uniform(*FROZEN_S), target))
+                until = now + self._chance.uniform(*FROZEN_S)
+                self._undo.append((until, "frozen", partial(_thaw, target)))
+
+    def _strike_ground(self, kind: str, around: Surroundings, now: float) -> None:
+        until = now + self._chance.uniform(*(AWAY_S if kind == "bucket" else POOR_S))
+        match kind:
+            case "bucket":
+                gone = around.root.with_name("away")
+                around.root.rename(gone)
+                undo = partial(self._bring_back, gone, around.root)
+            case "disk":
+                undo = _filled(around.disk)
+            case "descriptors":
+                every = self._targets("agent") + self._targets("keeper")
+                if not every:
+                    return
+                undo = _starved(self._chance.choice(sorted(every, key=lambda each: each.pid)))
+            case _:
+                if around.clock is None:
+                    return
+                around.clock.write_text(f"{self._chance.choice(STEP_DAYS) * 86400:.0f}\n")
+                undo = partial(around.clock.write_text, "0\n")  # type: ignore[assignment]
+        self.dealt[kind] += 1
+        self._undo.append((until, kind, undo))
+
+    def _bring_back(self, gone: Path, root: Path) -> None:
+        if root.exists():
+            self.wrong.append(f"something made {root} while the bucket was away")
+            shutil.rmtree(root)
+        gone.rename(root)
 
     def _targets(self, kind: str) -> list[psutil.Process]:
         match kind:
@@ -97,11 +181,39 @@ class Strikes:
                 keepers = self._programs.processes("bastion.agent.keeper")
                 return keepers if kind == "keeper" else _below(keepers)
 
-    def _thaw(self, is_due: Callable[[float], bool]) -> None:
-        for until, process in [each for each in self._frozen if is_due(each[0])]:
-            self._frozen.remove((until, process))
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGCONT)
+    def _give_back(self, is_due: Callable[[float], bool]) -> None:
+        for each in [each for each in self._undo if is_due(each[0])]:
+            self._undo.remove(each)
+            each[2]()
+
+
+def _thaw(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGCONT)
+
+
+def _filled(disk: Path) -> Callable[[], None]:
+    """Fill `disk` to its last byte; what gives the room back."""
+    path = disk / "filled"
+    with suppress(OSError), path.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    return partial(path.unlink, missing_ok=True)
+
+
+def _starved(process: psutil.Process) -> Callable[[], None]:
+    """Leave `process` no descriptor but those it has; what gives it others again."""
+    try:
+        before = process.rlimit(psutil.RLIMIT_NOFILE)
+        process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds(), before[1]))
+    except psutil.Error:
+        return lambda: None
+
+    def fed() -> None:
+        with suppress(psutil.Error):
+            process.rlimit(psutil.RLIMIT_NOFILE, before)
+
+    return fed
 
 
 def _below(keepers: list[psutil.Process]) -> list[psutil.Process]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.chaos import ROOTS, run
+from tests.end_to_end.chaos import ROOTS, poor_ground, run
 from tests.end_to_end.verdict import told
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.prove]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk")
+def test_chaos_on_poor_ground_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """The same while the bucket goes away, a disk is full, descriptors are gone, clocks step."""
+    with ROOTS["file"](tmp_path, 3) as place, poor_ground(tmp_path) as around:
+        report = run(tmp_path, place, minutes=3.0, jobs=300, seed=3, around=around)
+    assert not report.wrong, told(report.numbers, report.wrong)
 
 
 @pytest.mark.parametrize("root", ROOTS)
