@@ -94,7 +94,7 @@ def parse_launch(text: str, *, source: str) -> Launch:
     """
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise SpecError(f"{source}: not TOML, {error}") from None
     found: list[str] = []
     code: Code | CodeRef | None = None

@@ -82,7 +82,7 @@ def parse_config(text: str) -> Config:
     """
     try:
         tables: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise SpecError(f"config/bastion.toml: not TOML: {error}") from error
     try:
         file = _File.model_validate(tables)

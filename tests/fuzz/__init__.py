@@ -1,0 +1,1 @@
+"""Every door through which bytes of others come in, and what comes in by it."""

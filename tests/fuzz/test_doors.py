@@ -1,0 +1,53 @@
+"""Whatever comes in by a door, only the door's own errors come out, in bounded memory."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.doors import DOORS, enter
+
+HOUSE = Path(__file__).parents[2]
+HAS_ATHERIS = importlib.util.find_spec("atheris") is not None
+MOST_PER_BYTE = 1_000
+"""Bytes of memory for each byte that came in: a wrong value costs about a kilobyte to tell."""
+LEAST_BYTES = 32 << 20
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_what_once_stopped_a_bastion_does_not(name: str) -> None:
+    """Every input that was an attack once is let in, or refused in the door's own words."""
+    for seed in DOORS[name].seeds:
+        tracemalloc.start()
+        try:
+            enter(name, seed)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < LEAST_BYTES + MOST_PER_BYTE * len(seed), f"{seed[:80]!r}"
+
+
+@pytest.mark.parametrize("name", DOORS)
+@settings(max_examples=50, deadline=None)
+@given(data=st.binary(max_size=300))
+def test_any_bytes_may_come(name: str, data: bytes) -> None:
+    """Bytes without any meaning raise nothing that is no door's error."""
+    enter(name, data)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", DOORS)
+def test_a_fuzzer_finds_nothing(name: str) -> None:
+    """A minute of a fuzzer that is guided by coverage, from all seeds, crashes no door."""
+    if not HAS_ATHERIS:
+        pytest.skip("atheris is not installed: it has no build for this Python")
+    words = [sys.executable, "-m", "tests.fuzz", name, "-max_total_time=60", "-print_final_stats=1"]
+    ran = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 0, ran.stderr[-3000:]
