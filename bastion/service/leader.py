@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, LeaseError, StoreError
+from bastion.errors import BastionError, LeaseError, StoreError, StoreRefusedError
 from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
 from bastion.monitor import Options, due, watch
@@ -35,7 +35,7 @@ from bastion.service.digest import digestible
 from bastion.service.draft import Draft
 from bastion.service.files import AdminFiles
 from bastion.service.fleet import Fleet
-from bastion.service.gather import Arrived, Gathered, Gatherer
+from bastion.service.gather import REFUSED_TURNS, Arrived, Gathered, Gatherer
 from bastion.service.gc import Garbage
 from bastion.service.intake import Intake
 from bastion.service.journal import Journal
@@ -239,14 +239,18 @@ class Leader:
         for done in self._lane.collect():
             if done.error is not None:
                 self._journal.problem(done.key, done.error)
-                self._put_off(done.key.removeprefix("delete "))
+                self._put_off(done.key.removeprefix("delete "), done.error)
                 continue
             self._absorbed.pop(done.key.removeprefix("delete "), None)
             if callable(done.result):
                 self._guarded(done.key, done.result, draft)
 
-    def _put_off(self, key: str) -> None:
-        """Delete the absorbed object at `key`, which could not be deleted, no sooner than later."""
+    def _put_off(self, key: str, error: Exception) -> None:
+        """
+        Delete the absorbed object at `key`, which could not be deleted, no sooner than later.
+
+        One that was refused unread, and that the store refuses too, is set aside without its bytes.
+        """
         each = self._absorbed.get(key)
         if each is not None:
             first_s, most_s = DELETE_AGAIN_S
@@ -254,6 +258,9 @@ class Leader:
             self._absorbed[key] = replace(
                 each, failures=each.failures + 1, again_at=self._clock.monotonic() + pause_s
             )
+        is_refused = each is not None and isinstance(error, StoreRefusedError)
+        if each is not None and is_refused and each.failures + 1 >= REFUSED_TURNS:
+            self._absorbed[key] = replace(self._absorbed[key], unreadable=str(error))
 
     def _watch(self, draft: Draft) -> None:
         """Ask the monitor of every admitted job what follows, until nothing follows any more."""

@@ -16,6 +16,7 @@ from bastion.service.lead import Candidate, Election
 from bastion.service.publish import Publisher
 from bastion.spec import Job, Process, Resources
 from bastion.spec.where import Where
+from bastion.store import ObjectStore
 from bastion.store.memory import Fault, FaultyStore
 from tests.bastion.service.rig import CONFIG, PACE, QUOTA, Rig
 
@@ -468,6 +469,34 @@ def test_poison_that_cannot_be_set_aside_yet_is_not_thrown_away() -> None:
     assert fails["left"] == 0
     assert not rig.keys("inbox/nonsense")
     assert len(rig.keys("state/aside/")) == 1
+
+
+class _Wrapping:
+    def __init__(self, store: ObjectStore) -> None:
+        self.store = store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.store, name)
+
+
+def test_what_is_refused_unread_and_cannot_be_read_is_set_aside() -> None:
+    """A stranger's request that the store lists and does not give leaves the inbox with a note."""
+    key = layout.request("nowhere", "eve", "01HF7YAT00" + "0" * 16, "cancel")
+
+    class Refusing(_Wrapping):
+        def read(self, sought: str, **limits: object) -> object:
+            if sought == key:
+                raise StoreRefusedError("the store does not give it")
+            return self.store.read(sought, **limits)  # type: ignore[arg-type]
+
+    rig = Rig(spoil=Refusing)  # type: ignore[arg-type]
+    rig.bucket.create(key, b"{}")
+    rig.turn(20)
+    assert not rig.keys(layout.INBOX)
+    (aside,) = rig.keys(layout.ASIDE)
+    found = rig.bucket.read(aside)
+    assert found is not None
+    assert b"does not give it" in found.data
 
 
 def test_what_may_not_be_deleted_costs_little() -> None:
