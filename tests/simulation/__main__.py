@@ -12,6 +12,7 @@ import hashlib
 import sys
 from collections.abc import Callable
 
+from tests.simulation.away import away
 from tests.simulation.baton import SimulationError
 from tests.simulation.chains import chains
 from tests.simulation.mutants import MUTANTS
@@ -19,6 +20,7 @@ from tests.simulation.processes import SOUND, Parts
 from tests.simulation.scenario import calm, comings, duel, slices, spoilt, stormy
 from tests.simulation.schedules import SCHEDULES
 from tests.simulation.sweeps import sweeps
+from tests.simulation.unreadable import unreadable
 from tests.simulation.watched import watched
 from tests.simulation.wild import wild
 from tests.simulation.world import World
@@ -34,6 +36,8 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "chains": chains,
     "sweeps": sweeps,
     "watched": watched,
+    "away": away,
+    "unreadable": unreadable,
 }
 """Every world that a seed can be replayed in, by name."""
 

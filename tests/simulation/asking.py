@@ -5,10 +5,10 @@ from __future__ import annotations
 from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from tests.simulation.processes import Wish
+from tests.simulation.rights import PROJECTS
 
-PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red"}
-"""Who is in which."""
-USERS = tuple(PROJECTS)
+USERS = ("ann", "ben", "cat")
+"""Of ours; whoever else is in a project is in a world that says so."""
 
 
 def one(

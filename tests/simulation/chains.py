@@ -7,9 +7,10 @@ from dataclasses import replace
 from bastion.records.request import Answer, Body, LaunchRequest
 from bastion.spec import After, Job, Launch
 from bastion.spec.after import When
-from tests.simulation.asking import PROJECTS, one, verb, wish
+from tests.simulation.asking import one, verb, wish
 from tests.simulation.fates import Fates
 from tests.simulation.processes import SOUND, Parts, Wish
+from tests.simulation.rights import PROJECTS
 from tests.simulation.storm import storm
 from tests.simulation.world import World
 

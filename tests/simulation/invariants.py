@@ -47,6 +47,10 @@ ACCOUNTS = "12: accounted usage covers what really runs"
 BARRIER = "13: no process of a gang runs before all its hosts are ready"
 LOGS = "14: every log byte named in `end` is in the bucket when the result is"
 
+RIGHTS = "rights: no program of ours asks for more than `setup` grants it"
+OUTCOMES = "outcomes: every job ends as its program and its users say"
+SET_ASIDE = "unreadable: what cannot be read is set aside after three turns, and delays nothing"
+STRICT = "views: whatever is published decodes as strict JSON"
 TOLD = "notifications: what was to be told was told at least once"
 
 NAMES = (
@@ -67,6 +71,10 @@ NAMES = (
     AFTER,
     TASKS,
     TOLD,
+    RIGHTS,
+    OUTCOMES,
+    SET_ASIDE,
+    STRICT,
 )
 
 _NEXT: dict[Phase, frozenset[Phase]] = {

@@ -86,6 +86,9 @@ class SimHome:
         """See `Home`: it is always well."""
         return ""
 
+    def take_back(self, key: str) -> None:
+        """See `Home`."""
+
     def has_output(self, key: str) -> bool:
         """See `Home`."""
         return False

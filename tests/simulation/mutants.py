@@ -31,37 +31,10 @@ from bastion.service.draft import Draft
 from bastion.service.fleet import Fleet
 from bastion.service.leader import Leader
 from bastion.service.webhook import DeliveryError
-from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
+from tests.simulation.outside import OUTSIDE
 from tests.simulation.processes import Parts
-
-
-class Wrapped:
-    """Another store as it is; subclasses spoil one operation."""
-
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-
-    def read(
-        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
-    ) -> Object | None:
-        """See the port."""
-        return self._store.read(key, unless=unless, limit_bytes=limit_bytes)
-
-    def create(self, key: str, data: bytes) -> Written:
-        """See the port."""
-        return self._store.create(key, data)
-
-    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
-        """See the port."""
-        return self._store.swap(key, data, if_version=if_version)
-
-    def delete(self, key: str) -> None:
-        """See the port."""
-        self._store.delete(key)
-
-    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
-        """See the port."""
-        return self._store.list(prefix, start_after=start_after, limit=limit)
+from tests.simulation.wrapped import Wrapped
 
 
 class ConflictIsMine(RootWriter):
@@ -343,5 +316,6 @@ MUTANTS: dict[str, Parts] = {
     "ended tasks counted in a later commit": Parts(leader=CountsLater),
     "notifications kept in memory": Parts(leader=OutboxInMemory),
     "what was sent is taken for told": Parts(courier=SentIsTaken),
+    **OUTSIDE,
 }
 """The safeguards of the bucket, each taken out."""

@@ -30,6 +30,7 @@ from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, Crash, SimClock
 from tests.simulation.machines import SimMachine, SimProvider
+from tests.simulation.rights import AgentRights, of_pool
 from tests.simulation.webhooks import SimWebhooks
 
 PACE = Pace(
@@ -69,6 +70,7 @@ class Parts:
     courier: type[Courier] = Courier
     bastion_store: Callable[[ObjectStore], ObjectStore] = _same
     agent_store: Callable[[ObjectStore], ObjectStore] = _same
+    agent_rights: AgentRights = of_pool
 
 
 SOUND = Parts()

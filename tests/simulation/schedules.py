@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bastion.records import layout
+from tests.simulation.away import away_from
 from tests.simulation.chains import chains
 from tests.simulation.fates import Calm, Choice, Fate, Fates
 from tests.simulation.processes import Parts
 from tests.simulation.scenario import calm, newcomer, quitter
 from tests.simulation.sweeps import sweeps
+from tests.simulation.unreadable import unreadable_calm
 from tests.simulation.world import World
 
 Schedule = Callable[[int, Parts], World]
@@ -81,5 +83,13 @@ SCHEDULES: dict[str, Schedule] = {
     "notifications kept in memory": _told(Fate.CRASH_BEFORE),
     # A webhook cannot be reached once.
     "what was sent is taken for told": _told(Fate.REFUSED),
+    # The folder of the bucket is away while jobs end.
+    "a missing root is made anew": lambda seed, parts: away_from(30.0, 80.0, seed, parts),
+    "what a missing root was told is taken for written": lambda seed, parts: away_from(
+        30.0, 80.0, seed, parts
+    ),
+    # Some requests and bells cannot be read.
+    "a refusal passes for an outage": unreadable_calm,
+    "one unreadable object stands for the store": unreadable_calm,
 }
 """By the name of the mutant."""

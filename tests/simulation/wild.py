@@ -13,10 +13,11 @@ from typing import Literal
 from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
-from tests.simulation.asking import PROJECTS, USERS, wish
+from tests.simulation.asking import USERS, wish
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Rates, Storm
 from tests.simulation.processes import SOUND, Parts, Wish
+from tests.simulation.rights import PROJECTS
 from tests.simulation.storm import CONFIG, HARDNESS, QUOTA
 from tests.simulation.world import World
 

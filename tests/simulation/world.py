@@ -8,13 +8,15 @@ from functools import partial
 
 from bastion.agent.keeper.port import AttemptStart
 from bastion.records import layout
+from bastion.store import ObjectStore
 from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, SimClock
 from tests.simulation.fates import Calm, Fates, Spoiling, Storm
-from tests.simulation.invariants import ENDS, Invariants
+from tests.simulation.invariants import ENDS, RIGHTS, Invariants
 from tests.simulation.machines import SimMachine, SimProvider
 from tests.simulation.processes import SOUND, Bastion, Parts, Wish, run_agent, run_user
+from tests.simulation.rights import Rights
 from tests.simulation.store import SimStore
 from tests.simulation.webhooks import SimWebhooks
 
@@ -41,6 +43,9 @@ class World:
         machines: How many machines the provider has.
         per_machine: What each of them has.
         edits: When admins replace the quota file, and by what.
+        through: What stands between the bucket and everything that uses it.
+        strangers: Names of actors that may ask for what they are not allowed.
+        store_skew_s: How far the date of the store is off.
     """
 
     def __init__(
@@ -57,16 +62,27 @@ class World:
         machines: int = 2,
         per_machine: Amounts = PER_MACHINE,
         edits: tuple[tuple[float, str], ...] = (),
+        through: Callable[[ObjectStore], ObjectStore] = lambda store: store,
+        strangers: tuple[str, ...] = (),
+        store_skew_s: float = 0.0,
     ) -> None:
         self.baton = baton
+        self.checks: list[Callable[[], None]] = []
+        """Of a world's own, made when everything is over."""
         self.wishes = wishes
         self._parts = parts
         self._per_machine = per_machine
         self.fates = fates or Calm()
-        self.bucket = MemoryStore(lambda: SimClock.EPOCH + baton.now)
+        self.bucket = MemoryStore(lambda: SimClock.EPOCH + baton.now + store_skew_s)
         self.bucket.create(layout.QUOTA, quota.encode())
         self.bucket.create(layout.CONFIG, config.encode())
-        self.store = SimStore(self.bucket, baton, self.fates, self._wrote)
+        self.rights = Rights(
+            baton,
+            agents=parts.agent_rights,
+            strangers=strangers,
+            fail=partial(baton.fail, RIGHTS),
+        )
+        self.store = SimStore(through(self.bucket), baton, self.fates, self._wrote, self.rights)
         self.webhooks = SimWebhooks(baton, self.fates)
         self.provider = SimProvider(
             baton,
@@ -128,6 +144,8 @@ class World:
         over = self.invariants.is_quiet() and self._has_asked() and self._has_answers()
         if over:
             self.invariants.at_end()
+            for check in self.checks:
+                check()
         return over
 
     def _has_asked(self) -> bool:

@@ -1,0 +1,99 @@
+"""A few jobs of two projects on two machines: enough for a world that is about something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.request import Result
+from bastion.store import ObjectStore
+from tests.simulation.asking import launch, one, verb
+from tests.simulation.baton import Baton
+from tests.simulation.fates import Calm, Fates
+from tests.simulation.invariants import OUTCOMES
+from tests.simulation.processes import SOUND, Parts, Wish
+from tests.simulation.storm import CONFIG, QUOTA
+from tests.simulation.world import World
+
+OUTCOME = {
+    "long": "succeeded",
+    "short": "succeeded",
+    "gang": "succeeded",
+    "crooked": "failed",
+    "unwanted": "cancelled",
+    "own": "succeeded",
+}
+"""How the job of each launch ends."""
+
+
+def wishes() -> list[Wish]:
+    """Everything that users will ask."""
+    return [
+        launch(0.0, "ann", "long", one(h100=4, runs_s=60.0)),
+        launch(1.0, "ann", "short", one(h100=1, runs_s=15.0)),
+        launch(3.0, "ben", "unwanted", one(h100=1, runs_s=1e9)),
+        launch(5.0, "ann", "crooked", one(h100=1, runs_s=10.0, codes="3")),
+        launch(20.0, "cat", "own", one(h100=2, runs_s=25.0)),
+        launch(40.0, "ann", "gang", one(h100=3, runs_s=20.0, replicas=2)),
+        verb(70.0, "ben", "cancel", "unwanted"),
+    ]
+
+
+def small(
+    baton: Baton,
+    parts: Parts = SOUND,
+    *,
+    fates: Fates | None = None,
+    through: Callable[[ObjectStore], ObjectStore] = lambda store: store,
+    strangers: tuple[str, ...] = (),
+    store_skew_s: float = 0.0,
+    config: str = CONFIG,
+    quota: str = QUOTA,
+    machines: int = 2,
+) -> World:
+    """A world of these jobs, in which each must end as its program and its users say."""
+    world = World(
+        baton,
+        quota=quota,
+        config=config,
+        wishes=wishes(),
+        fates=fates or Calm(),
+        parts=parts,
+        through=through,
+        strangers=strangers,
+        store_skew_s=store_skew_s,
+        machines=machines,
+    )
+    world.checks.append(lambda: check_outcomes(world, may_be_lost=fates is not None))
+    return world
+
+
+def check_outcomes(world: World, *, may_be_lost: bool) -> None:
+    """
+    Compare the final records of these jobs with what is expected of them.
+
+    Args:
+        world: Of the small scenario.
+        may_be_lost: Machines die too: three in a row make an end of a job, and a bastion that
+            cannot read the quota file at its very start refuses what is asked.
+    """
+    refused = {wish.name for wish in world.wishes if _is_refused_for_want_of_quota(wish)}
+    found = {}
+    for entry in world.bucket.list(layout.RESULTS):
+        stored = world.bucket.read(entry.key)
+        assert stored is not None
+        result = decode(Result, stored.data, key=entry.key)
+        found[result.id.rpartition("-")[0]] = str(result.outcome)
+    excused = {"lost"} if may_be_lost else set()
+    honest = {name: found.get(name, "none") for name in OUTCOME if name not in refused}
+    wrong = {name: said for name, said in honest.items() if said not in {OUTCOME[name], *excused}}
+    if "cancel unwanted" in refused:
+        wrong.pop("unwanted", None)
+    if wrong or (refused and not may_be_lost):
+        world.baton.fail(OUTCOMES, f"{wrong}")
+
+
+def _is_refused_for_want_of_quota(wish: Wish) -> bool:
+    problems = wish.answer.problems if wish.answer is not None else ()
+    return any(problem.startswith("no quota file is in force") for problem in problems)

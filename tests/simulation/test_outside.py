@@ -1,0 +1,35 @@
+"""What comes from outside: buckets that vanish, objects that nobody can read, machines, members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.away import away
+from tests.simulation.processes import SOUND, Parts
+from tests.simulation.unreadable import unreadable
+from tests.simulation.world import World
+
+QUICK, PROVE, PORTION = 4, 2_000, 250
+WORLDS: tuple[Callable[[int, Parts], World], ...] = (away, unreadable)
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+@pytest.mark.parametrize("world", WORLDS)
+def test_invariants_hold_against_the_outside(
+    world: Callable[[int, Parts], World], seed: int
+) -> None:
+    """Whatever is done to the bucket, no promise is broken and honest jobs end as they should."""
+    world(seed, SOUND).run()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("first", range(0, PROVE, PORTION))
+@pytest.mark.parametrize("world", WORLDS)
+def test_invariants_hold_against_much_of_the_outside(
+    world: Callable[[int, Parts], World], first: int
+) -> None:
+    """The same for 2,000 seeds of each world."""
+    for seed in range(first, first + PORTION):
+        world(seed, SOUND).run()

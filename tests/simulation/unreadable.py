@@ -1,0 +1,152 @@
+"""
+Objects that a store lists and does not give, or that hold more than it lists.
+
+Some bells of honest agents become so, and requests that lie beside those of honest users. What must
+hold: each is set aside after three turns, and every honest request is answered in time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from bastion.client.ulid import Ulids
+from bastion.errors import NotFoundError, OversizeError, StoreRefusedError
+from bastion.records import layout
+from bastion.service.gather import REFUSED_TURNS
+from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
+from tests.simulation.asking import USERS
+from tests.simulation.baton import Baton, SimClock
+from tests.simulation.fates import Fates, Rates, Storm
+from tests.simulation.invariants import SET_ASIDE
+from tests.simulation.processes import SOUND, Parts
+from tests.simulation.small import small
+from tests.simulation.world import World
+from tests.simulation.wrapped import Wrapped
+
+SHARE = 0.15
+"""Of bells that cannot be read."""
+PLACED = (1, 6)
+"""Requests that cannot be read."""
+LAST_S = 120.0
+ANSWER_S = 60.0
+"""Within which every request is answered where nothing else goes wrong: some turns, a commit."""
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_VERBS = ("launch", "cancel", "hold", "release", "update", "follow")
+
+
+class Unreadable(Wrapped):
+    """
+    Another store, which does not give some of its objects.
+
+    Args:
+        share: Of bells to which this happens when they are created.
+    """
+
+    def __init__(self, store: ObjectStore, chance: random.Random, *, share: float) -> None:
+        super().__init__(store)
+        self._chance = chance
+        self._share = share
+        self.refused: set[str] = set()
+        self.grown: set[str] = set()
+        """Keys of objects that hold more than is listed."""
+        self.reads: Counter[str] = Counter()
+        """How often each such object was read."""
+
+    def spoil(self, key: str) -> None:
+        """Let the object at `key` be one of them from now on."""
+        (self.refused if self._chance.random() < 0.7 else self.grown).add(key)
+
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
+        """See the port."""
+        if key in self.refused or key in self.grown:
+            self.reads[key] += 1
+        if key in self.refused:
+            raise StoreRefusedError(f"{key!r}: the store does not give it")
+        if key in self.grown:
+            raise OversizeError(key, limit_bytes=limit_bytes)
+        return super().read(key, unless=unless, limit_bytes=limit_bytes)
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        written = super().create(key, data)
+        bell = layout.parse_bell(key)
+        # The first one of a life greets: a machine that is never heard of is replaced after long.
+        if bell is not None and bell[2] > 0 and self._chance.random() < self._share:
+            self.spoil(key)
+        return written
+
+
+def unreadable(seed: int, parts: Parts = SOUND) -> World:
+    """The small scenario among such objects, half of the seeds in a storm."""
+    baton = Baton(seed)
+    if baton.chance.random() < 0.5:
+        return _unreadable(baton, parts, None)
+    return _unreadable(baton, parts, Storm(baton.chance, Rates().times(0.5), spared=USERS))
+
+
+def unreadable_calm(seed: int, parts: Parts = SOUND) -> World:
+    """The small scenario among such objects, where nothing else goes wrong."""
+    return _unreadable(Baton(seed), parts, None)
+
+
+def _unreadable(baton: Baton, parts: Parts, fates: Fates | None) -> World:
+    stores: list[Unreadable] = []
+
+    def through(store: ObjectStore) -> ObjectStore:
+        stores.append(Unreadable(store, baton.chance, share=SHARE))
+        return stores[0]
+
+    world = small(baton, parts, fates=fates, through=through)
+    odd = stores[0]
+    baton.later(baton.chance.uniform(12.0, 40.0), lambda: _place(world, odd, is_plain=True))
+    for _ in range(baton.chance.randint(*PLACED)):
+        baton.later(baton.chance.uniform(12.0, LAST_S), lambda: _place(world, odd))
+    if fates is None:
+        world.checks.append(lambda: _check_turns(world, odd))
+        world.checks.append(lambda: _check_answers(world))
+    return world
+
+
+def _place(world: World, odd: Unreadable, *, is_plain: bool = False) -> None:
+    """Put a request of another time, refused unread, or a plain one, which is to be read."""
+    chance = world.baton.chance
+    ulid = "01" + "".join(chance.choice(_ALPHABET) for _ in range(24))
+    if is_plain or chance.random() < 0.5:
+        ulid = Ulids(SimClock(world.baton).wall, chance.getrandbits).new()
+    user, project = chance.choice((("ben", "blue"), ("cat", "red"), ("ann", "blue")))
+    key = layout.request(project, user, ulid, chance.choice(_VERBS))
+    world.bucket.create(key, b"{}" * chance.randint(1, 100))
+    if is_plain:
+        odd.refused.add(key)
+    else:
+        odd.spoil(key)
+    world.baton.note("is unreadable", key)
+
+
+def _check_turns(world: World, odd: Unreadable) -> None:
+    for key, times in odd.reads.items():
+        if times > REFUSED_TURNS + 1:  # one that can be told apart is read once more, to be kept
+            world.baton.fail(SET_ASIDE, f"{key} was read {times} times")
+
+
+def _check_answers(world: World) -> None:
+    """Each user asks for one thing after the other, and each is answered in time."""
+    since: dict[str, float] = {}
+    for wish in world.wishes:
+        if wish.asked is None:
+            continue
+        asked_at = max(wish.at_s, since.get(wish.user, 0.0))
+        try:
+            found = world.bucket.read(wish.asked.answer_key)
+        except NotFoundError:
+            found = None
+        if found is None:
+            world.baton.fail(SET_ASIDE, f"{wish.name} has no answer")
+            continue
+        since[wish.user] = found.modified_at - SimClock.EPOCH
+        if since[wish.user] > asked_at + ANSWER_S:
+            late_s = since[wish.user] - asked_at
+            world.baton.fail(SET_ASIDE, f"{wish.name} was answered after {late_s:.0f} s")
