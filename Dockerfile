@@ -1,6 +1,8 @@
 # docker build --target bastion -t bastion .
+# To pin the base for good: --build-arg PYTHON_IMAGE=python:3.11-slim@sha256:... of your platform.
 
-FROM python:3.11-slim AS wheel
+ARG PYTHON_IMAGE=python:3.11-slim
+FROM ${PYTHON_IMAGE} AS wheel
 WORKDIR /source
 COPY constraints.txt .
 RUN pip install --no-cache-dir -c constraints.txt hatchling
@@ -11,7 +13,7 @@ COPY bastion bastion
 COPY launch launch
 RUN pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-dir /wheels .
 
-FROM python:3.11-slim AS bastion
+FROM ${PYTHON_IMAGE} AS bastion
 # git resolves a branch to a commit at submission; ssh is how it reaches private repositories.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends git openssh-client \

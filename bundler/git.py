@@ -23,6 +23,8 @@ from bundler.errors import BundleError
 from bundler.suspect import looks_secret
 from bundler.url import redacted
 
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""SHA-1 or SHA-256, in full."""
 _LOCAL_S = 60.0
 """For calls that touch the local disk alone."""
 _DIFF_BYTES = 2**20
@@ -163,8 +165,7 @@ def _find_tip(repo: GitRepo, access: Access) -> str:
     answer = _remote(access, repo.url, "ls-remote", "--", repo.url, *wanted)
     if answer.code:
         raise refusal(answer, repo.url)
-    rows = (line.split("\t") for line in answer.out.decode().splitlines())
-    tips = {name: commit for commit, name in rows}
+    tips = tips_in(answer.out)
     # A branch before a tag of the same name, and what a signed tag points to before the tag.
     for name in (wanted[0], *reversed(wanted[1:])):
         if name in tips:
@@ -174,6 +175,12 @@ def _find_tip(repo: GitRepo, access: Access) -> str:
             repo, _remote(access, repo.url, "ls-remote", "--heads", "--tags", "--", repo.url)
         )
     raise BundleError(f"{redacted(repo.url)} has no commit yet", hint="push one, or name a branch")
+
+
+def tips_in(listed: bytes) -> dict[str, str]:
+    """Commit by name, of what `git ls-remote` listed; a line that says neither is left out."""
+    rows = (line.partition("\t") for line in listed.decode(errors="replace").splitlines())
+    return {name: commit for commit, tab, name in rows if tab and _COMMIT.fullmatch(commit)}
 
 
 def _no_branch(repo: GitRepo, listed: Answer) -> BundleError:

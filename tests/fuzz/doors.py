@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ from bastion.agent.home import FolderHome
 from bastion.client.specfile import read_launch
 from bastion.errors import BastionError, NotFoundError
 from bastion.machine import Batch
+from bastion.marks import NOTICE_FILE, notice
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.facts import Bell
@@ -32,6 +34,7 @@ from bastion.service.config import parse_config
 from bastion.spec.indices import Indices
 from bastion.spec.notify import url_problems
 from bundler.errors import BundleError
+from bundler.git import tips_in
 from bundler.manifest import read_manifest
 from bundler.pack import open_pack
 from bundler.url import redacted
@@ -187,6 +190,19 @@ def _pack(data: bytes) -> None:
             continue
 
 
+def _notice(data: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        before = os.environ.get(NOTICE_FILE)
+        os.environ[NOTICE_FILE] = file.name
+        try:
+            notice()
+        finally:
+            del os.environ[NOTICE_FILE]
+            os.environ |= {} if before is None else {NOTICE_FILE: before}
+
+
 PARSERS = tuple(getattr(layout, name) for name in dir(layout) if name.startswith("parse_"))
 
 
@@ -263,6 +279,11 @@ DOORS: dict[str, Door] = {
     "manifests": Door(enter=_manifest, seeds=(*ODD, b" " * 3_000_000)),
     "packs": Door(enter=_pack, seeds=(*ODD, b"[]\n", b" " * 3_000_000)),
     "addresses": Door(enter=_text(_addresses), seeds=URLS),
+    "git answers": Door(
+        enter=lambda data: (tips_in(data), redacted(data.decode(errors="replace"))),
+        seeds=(b"", b"no tab", b"\xff\t\xff", b"0" * 40 + b"\tHEAD\n", b"x\ty\tz\n" * 9_999),
+    ),
+    "notices": Door(enter=_notice, errors=(ValueError, RecursionError), seeds=ODD),
     "indices": Door(
         enter=_text(Indices.parse),
         errors=(BastionError,),
