@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from bastion.errors import StoreError, StoreRefusedError
+from bastion.lifecycle import HostEnded
+from bastion.machine import Pool
 from bastion.records import layout
+from bastion.records.facts import Ended
+from bastion.records.root import Held
+from bastion.service.draft import Draft
+from bastion.service.facts import happen
+from bastion.service.gather import Rung
+from bastion.service.intake import Intake
+from bastion.service.leader import Leader
 from bastion.store.memory import MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
 from tests.simulation.away import AwayError
 from tests.simulation.processes import Parts
+from tests.simulation.rights import of_every_pool
 from tests.simulation.wrapped import Wrapped
 
 
@@ -87,10 +100,30 @@ class OneForAll(Wrapped):
             raise
 
 
+class BelievesAll(Leader):
+    """What a machine tells of any host is believed, and no register is asked."""
+
+    def __init__(self, held: Held, **parts: Any) -> None:
+        super().__init__(held, **parts)
+        self._intake = _Believing(self._store, self._spec_lane, self._journal)
+
+
+class _Believing(Intake):
+    def ring(self, draft: Draft, rung: Rung, pools: Mapping[str, Pool]) -> None:
+        """See `Intake`."""
+        super().ring(draft, rung, pools)
+        for fact in rung.bell.facts if rung.bell is not None else ():
+            if isinstance(fact, Ended):
+                of = fact.of
+                happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=fact.end))
+
+
 OUTSIDE: dict[str, Parts] = {
     "a missing root is made anew": Parts(agent_store=MakesAnew),
     "what a missing root was told is taken for written": Parts(agent_store=SaysWritten),
     "a refusal passes for an outage": Parts(bastion_store=RefusalIsOutage),
     "one unreadable object stands for the store": Parts(bastion_store=OneForAll),
+    "agents have the rights of every pool": Parts(agent_rights=of_every_pool),
+    "a machine is believed about every host": Parts(leader=BelievesAll),
 }
 """By what is missing."""

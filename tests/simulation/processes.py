@@ -219,6 +219,7 @@ def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resource
                 ports=lambda: 4711,
                 say=lambda line: baton.note("says", line),
             ).run()
+            baton.sleep(baton.chance.uniform(*RESTART_S))  # overtaken by a newer life
         except (StoreError, KeeperError):
             baton.sleep(baton.chance.uniform(0.1, 5.0))
         except (Crash, OSError):

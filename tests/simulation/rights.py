@@ -10,7 +10,7 @@ from bastion.machine_name import pool_of
 from bastion.service.access.grants import Grant, People, Right, grants, may
 from tests.simulation.baton import Baton
 
-PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red"}
+PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red", "mal": "green"}
 """Which project each user is in."""
 BASTIONS = ("north", "south", "east")
 AgentRights = Callable[[str, str], People]

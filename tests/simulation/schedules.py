@@ -13,6 +13,7 @@ from bastion.records import layout
 from tests.simulation.away import away_from
 from tests.simulation.chains import chains
 from tests.simulation.fates import Calm, Choice, Fate, Fates
+from tests.simulation.hostile import forged_end
 from tests.simulation.processes import Parts
 from tests.simulation.scenario import calm, newcomer, quitter
 from tests.simulation.sweeps import sweeps
@@ -91,5 +92,8 @@ SCHEDULES: dict[str, Schedule] = {
     # Some requests and bells cannot be read.
     "a refusal passes for an outage": unreadable_calm,
     "one unreadable object stands for the store": unreadable_calm,
+    # A machine of another pool ends whatever it sees.
+    "agents have the rights of every pool": forged_end,
+    "a machine is believed about every host": forged_end,
 }
 """By the name of the mutant."""

@@ -8,13 +8,14 @@ from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.request import Result
 from bastion.store import ObjectStore
+from quota.amounts import Amounts
 from tests.simulation.asking import launch, one, verb
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Calm, Fates
 from tests.simulation.invariants import OUTCOMES
 from tests.simulation.processes import SOUND, Parts, Wish
 from tests.simulation.storm import CONFIG, QUOTA
-from tests.simulation.world import World
+from tests.simulation.world import PER_MACHINE, World
 
 OUTCOME = {
     "long": "succeeded",
@@ -51,6 +52,7 @@ def small(
     config: str = CONFIG,
     quota: str = QUOTA,
     machines: int = 2,
+    per_machine: Amounts = PER_MACHINE,
 ) -> World:
     """A world of these jobs, in which each must end as its program and its users say."""
     world = World(
@@ -64,6 +66,7 @@ def small(
         strangers=strangers,
         store_skew_s=store_skew_s,
         machines=machines,
+        per_machine=per_machine,
     )
     world.checks.append(lambda: check_outcomes(world, may_be_lost=fates is not None))
     return world

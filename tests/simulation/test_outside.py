@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation.away import away
+from tests.simulation.hostile import hostile
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.unreadable import unreadable
 from tests.simulation.world import World
 
 QUICK, PROVE, PORTION = 4, 2_000, 250
-WORLDS: tuple[Callable[[int, Parts], World], ...] = (away, unreadable)
+WORLDS: tuple[Callable[[int, Parts], World], ...] = (away, unreadable, hostile)
 
 
 @pytest.mark.parametrize("seed", range(QUICK))

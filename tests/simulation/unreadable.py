@@ -72,9 +72,9 @@ class Unreadable(Wrapped):
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
         written = super().create(key, data)
-        bell = layout.parse_bell(key)
-        # The first one of a life greets: a machine that is never heard of is replaced after long.
-        if bell is not None and bell[2] > 0 and self._chance.random() < self._share:
+        # A machine that greets in vain is replaced, but after ten minutes only.
+        is_met = key.startswith(layout.BELLS) and b'"hello"' not in data
+        if is_met and self._chance.random() < self._share:
             self.spoil(key)
         return written
 
