@@ -15,6 +15,7 @@ from collections.abc import Callable
 from tests.simulation.away import away
 from tests.simulation.baton import SimulationError
 from tests.simulation.chains import chains
+from tests.simulation.clocks import clocks
 from tests.simulation.hostile import hostile
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.processes import SOUND, Parts
@@ -40,6 +41,7 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "away": away,
     "unreadable": unreadable,
     "hostile": hostile,
+    "clocks": clocks,
 }
 """Every world that a seed can be replayed in, by name."""
 

@@ -238,10 +238,15 @@ class SimClock:
     def __init__(self, baton: Baton, *, skew_s: float = 0.0) -> None:
         self._baton = baton
         self._skew_s = skew_s
+        self._stepped_s = 0.0
+
+    def step(self, by_s: float) -> None:
+        """Set the date so much forward, or back; what counts seconds goes on."""
+        self._stepped_s += by_s
 
     def wall(self) -> float:
         """The date, as this machine believes."""
-        return self.EPOCH + self._baton.now + self._skew_s
+        return self.EPOCH + self._baton.now + self._skew_s + self._stepped_s
 
     def monotonic(self) -> float:
         """Virtual seconds, from an arbitrary point."""
@@ -250,3 +255,11 @@ class SimClock:
     def sleep(self, seconds: float) -> None:
         """Hand the baton on; go on when it is later."""
         self._baton.sleep(seconds)
+
+
+class ByDate(SimClock):
+    """A mutant: seconds are counted by the date, which somebody may set."""
+
+    def monotonic(self) -> float:
+        """Seconds since 1970, as this machine believes."""
+        return self.wall()

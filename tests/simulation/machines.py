@@ -203,11 +203,12 @@ class SimMachine:
         baton: Baton,
         fates: Fates,
         on_start: Callable[[SimMachine, AttemptStart], None],
+        clock: type[SimClock],
     ) -> None:
         self.name = name
         self.pool = pool
         self.state: Literal["creating", "running", "stopped", "deleting", "gone"] = "creating"
-        self.clock = SimClock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
+        self.clock = clock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
         self.home = FakeHome()
         self.folders = SimHome(Port(baton, fates, OSError))
         self.keeper: SimKeeper | None = None
@@ -280,7 +281,9 @@ class SimProvider:
         on_start: Callable[[SimMachine, AttemptStart], None],
         on_delete: Callable[[str], None],
         root: Callable[[], Root | None],
+        clock: type[SimClock] = SimClock,
     ) -> None:
+        self._clock = clock
         self.machines: dict[str, SimMachine] = {}
         self.is_calm = False
         self._baton = baton
@@ -355,6 +358,7 @@ class SimProvider:
             baton=self._baton,
             fates=self._fates,
             on_start=self._on_start,
+            clock=self._clock,
         )
         self.machines[machine.name] = made
         self._baton.later(chance.uniform(*BOOT_S), lambda: self._booted(made))

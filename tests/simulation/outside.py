@@ -19,6 +19,7 @@ from bastion.service.leader import Leader
 from bastion.store.memory import MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
 from tests.simulation.away import AwayError
+from tests.simulation.baton import ByDate
 from tests.simulation.processes import Parts
 from tests.simulation.rights import of_every_pool
 from tests.simulation.wrapped import Wrapped
@@ -125,5 +126,7 @@ OUTSIDE: dict[str, Parts] = {
     "one unreadable object stands for the store": Parts(bastion_store=OneForAll),
     "agents have the rights of every pool": Parts(agent_rights=of_every_pool),
     "a machine is believed about every host": Parts(leader=BelievesAll),
+    "a machine counts seconds by its date": Parts(machine_clock=ByDate),
+    "a bastion counts seconds by its date": Parts(bastion_clock=ByDate),
 }
 """By what is missing."""

@@ -71,6 +71,8 @@ class Parts:
     bastion_store: Callable[[ObjectStore], ObjectStore] = _same
     agent_store: Callable[[ObjectStore], ObjectStore] = _same
     agent_rights: AgentRights = of_pool
+    machine_clock: type[SimClock] = SimClock
+    bastion_clock: type[SimClock] = SimClock
 
 
 SOUND = Parts()
@@ -104,7 +106,7 @@ class Bastion:
         self._pace = PACE if has_lease else replace(PACE, ttl_s=NEVER_S)
         self._ttl_s = PACE.ttl_s if has_lease else 0.0
         self._parts = parts
-        self._clock = SimClock(baton, skew_s=baton.chance.uniform(-30.0, 30.0))
+        self.clock = parts.bastion_clock(baton, skew_s=baton.chance.uniform(-30.0, 30.0))
         self._starts = 0
         self.problems: list[str] = []
 
@@ -121,7 +123,7 @@ class Bastion:
 
     def _serve(self) -> None:
         self._starts += 1
-        parts, clock = self._parts, self._clock
+        parts, clock = self._parts, self.clock
         store = parts.bastion_store(self._store)
         writer = parts.writer(store, clock)
         journal = Journal(self.name, clock, out=None)
@@ -163,19 +165,19 @@ class Bastion:
         self._lead(leader, journal)
 
     def _lead(self, leader: Leader, journal: Journal) -> None:
-        moved_at = self._clock.monotonic()
+        moved_at = self.clock.monotonic()
         while True:
             try:
                 moved = leader.turn()
             except StoreError as error:
                 journal.problem("store", error)
                 moved = False
-            now = self._clock.monotonic()
+            now = self.clock.monotonic()
             moved_at = now if moved else moved_at
             self.problems += [p for p in journal.problems if "internal error" in p]
             if self.problems:
                 self._baton.fail("no bug is met", self.problems[0])
-            self._clock.sleep(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
+            self.clock.sleep(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
 
     def _post(self, pool: Pool) -> Post:
         return Post(pool=pool, provider=self._provider, lane=InlineLane())

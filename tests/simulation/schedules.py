@@ -12,6 +12,7 @@ from collections.abc import Callable
 from bastion.records import layout
 from tests.simulation.away import away_from
 from tests.simulation.chains import chains
+from tests.simulation.clocks import all_step
 from tests.simulation.fates import Calm, Choice, Fate, Fates
 from tests.simulation.hostile import forged_end
 from tests.simulation.processes import Parts
@@ -95,5 +96,8 @@ SCHEDULES: dict[str, Schedule] = {
     # A machine of another pool ends whatever it sees.
     "agents have the rights of every pool": forged_end,
     "a machine is believed about every host": forged_end,
+    # All clocks go back ten days while jobs run.
+    "a machine counts seconds by its date": all_step,
+    "a bastion counts seconds by its date": all_step,
 }
 """By the name of the mutant."""

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation.away import away
+from tests.simulation.clocks import clocks
 from tests.simulation.hostile import hostile
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.unreadable import unreadable
 from tests.simulation.world import World
 
-QUICK, PROVE, PORTION = 4, 2_000, 250
-WORLDS: tuple[Callable[[int, Parts], World], ...] = (away, unreadable, hostile)
+QUICK, PROVE, PORTION = 4, 2_500, 250
+WORLDS: tuple[Callable[[int, Parts], World], ...] = (away, unreadable, hostile, clocks)
 
 
 @pytest.mark.parametrize("seed", range(QUICK))
@@ -31,6 +32,6 @@ def test_invariants_hold_against_the_outside(
 def test_invariants_hold_against_much_of_the_outside(
     world: Callable[[int, Parts], World], first: int
 ) -> None:
-    """The same for 2,000 seeds of each world."""
+    """The same for 2,500 seeds of each world."""
     for seed in range(first, first + PORTION):
         world(seed, SOUND).run()

@@ -92,6 +92,7 @@ class World:
             on_start=self._started,
             on_delete=self._deletes,
             root=lambda: self.invariants.root,
+            clock=parts.machine_clock,
         )
         self.provider.is_calm = not isinstance(fates, (Storm, Spoiling))
         self.invariants = Invariants(
