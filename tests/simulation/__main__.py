@@ -18,6 +18,7 @@ from tests.simulation.chains import chains
 from tests.simulation.clocks import clocks
 from tests.simulation.hostile import hostile
 from tests.simulation.mutants import MUTANTS
+from tests.simulation.poor import poor
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.scenario import calm, comings, duel, slices, spoilt, stormy
 from tests.simulation.schedules import SCHEDULES
@@ -42,6 +43,7 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "unreadable": unreadable,
     "hostile": hostile,
     "clocks": clocks,
+    "poor": poor,
 }
 """Every world that a seed can be replayed in, by name."""
 

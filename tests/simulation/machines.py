@@ -7,6 +7,7 @@ that dies leaves its processes as strays, or not; the next life makes an end of 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -43,8 +44,9 @@ class SimHome:
 
     cache = Path("/nowhere")
 
-    def __init__(self, port: Port) -> None:
+    def __init__(self, port: Port, disk: FakeHome) -> None:
         self._port = port
+        self._disk = disk
         self._numbers: dict[str, tuple[int, int]] = {}
 
     def check(self) -> None:
@@ -59,6 +61,8 @@ class SimHome:
         """See `Home`."""
 
         def work() -> None:
+            if self._disk.full:
+                raise OSError(errno.ENOSPC, self._disk.full)
             self._numbers[name] = life, number
 
         self._port.call("home", name, work)
@@ -83,8 +87,8 @@ class SimHome:
         return Word()
 
     def unwell(self) -> str:
-        """See `Home`: it is always well."""
-        return ""
+        """See `Home`: what only a start shows, such as a limit of processes, it does not see."""
+        return self._disk.full
 
     def take_back(self, key: str) -> None:
         """See `Home`."""
@@ -210,7 +214,7 @@ class SimMachine:
         self.state: Literal["creating", "running", "stopped", "deleting", "gone"] = "creating"
         self.clock = clock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
         self.home = FakeHome()
-        self.folders = SimHome(Port(baton, fates, OSError))
+        self.folders = SimHome(Port(baton, fates, OSError), self.home)
         self.keeper: SimKeeper | None = None
         self.hidden_over = -1
         """The number of the commit that stood when a listing left it out last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,6 +102,28 @@ class OneForAll(Wrapped):
             raise
 
 
+class BlamesJob(Wrapped):
+    """What its machine could not start is told as the failure of the job."""
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        if key.endswith("/end") and b'"by_machine":true' in data:
+            said = json.loads(data)
+            said["end"] |= {"kind": "setup_failed", "by_machine": False}
+            data = json.dumps(said).encode()
+        return super().create(key, data)
+
+
+class NotByMachine(Wrapped):
+    """That it was the machine that could not start a host is not told."""
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        if key.endswith("/end") and b'"by_machine":true' in data:
+            data = data.replace(b'"by_machine":true', b'"by_machine":false')
+        return super().create(key, data)
+
+
 class BelievesAll(Leader):
     """What a machine tells of any host is believed, and no register is asked."""
 
@@ -126,6 +149,8 @@ OUTSIDE: dict[str, Parts] = {
     "one unreadable object stands for the store": Parts(bastion_store=OneForAll),
     "agents have the rights of every pool": Parts(agent_rights=of_every_pool),
     "a machine is believed about every host": Parts(leader=BelievesAll),
+    "what a machine cannot start is told as a failure": Parts(agent_store=BlamesJob),
+    "that a machine is at fault is not told": Parts(agent_store=NotByMachine),
     "a machine counts seconds by its date": Parts(machine_clock=ByDate),
     "a bastion counts seconds by its date": Parts(bastion_clock=ByDate),
 }

@@ -15,6 +15,7 @@ from tests.simulation.chains import chains
 from tests.simulation.clocks import all_step
 from tests.simulation.fates import Calm, Choice, Fate, Fates
 from tests.simulation.hostile import forged_end
+from tests.simulation.poor import all_poor
 from tests.simulation.processes import Parts
 from tests.simulation.scenario import calm, newcomer, quitter
 from tests.simulation.sweeps import sweeps
@@ -96,6 +97,9 @@ SCHEDULES: dict[str, Schedule] = {
     # A machine of another pool ends whatever it sees.
     "agents have the rights of every pool": forged_end,
     "a machine is believed about every host": forged_end,
+    # Each machine is poor for a while from its beginning.
+    "what a machine cannot start is told as a failure": all_poor,
+    "that a machine is at fault is not told": all_poor,
     # All clocks go back ten days while jobs run.
     "a machine counts seconds by its date": all_step,
     "a bastion counts seconds by its date": all_step,

@@ -28,7 +28,14 @@ def broken(world: World) -> list[str]:
         for each in found
         if not (each.rule == "logs" and each.key.startswith(lost))
         and not (each.rule == "readable" and each.key in spoilt)
+        and not _is_of_the_hostile(world, each.key, each.text)
     ]
+
+
+def _is_of_the_hostile(world: World, key: str, text: str) -> bool:
+    """Whether the audit tells of what a hostile machine wrote below its own pool, and is right."""
+    pool, project = world.invariants.distrusted, world.invariants.distrusted_project
+    return bool(pool) and (f"/{pool}/" in key or f"/{project}/" in key or f"{pool}-" in text)
 
 
 def _spoilt(world: World) -> set[str]:

@@ -1,0 +1,65 @@
+"""
+Poor machines: their disks fill up and have room again; one schedule takes their memory.
+
+While a disk is full, its keeper records nothing and its agent's folders take nothing. What
+must hold: no job fails for it, and what is lost on one machine ends on another, or there later.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.simulation.baton import Baton
+from tests.simulation.machines import SimMachine
+from tests.simulation.processes import SOUND, Parts
+from tests.simulation.small import small
+from tests.simulation.world import World
+
+TIMES = (1, 5)
+FIRST_S, LAST_S = 1.0, 120.0
+LONGEST_S = 60.0
+
+
+def poor(seed: int, parts: Parts = SOUND) -> World:
+    """The small scenario on machines that are poor for some of the time."""
+    baton = Baton(seed)
+    chance = baton.chance
+    world = small(baton, parts)
+    for _ in range(chance.randint(*TIMES)):
+        baton.later(chance.uniform(FIRST_S, LAST_S), partial(_strike, world))
+    return world
+
+
+def all_poor(seed: int, parts: Parts = SOUND) -> World:
+    """The small scenario, in which each machine is poor from its beginning for a minute."""
+    world = small(Baton(seed), parts)
+
+    def strike() -> None:
+        for machine in world.provider.standing.values():
+            _impoverish(world, machine, "exhausted", for_s=60.0)
+
+    for at_s in (1.0, 8.0, 15.0, 21.0, 26.0):
+        world.baton.later(at_s, strike)
+    return world
+
+
+def _strike(world: World) -> None:
+    chance = world.baton.chance
+    machines = list(world.provider.standing.values())
+    if machines:
+        machine = chance.choice(machines)
+        _impoverish(world, machine, "full", for_s=chance.uniform(1.0, LONGEST_S))
+
+
+def _impoverish(world: World, machine: SimMachine, kind: str, *, for_s: float) -> None:
+    machine.note(f"is poor: {kind}")
+    if kind == "full":
+        machine.home.full = "No space left on device"
+    else:
+        machine.home.exhausted = "Cannot allocate memory"
+    world.baton.later(for_s, partial(_recover, machine))
+
+
+def _recover(machine: SimMachine) -> None:
+    machine.note("is well")
+    machine.home.full = machine.home.exhausted = ""
