@@ -277,10 +277,10 @@ def _after_loss(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> 
 
 
 def _was_kept_from_starting(attempt: Attempt) -> bool:
-    """Whether it was lost before anything of its user's ran, and only by faults of machines."""
+    """Whether it was lost by faults alone that kept its machines from starting it."""
     ends = [state.end for _, _, _, state in attempt.each_host() if state.end is not None]
     lost = [end for end in ends if end.kind == "lost"]
-    return attempt.started_at is None and bool(lost) and all(end.by_machine for end in lost)
+    return bool(lost) and all(end.by_machine for end in lost)
 
 
 def _after_no_start(job: JobRecord, last: Outcome, now: float) -> JobRecord:

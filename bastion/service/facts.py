@@ -47,7 +47,7 @@ from bastion.records.facts import (
 )
 from bastion.records.inbox import Ringing
 from bastion.service.draft import Draft
-from bastion.service.machine_health import host_ended, host_started, told_health
+from bastion.service.machine_health import host_ended, told_health
 from bastion.service.proofs import Proof, has_host, placed
 
 
@@ -109,8 +109,6 @@ def _apply(
         case _:
             if placed(draft.jobs.get(fact.of.job), fact.of, machine.name) is not None:
                 happen(draft, fact.of, _event_of(fact, draft.now))
-                if isinstance(fact, Started):
-                    host_started(draft, machine.name)
 
 
 def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:

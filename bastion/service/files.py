@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, OversizeError, StoreError
+from bastion.errors import NotFoundError, OversizeError, StoreError, StoreRefusedError
 from bastion.monitor import Options
 from bastion.records import layout
 from bastion.records.limits import ADMIN_FILE_BYTES
@@ -43,7 +43,12 @@ class AdminFile:
         return not self.problem
 
     def refresh(self) -> bool:
-        """Look at the file; True when good new contents are in force."""
+        """
+        Look at the file; True when good new contents are in force.
+
+        Raises:
+            StoreError: It was never looked at, and the store is out of reach.
+        """
         self.trouble = ""
         try:
             found = self._store.read(self._key, unless=self._version, limit_bytes=ADMIN_FILE_BYTES)
@@ -51,8 +56,10 @@ class AdminFile:
             if self.text or self.problem:
                 good = ", the last good one is in force" if self.text else ""
                 self.trouble = f"cannot be looked at now{good}: {error}"
-            else:
+            elif isinstance(error, StoreRefusedError):
                 self.problem = f"{self._key}: cannot be read: {error}"
+            else:
+                raise  # nothing is known of it yet, and an outage is no news
             return False
         except NotFoundError:
             self._version = None
@@ -121,11 +128,13 @@ class AdminFiles:
         Look at both files, if it is time; True when anything in force changed.
 
         One that cannot be read has a problem like any other: what was in force stays in force.
+
+        Raises:
+            StoreError: One of them was never looked at, and the store is out of reach.
         """
         now = self._clock.monotonic()
         if now < self._next_at:
             return False
-        self._next_at = now + self._every_s
         problems = self.problems
         is_new = False
         if self._quota_file.refresh():
@@ -134,6 +143,7 @@ class AdminFiles:
         if self._config_file.refresh():
             self.config = parse_config(self._config_file.text)
             is_new = True
+        self._next_at = now + self._every_s
         return is_new or problems != self.problems
 
     @property

@@ -21,18 +21,17 @@ MAX_PAUSE_S = 1800.0
 MAX_REASON_CHARACTERS = 300
 
 
-def host_started(draft: Draft, machine_name: str) -> None:
-    """Count a host that its machine could start: it is well."""
-    machine = draft.machines[machine_name]
-    if machine.failed_starts:
-        draft.put_machine(replace(machine, failed_starts=0))
-
-
 def host_ended(draft: Draft, machine_name: str, end: End) -> None:
-    """Count a host that its machine could not start, if `end` says so."""
-    if not end.by_machine:
-        return
+    """
+    Count a host that its machine could not start, if `end` says so; one that ran makes it well.
+
+    That a host is told to have started says less: its processes may fail to be made after that.
+    """
     machine = draft.machines[machine_name]
+    if not end.by_machine:
+        if end.kind == "exited" and machine.failed_starts:
+            draft.put_machine(replace(machine, failed_starts=0))
+        return
     times = machine.failed_starts + 1
     draft.put_machine(replace(machine, failed_starts=times))
     if times >= MAX_FAILED_STARTS:

@@ -27,6 +27,7 @@ from bastion.lifecycle.step import (
     GOOD_RUN_S,
     LOSS_BACKOFF_S,
     MAX_BACKOFF_S,
+    MAX_UNSTARTED_IN_ROW,
     TABLE,
 )
 from tests.bastion.lifecycle import records
@@ -209,6 +210,22 @@ def test_a_time_limit_is_not_retried() -> None:
     job = drained(ended(records.running(retries=5), exited(0, notice="time limit")))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.TIMED_OUT
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_what_a_machine_could_not_start_is_no_loss(is_started: bool) -> None:
+    """A fault of its machine costs a job neither retry nor loss, told as started or not."""
+    job = records.queued()
+    for times in range(1, MAX_UNSTARTED_IN_ROW + 1):
+        job = step(job, records.admitted(), T0)
+        assert job.attempt is not None
+        if is_started:
+            job = replace(job, phase=Phase.RUNNING, attempt=replace(job.attempt, started_at=T0))
+        job = drained(ended(job, End(kind="lost", by_machine=True, detail="full")), T0)
+        assert (job.failures, job.losses_in_row) == (0, 0)
+        assert (job.phase is Phase.DONE) is (times == MAX_UNSTARTED_IN_ROW)
+    assert job.outcome is not None
+    assert job.outcome.text.startswith("machines could not start it 12 times in a row")
 
 
 def test_losses_in_a_row() -> None:

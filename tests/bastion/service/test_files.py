@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.clock import VirtualClock
+from bastion.errors import StoreError
 from bastion.records import layout
 from bastion.records.root import Root
 from bastion.service.files import AdminFiles
@@ -152,3 +153,18 @@ def test_an_edit_takes_effect_on_the_next_turn() -> None:
     assert not rig.answer(asked).accepted
     rig.turn(3)
     assert rig.phase(job) == "running"
+
+
+def test_an_outage_at_the_first_look_refuses_nobody() -> None:
+    """Where nothing is known of a file yet an outage ends the turn: it is no missing file."""
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.CONFIG, CONFIG.encode())
+    store.create(layout.QUOTA, QUOTA.encode())
+    is_away = True
+    faulty = FaultyStore(store, lambda *_: Fault.BEFORE if is_away else None)
+    made = AdminFiles(faulty, faulty, VirtualClock(), every_s=60.0)
+    with pytest.raises(StoreError):
+        made.refresh()
+    is_away = False
+    assert made.refresh(), "it is looked at again at once"
+    assert made.quota is not None

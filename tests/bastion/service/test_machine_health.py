@@ -67,6 +67,8 @@ def test_a_machine_takes_nothing_after_failed_starts_and_is_tried_again() -> Non
     rig.clock.advance(PAUSE_S + 1)
     rig.until(lambda: rig.phase(job) == "running")
     assert not rig.root.machines[name].unwell
+    agent.end(job)
+    rig.ended(job)
     assert not rig.root.machines[name].failed_starts
 
 
