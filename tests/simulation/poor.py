@@ -1,8 +1,9 @@
 """
-Poor machines: their disks fill up and have room again; one schedule takes their memory.
+Poor machines: their disks fill up, or their memory runs out, and come back.
 
-While a disk is full, its keeper records nothing and its agent's folders take nothing. What
-must hold: no job fails for it, and what is lost on one machine ends on another, or there later.
+While a disk is full, its keeper records nothing and its agent's folders take nothing; while there
+is no memory, no process is made. What must hold: no job fails for it, and what is lost on one
+machine ends on another, or there later.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def _strike(world: World) -> None:
     machines = list(world.provider.standing.values())
     if machines:
         machine = chance.choice(machines)
-        _impoverish(world, machine, "full", for_s=chance.uniform(1.0, LONGEST_S))
+        kind = chance.choice(("full", "exhausted"))
+        _impoverish(world, machine, kind, for_s=chance.uniform(1.0, LONGEST_S))
 
 
 def _impoverish(world: World, machine: SimMachine, kind: str, *, for_s: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.away import away
 from tests.simulation.clocks import clocks
 from tests.simulation.hostile import hostile
-from tests.simulation.poor import poor
+from tests.simulation.poor import all_poor, poor
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.unreadable import unreadable
 from tests.simulation.world import World
@@ -25,6 +25,11 @@ def test_invariants_hold_against_the_outside(
 ) -> None:
     """Whatever is done to the bucket, no promise is broken and honest jobs end as they should."""
     world(seed, SOUND).run()
+
+
+def test_want_of_memory_costs_no_job() -> None:
+    """Every machine in turn can make no process, after it told of a start: no job is lost by it."""
+    all_poor(38, SOUND).run()
 
 
 @pytest.mark.prove
