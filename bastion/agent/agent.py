@@ -62,6 +62,12 @@ _HEALTH_S = 10.0
 _CLEANINGS = 10
 """How many there are at least in the time that those are kept."""
 
+_GREET_AGAIN_S = (60.0, 180.0, 420.0, 900.0)
+"""
+After a hello, when it is said again. A store may list a bell and refuse to give it, and an unheard
+machine is deleted after ten minutes at the soonest (`bastion.pool.LEAST_BOOT_S`).
+"""
+
 _LEAST_CLEAN_S = 1.0
 """Shortest time between two, where they are hardly kept at all: it looks at every folder."""
 
@@ -164,7 +170,8 @@ class Agent:
         self._lives_at = 0.0
         self._clean_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, settings.keep_work_s / _CLEANINGS))
         self._clean_at = clock.monotonic() + self._clean_s
-        self._greet()
+        self._greet_at: tuple[float, ...] = ()
+        self._greet(clock.monotonic())
         self._adopt()
 
     @property
@@ -204,8 +211,7 @@ class Agent:
         self._beat(now)
         self._look_for_lives(now)
         self._clean(now)
-        if self._engine is not None and self._engine.turn(now):
-            self._greet()
+        self._keep_greeting(now)
         return moved or self._errands.sent != sent
 
     def run(self) -> None:
@@ -224,7 +230,19 @@ class Agent:
             else:
                 self._events += self._keeper.poll(self._wait_s(self._clock.monotonic()))
 
-    def _greet(self) -> None:
+    def _keep_greeting(self, now: float) -> None:
+        if self._engine is not None and self._engine.turn(now):
+            self._greet(now)
+        elif self._greet_at and now >= self._greet_at[0]:
+            self._greet_at = self._greet_at[1:]
+            self._say_hello()
+
+    def _greet(self, now: float) -> None:
+        """Say hello now, and again some times later."""
+        self._greet_at = tuple(now + after_s for after_s in _GREET_AGAIN_S)
+        self._say_hello()
+
+    def _say_hello(self) -> None:
         settings = self._settings
         labels = settings.labels
         if self._engine is not None and not self._engine.is_well:

@@ -72,9 +72,7 @@ class Unreadable(Wrapped):
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
         written = super().create(key, data)
-        # A machine that greets in vain is replaced, but after ten minutes only.
-        is_met = key.startswith(layout.BELLS) and b'"hello"' not in data
-        if is_met and self._chance.random() < self._share:
+        if key.startswith(layout.BELLS) and self._chance.random() < self._share:
             self.spoil(key)
         return written
 

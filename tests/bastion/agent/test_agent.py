@@ -13,6 +13,7 @@ from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim, End
 from bastion.logs.pace import CLOUD
 from bastion.machine import Follow, Leave
+from bastion.pool import LEAST_BOOT_S
 from bastion.records import layout
 from bastion.records.facts import Heartbeat
 from quota.amounts import Amounts
@@ -47,6 +48,16 @@ def test_the_first_bell_says_hello() -> None:
     assert hello.kind == "hello"
     assert hello.resources == Amounts({"h100": 8})
     assert [entry.key for entry in rig.memory.list(layout.BELLS)] == [layout.bell(MACHINE, 1, 0)]
+
+
+def test_hello_is_said_again_before_the_machine_is_given_up() -> None:
+    """A hello that the store lists and does not give is followed by more, then by none."""
+    rig = Rig()
+    began_at = rig.clock.monotonic()
+    for until_s, said in ((50, 1), (70, 2), (190, 3), (430, 4), (910, 5), (2000, 5)):
+        rig.pass_s(began_at + until_s - rig.clock.monotonic(), step_s=5.0)
+        assert sum(fact.kind == "hello" for fact in rig.bucket.facts()) == said
+    assert LEAST_BOOT_S > 430
 
 
 @pytest.mark.parametrize("claim", [None, Claim(machine="other", life=3)])
