@@ -47,7 +47,7 @@ def serve(
     Raises:
         BastionError: It cannot run; the message says why.
     """
-    from bastion.service.settings import ServeSettings, pace_of
+    from bastion.service.config.settings import ServeSettings, pace_of
 
     settings = ServeSettings(
         root_url=root,
@@ -60,8 +60,8 @@ def serve(
     )
     from bastion.clock import SystemClock
     from bastion.own_memory import hide_memory
-    from bastion.service.compose import compose
-    from bastion.service.stopping import Stopping
+    from bastion.service.run.compose import compose
+    from bastion.service.run.stopping import Stopping
 
     hide_memory()
     with Stopping(SystemClock()) as stopping:

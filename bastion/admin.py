@@ -23,8 +23,8 @@ from bastion.store.port import ObjectStore
 if TYPE_CHECKING:
     from bastion.service.access.grants import Grant, People
     from bastion.service.access.place import Place
-    from bastion.service.fsck import Finding
-    from bastion.service.restore import Restoring
+    from bastion.service.repair.fsck import Finding
+    from bastion.service.repair.restore import Restoring
     from quota.tree import Project, Quota
 
 
@@ -74,8 +74,8 @@ class Admin:
             RecordError: Its root cannot be understood.
             StoreError: Out of reach.
         """
-        from bastion.service.fsck import audit
-        from bastion.service.settings import pace_of
+        from bastion.service.config.settings import pace_of
+        from bastion.service.repair.fsck import audit
 
         return audit(self.store, self.clock, pace=pace_of(self.root), since_s=since_s)
 
@@ -91,7 +91,7 @@ class Admin:
             RecordError: The copy cannot be understood.
             StoreError: Out of reach.
         """
-        from bastion.service.restore import Restoring
+        from bastion.service.repair.restore import Restoring
 
         return Restoring(self.store, self.clock, key=snapshot)
 
@@ -104,7 +104,7 @@ class Admin:
         """
         from bastion.records import layout
         from bastion.records.limits import ADMIN_FILE_BYTES
-        from bastion.service.config import parse_config
+        from bastion.service.config.pool_config import parse_config
 
         try:
             found = self.store.read(layout.CONFIG, limit_bytes=ADMIN_FILE_BYTES)

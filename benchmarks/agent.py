@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from bastion.agent.keeper.client import KeeperClient
+from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.machine import Batch, Start
 from bastion.records import layout
 from bastion.records.codec import decode, encode

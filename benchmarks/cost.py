@@ -26,18 +26,18 @@ from itertools import count
 from typing import TypeVar, cast
 
 from bastion.agent.agent import Agent
+from bastion.agent.host.context import KeeperAndSpool
 from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
 from bastion.agent.keeper.port import KeeperGoneError, ProcessStart
-from bastion.agent.life import begin_life
+from bastion.agent.keeper_life import begin_life
 from bastion.agent.settings import GCS, S3, AgentSettings, Tempo
-from bastion.agent.surroundings import KeeperAndSpool
 from bastion.errors import ConflictError, NotFoundError
 from bastion.lane import InlineLane
 from bastion.machine import Machine, Pool
 from bastion.records.request import LaunchRequest
-from bastion.service.fleet import Post
-from bastion.service.serve import BUSY_FOR_S
-from bastion.service.settings import CLOUD
+from bastion.service.act.machines import Post
+from bastion.service.config.settings import CLOUD
+from bastion.service.run.serve import BUSY_FOR_S
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store import Entry, Object, ObjectStore, Version, Written
 from bastion.store.port import READ_LIMIT_BYTES

@@ -30,7 +30,7 @@ from bastion.scheduler.cycle import decide
 from bastion.scheduler.memory import Memory
 from bastion.scheduler.plan import Admit, Plan
 from bastion.scheduler.snapshot import Snapshot
-from bastion.service.collector import paused
+from bastion.service.decide.python_gc import paused
 from bastion.spec.request import Request
 from benchmarks.table import median_of, show
 from quota import Amounts, Quota, parse

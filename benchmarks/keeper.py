@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from bastion.agent.keeper.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper.port import AttemptStart, Exited, KeeperGoneError, ProcessStart
+from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
 from benchmarks.table import show
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

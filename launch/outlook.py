@@ -18,7 +18,7 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
         outlook: What the scheduler would do.
         now: The time that reasons are relative to.
     """
-    from bastion.client.busy import table
+    from bastion.client.change.busy_error import table
     from bastion.scheduler.plan import Refuse
     from bastion.scheduler.reason import text
 

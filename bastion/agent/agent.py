@@ -14,13 +14,14 @@ from functools import partial
 from typing import assert_never
 
 from bastion.agent.attempt_key import host_named, key_of
-from bastion.agent.bells import Bells
-from bastion.agent.claim import Launches
 from bastion.agent.containers.engine import Engine
 from bastion.agent.containers.watch import EngineWatch
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
-from bastion.agent.host import Host
+from bastion.agent.host.claim import Launches
+from bastion.agent.host.context import KeeperAndSpool, Surroundings
+from bastion.agent.host.host import Host
+from bastion.agent.host.stage import Stage
 from bastion.agent.instructions import Instructions
 from bastion.agent.keeper.port import (
     Exited,
@@ -30,9 +31,8 @@ from bastion.agent.keeper.port import (
     OutputGrew,
     WentIdle,
 )
+from bastion.agent.report.bells import Bells
 from bastion.agent.settings import KEEP_ENVIRONMENT_S, AgentSettings
-from bastion.agent.stage import Stage
-from bastion.agent.surroundings import KeeperAndSpool, Surroundings
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, OversizeError
 from bastion.job import StopReason
@@ -170,8 +170,7 @@ class Agent:
         self._lives_at = 0.0
         self._clean_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, settings.keep_work_s / _CLEANINGS))
         self._clean_at = clock.monotonic() + self._clean_s
-        self._greet_at: tuple[float, ...] = ()
-        self._greet(clock.monotonic())
+        self._greet_at = self._greet(clock.monotonic())
         self._adopt()
 
     @property
@@ -232,17 +231,13 @@ class Agent:
 
     def _keep_greeting(self, now: float) -> None:
         if self._engine is not None and self._engine.turn(now):
-            self._greet(now)
+            self._greet_at = self._greet(now)
         elif self._greet_at and now >= self._greet_at[0]:
             self._greet_at = self._greet_at[1:]
-            self._say_hello()
+            self._greet(now)
 
-    def _greet(self, now: float) -> None:
-        """Say hello now, and again some times later."""
-        self._greet_at = tuple(now + after_s for after_s in _GREET_AGAIN_S)
-        self._say_hello()
-
-    def _say_hello(self) -> None:
+    def _greet(self, now: float) -> tuple[float, ...]:
+        """Say hello; returns when to say it again."""
         settings = self._settings
         labels = settings.labels
         if self._engine is not None and not self._engine.is_well:
@@ -256,6 +251,7 @@ class Agent:
                 labels=labels,
             )
         )
+        return tuple(now + after_s for after_s in _GREET_AGAIN_S)
 
     def _adopt(self) -> None:
         now = self._clock.monotonic()

@@ -30,9 +30,9 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Protocol
 
-from bastion.agent.health import unwell
-from bastion.agent.job_files import names_in, read_end, read_start, replace_file, touched_at
-from bastion.agent.keeper.request import file_name
+from bastion.agent.keeper.socket.request import file_name
+from bastion.agent.machine.health import unwell
+from bastion.agent.machine.job_files import names_in, read_end, read_start, replace_file, touched_at
 from bastion.errors import BastionError
 from bastion.value import value
 
@@ -317,7 +317,7 @@ class FolderHome:
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """See `Home`; also code that was used longest ago, where there is too much of it."""
         if self.cache.exists():
-            from bastion.agent.python_env import clean as clean_environments
+            from bastion.agent.setup.python_env import clean as clean_environments
             from bundler.kept import evict
 
             evict(self.cache, limit_bytes=self._cache_bytes())

@@ -22,14 +22,14 @@ from typing import IO
 from bastion.agent.agent import Agent
 from bastion.agent.agent_log import say
 from bastion.agent.containers.engine import DEFAULT_SOCKET, Engine
-from bastion.agent.end import ENDING, LOCK, end_home
+from bastion.agent.decommission import ENDING, LOCK, end_home
 from bastion.agent.home import FolderHome, HomeGoneError
-from bastion.agent.keeper.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneError, Running
-from bastion.agent.life import begin_life
-from bastion.agent.run_as import open_home, user_of
+from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper_life import begin_life
+from bastion.agent.machine.stray_processes import look
 from bastion.agent.settings import FOLDER, AgentSettings, tempo_of
-from bastion.agent.strays import look
+from bastion.agent.setup.run_as import open_home, user_of
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
 from bastion.lane import InlineLane, Lane, ThreadLane

@@ -1,10 +1,11 @@
 """The user's side: the Python API over a bucket. It knows no service, no agent and no machine."""
 
-from bastion.client.busy import BusyError
+from bastion.client.change.busy_error import BusyError
 from bastion.client.client import Client
+from bastion.client.follow.log_filter import Wanted
+from bastion.client.follow.log_reader import Chunk
 from bastion.client.handle import LaunchHandle
-from bastion.client.log import Chunk
-from bastion.client.views import (
+from bastion.client.look.views import (
     EventView,
     JobView,
     LaunchStatus,
@@ -14,7 +15,6 @@ from bastion.client.views import (
     StatusView,
     Why,
 )
-from bastion.client.wanted import Wanted
 from bastion.scheduler.machine_report import MachineReport
 
 __all__ = [

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bastion.client.change.requests import ChangeBody
 from bastion.client.handle import LaunchHandle
+from bastion.client.look.find_job import find_target, find_tasks
 from bastion.client.reader import Reader
-from bastion.client.requests import ChangeBody
-from bastion.client.search import find_target, find_tasks
-from bastion.client.submit import checked
+from bastion.client.submit.check import checked
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.origin import Origin, store_origin
 from bastion.records.request import (
@@ -29,7 +29,7 @@ from bastion.spec import Launch, PythonEnv, seconds_of
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:
-    from bastion.client.code import Sent
+    from bastion.client.code.upload import Sent
     from bastion.scheduler.whatif import Outlook, QuotaOutlook
     from bundler.progress import Report
     from quota.tree import Quota
@@ -84,7 +84,7 @@ class Client(Reader):
             BastionError: Its code could not be bundled.
             StoreError: The bucket is out of reach; nothing was submitted.
         """
-        from bastion.client import origins
+        from bastion.client.submit import provenance as origins
 
         good, warnings = self.checked(launch), tuple[str, ...]()
         files = () if isinstance(launch, Launch) else origins.files_at(launch)
@@ -129,7 +129,7 @@ class Client(Reader):
             NotFoundError: There is no such job.
             BastionError: As `launch`.
         """
-        from bastion.client.again import changed
+        from bastion.client.submit.resubmit import changed
 
         array, tasks = find_tasks(self._published, name, project=project)
         spec = self.spec(name if array is None else array.id, project=project)
@@ -169,7 +169,7 @@ class Client(Reader):
             StoreError: The bucket is out of reach.
         """
         if not isinstance(launch, Launch):
-            from bastion.client.specfile import read_launch
+            from bastion.client.submit.launch_file import read_launch
 
             launch = read_launch(Path(launch))
         return checked(
@@ -190,8 +190,8 @@ class Client(Reader):
             SpecError: It is wrong: every problem.
             StoreError: Out of reach.
         """
-        from bastion.client.code import problems_here
-        from bastion.client.outlook import of_launch
+        from bastion.client.code.upload import problems_here
+        from bastion.client.submit.dry_run import of_launch
         from bastion.scheduler.whatif import Outlook
 
         good = self.checked(launch)
@@ -208,7 +208,7 @@ class Client(Reader):
             SpecError: It is wrong: every problem, with its line.
             StoreError: Out of reach.
         """
-        from bastion.client.outlook import of_quota
+        from bastion.client.submit.dry_run import of_quota
 
         return of_quota(self.store, self._published.pool_records(), text)
 
@@ -238,7 +238,7 @@ class Client(Reader):
             BastionError: It could not be bundled, resolved or built.
             StoreError: The bucket is out of reach.
         """
-        from bastion.client.code import settle
+        from bastion.client.code.upload import settle
         from bundler.progress import unreported
 
         told = report or unreported

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bastion.client.log import JobLog
-from bastion.client.views import JobView, LaunchStatus, name_of
-from bastion.client.wanted import Wanted
+from bastion.client.follow.log_filter import Wanted
+from bastion.client.follow.log_reader import JobLog
+from bastion.client.look.views import JobView, LaunchStatus, name_of
 from bastion.errors import NotFoundError
 from bastion.spec.task import task_id
 

@@ -2,8 +2,8 @@
 Patience with a store: what may be asked twice is asked again, for a bounded time, and it is said.
 
 Reading changes nothing, and what is named by its own bytes may be created twice: both are tried
-again with growing pauses. Requests have a rule of their own (`bastion.client.inbox`). Swaps and
-deletions are tried once.
+again with growing pauses. Requests have a rule of their own (`bastion.client.change.inbox`). Swaps
+and deletions are tried once.
 
 A refusal at the first contact is final: a bucket that is not there does not come by waiting. After
 an answer a refusal may be a binding that is being changed, and is tried again for some seconds.

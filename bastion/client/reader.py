@@ -12,19 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bastion.client.arrays import each_of, states_of
-from bastion.client.following import Logs
-from bastion.client.inbox import Inbox
-from bastion.client.log import Chunk
+from bastion.client.change.inbox import Inbox
+from bastion.client.change.requests import Requests
+from bastion.client.change.user import login_name
+from bastion.client.follow.log_filter import Wanted
+from bastion.client.follow.log_reader import Chunk
+from bastion.client.follow.logs import Logs
+from bastion.client.look.array_views import each_of, states_of
+from bastion.client.look.find_job import find, find_all
+from bastion.client.look.published import Published
+from bastion.client.look.quota_file import QuotaFile
+from bastion.client.look.views import EventView, JobView, PoolsView, StatusView, Why
+from bastion.client.look.watch import Waiting, Watch, unheard
 from bastion.client.patience import Outage, PatientStore, first_contact_s
-from bastion.client.published import Published
-from bastion.client.quota_file import QuotaFile
-from bastion.client.requests import Requests
-from bastion.client.search import find, find_all
-from bastion.client.views import EventView, JobView, PoolsView, StatusView, Why
-from bastion.client.wanted import Wanted
-from bastion.client.watch import Waiting, Watch, unheard
-from bastion.client.who import login_name
 from bastion.clock import Clock, SystemClock
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Sweep, check_name, task_id, tasks_named
@@ -33,8 +33,8 @@ from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
 
 if TYPE_CHECKING:
-    from bastion.client.outputs import Fetched
-    from bastion.client.ran import CodeView
+    from bastion.client.code.outputs import Fetched
+    from bastion.client.code.stored_code import CodeView
     from bastion.profile import Profile
     from bastion.records.request import SpecRecord
     from bundler.progress import Report
@@ -182,7 +182,7 @@ class Reader:
             SpecError: The name stands for several jobs.
             StoreError: Out of reach.
         """
-        from bastion.client.ran import named_spec
+        from bastion.client.code.stored_code import named_spec
 
         return named_spec(self._published, name, project=project)
 
@@ -193,7 +193,7 @@ class Reader:
         Raises:
             BastionError: As `spec`.
         """
-        from bastion.client.ran import code_view
+        from bastion.client.code.stored_code import code_view
 
         return code_view(self.store, self.spec(name, project=project))
 
@@ -206,7 +206,7 @@ class Reader:
             BastionError: It cannot be had, or something is in the way; and as `spec`.
             StoreError: Out of reach.
         """
-        from bastion.client.ran import check_out
+        from bastion.client.code.stored_code import check_out
 
         to = Path(directory).expanduser().absolute()
         check_out(self.store, self.spec(name, project=project), to)
@@ -391,7 +391,7 @@ class Reader:
             BastionError: The folder cannot be written, or what was kept is damaged.
             StoreError: Out of reach; what was brought stays, ask again.
         """
-        from bastion.client.outputs import Outputs
+        from bastion.client.code.outputs import Outputs
         from bundler.progress import unreported
 
         job = self.job(name, project=project)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bastion.client.specfile import text_in
+from bastion.client.submit.launch_file import text_in
 from bastion.compat.imported import Imported
 from bastion.errors import SpecError
 from bastion.spec.code import Code

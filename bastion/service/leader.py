@@ -23,29 +23,29 @@ from bastion.records.root import Held, RootWriter
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.memory import Memory
 from bastion.scheduler.plan import Plan
-from bastion.service import act
-from bastion.service.absorb import answer_key, general_problems
-from bastion.service.account import accrued
-from bastion.service.active_names import ActiveNames, Owners
-from bastion.service.collector import paused
-from bastion.service.copies import Copies
-from bastion.service.courier import Courier
-from bastion.service.dependencies import settle
-from bastion.service.digest import digestible
-from bastion.service.draft import Draft
-from bastion.service.files import AdminFiles
-from bastion.service.fleet import Fleet
-from bastion.service.gather import REFUSED_TURNS, Arrived, Gathered, Gatherer
-from bastion.service.gc import Garbage
-from bastion.service.intake import Intake
+from bastion.service.act import actions as act
+from bastion.service.act.bucket_gc import Garbage
+from bastion.service.act.machines import Fleet
+from bastion.service.act.notifications import Courier
+from bastion.service.act.register_sweep import Sweep
+from bastion.service.act.root_copies import Copies
+from bastion.service.config.admin_files import AdminFiles
+from bastion.service.config.settings import Pace
+from bastion.service.decide.applied_plan import apply_plan
+from bastion.service.decide.decayed_usage import accrued
+from bastion.service.decide.python_gc import paused
+from bastion.service.decide.schedulable_machines import digestible
+from bastion.service.draft.active_names import ActiveNames, Owners
+from bastion.service.draft.dependencies import settle
+from bastion.service.draft.launch_failures import end_failed_launches, failing_launches
+from bastion.service.draft.machine_health import try_again
+from bastion.service.draft.root_draft import Draft
+from bastion.service.intake.arrivals import Intake
+from bastion.service.intake.inbox import REFUSED_TURNS, Arrived, Gathered, Gatherer
+from bastion.service.intake.proofs import Proofs
+from bastion.service.intake.requests import answer_key, general_problems
 from bastion.service.journal import Journal
-from bastion.service.launches import end_failed_launches, failing_launches
-from bastion.service.machine_health import try_again
-from bastion.service.proofs import Proofs
-from bastion.service.publish import Publisher
-from bastion.service.schedule import apply_plan
-from bastion.service.settings import Pace
-from bastion.service.sweep import Sweep
+from bastion.service.publish.views import Publisher
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
 

@@ -13,8 +13,8 @@ from launch.render import Column
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from bastion.service.fsck import Finding
-    from bastion.service.restore import Copy, Restoring
+    from bastion.service.repair.fsck import Finding
+    from bastion.service.repair.restore import Copy, Restoring
 
 
 SINCE = "7d"
@@ -53,7 +53,7 @@ def register(verbs: Verbs) -> None:
 def check(args: argparse.Namespace) -> int:
     """`bastion fsck`."""
     from bastion.admin import Admin
-    from bastion.service.fsck import RULES
+    from bastion.service.repair.fsck import RULES
 
     session = Session(args)
     root = session.profile.root

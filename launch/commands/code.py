@@ -15,7 +15,7 @@ from launch.render import counted, plain, write_lines
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from bastion.client.ran import CodeView
+    from bastion.client.code.stored_code import CodeView
     from bastion.records.origin import Origin, WorkingTree
 
 

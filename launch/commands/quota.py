@@ -49,7 +49,7 @@ def _show(session: Session) -> int:
     if session.out.format == "wide":
         print(text, end="")
         return exits.OK
-    from bastion.client.quota_file import parsed_quota
+    from bastion.client.look.quota_file import parsed_quota
 
     found = parsed_quota(text)
     session.out.show(
@@ -77,7 +77,7 @@ def _check(session: Session) -> int:
 
 
 def _diff(session: Session) -> int:
-    from bastion.client.quota_file import parsed_quota
+    from bastion.client.look.quota_file import parsed_quota
     from bastion.errors import NotFoundError
     from quota.change import compare
 
@@ -123,7 +123,7 @@ def _edit(session: Session) -> int:
 
 
 def _parsed(file: str) -> Quota:
-    from bastion.client.quota_file import parsed_quota
+    from bastion.client.look.quota_file import parsed_quota
 
     return parsed_quota(_read(file))
 

@@ -91,7 +91,7 @@ def setup(args: argparse.Namespace) -> int:
 
 
 def _quota(session: Session) -> Quota:
-    from bastion.client.quota_file import parsed_quota
+    from bastion.client.look.quota_file import parsed_quota
 
     if not session.args.quota:
         return session.client.quota()

@@ -205,7 +205,7 @@ def _submitted(session: Session) -> LaunchHandle:
 
 def _origin(args: argparse.Namespace) -> Origin:
     """The command line, and the file that it names."""
-    from bastion.client.origins import files_at
+    from bastion.client.submit.provenance import files_at
     from bastion.records.origin import Origin, origin_argv
 
     return Origin(argv=origin_argv(args.typed), files=files_at(*args.source[:1]))
@@ -251,7 +251,7 @@ def _some_task(handle: LaunchHandle) -> int:
 
 def _wait_for_tasks(session: Session, handle: LaunchHandle) -> int:
     """Tell how far the tasks of an array are until all have ended; Ctrl-C detaches."""
-    from bastion.client.views import ENDED
+    from bastion.client.look.views import ENDED
     from bastion.errors import StoreError
 
     if not session.is_quiet:
@@ -362,7 +362,7 @@ def _launch_of(session: Session) -> Launch:
 def _launch_of_file(args: argparse.Namespace) -> Launch:
     from pathlib import Path
 
-    from bastion.client.specfile import read_launch
+    from bastion.client.submit.launch_file import read_launch
 
     (source, *rest) = args.source
     if not source.endswith(".toml") or rest or args.command:

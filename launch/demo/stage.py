@@ -116,7 +116,7 @@ class Stage:
 
     def _stop_machines(self) -> None:
         from bastion.provider.open import open_provider
-        from bastion.service.config import parse_config
+        from bastion.service.config.pool_config import parse_config
 
         for pool in parse_config(CONFIG).pools.values():
             provider = open_provider(pool, root_url=self.url, machines_dir=self.machines)

@@ -8,8 +8,8 @@ import re
 from bastion.records import layout
 from bastion.records.inbox import MAX_BYTES, PER_OWNER
 from bastion.records.request import MAX_TARGETS
-from bastion.service import gc
-from bastion.service.absorb import MAX_ACTIVE_JOBS
+from bastion.service.act import bucket_gc as gc
+from bastion.service.intake.requests import MAX_ACTIVE_JOBS
 from tests.docs.pages import HOUSE
 
 PAGE = (HOUSE / "docs" / "reference" / "bucket-layout.md").read_text()

@@ -32,7 +32,7 @@ from pathlib import Path
 import psutil
 
 from bastion import BastionError, Client, Job, Launch, Process, Resources
-from bastion.agent.strays import mark_of
+from bastion.agent.machine.stray_processes import mark_of
 from bastion.records import layout
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import Place, folder_root, gcs_root

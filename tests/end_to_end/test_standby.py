@@ -14,7 +14,7 @@ import pytest
 
 from bastion.records import layout
 from bastion.records.root import Root
-from bastion.service.settings import LOCAL
+from bastion.service.config.settings import LOCAL
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import folder_root
 

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bastion.client.views import ENDED
+from bastion.client.look.views import ENDED
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.registers import ClaimRegister, EndRegister

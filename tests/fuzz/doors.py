@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bastion.agent.home import FolderHome
-from bastion.client.specfile import read_launch
+from bastion.client.submit.launch_file import read_launch
 from bastion.errors import BastionError, NotFoundError
 from bastion.machine import Batch
 from bastion.marks import NOTICE_FILE, notice
@@ -30,7 +30,7 @@ from bastion.records.registers import ClaimRegister, EndRegister, GoRegister, Li
 from bastion.records.request import BODIES, Answer, Result, SpecRecord
 from bastion.records.root import decode_root
 from bastion.records.webhooks import is_near
-from bastion.service.config import parse_config
+from bastion.service.config.pool_config import parse_config
 from bastion.spec.indices import Indices
 from bastion.spec.notify import url_problems
 from bundler.errors import BundleError

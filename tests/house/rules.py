@@ -84,7 +84,7 @@ KEY = re.compile(
 
 
 ON_MACHINES = ("bastion/agent/", "bastion/logs/")
-JOB_FILES = "bastion/agent/job_files.py"
+JOB_FILES = "bastion/agent/machine/job_files.py"
 # fmt: off
 OPENERS = frozenset({
     "open", "read_text", "read_bytes", "write_text", "write_bytes", "touch",
@@ -96,21 +96,21 @@ OPENERS = frozenset({
 PLAIN_OPENERS = (
     JOB_FILES,  # opens it with care
     "bastion/agent/agent_log.py",  # the agent's own log
-    "bastion/agent/end.py",  # the home's own notes
-    "bastion/agent/health.py",  # /dev/null, /proc
+    "bastion/agent/decommission.py",  # the home's own notes
+    "bastion/agent/machine/health.py",  # /dev/null, /proc
     "bastion/agent/main.py",  # the home's lock, the boot id
-    "bastion/agent/python_env.py",  # the cache, and code before a job has run on it
-    "bastion/agent/run_as.py",  # the home's folders, and a host's before it is handed over
-    "bastion/agent/secret_values.py",  # the folder that an admin fills
-    "bastion/agent/strays.py",  # /proc
-    "bastion/agent/keeper/cgroup.py",  # the kernel's cgroups
-    "bastion/agent/keeper/client.py",  # the keeper's own log and spool
+    "bastion/agent/setup/python_env.py",  # the cache, and code before a job has run on it
+    "bastion/agent/setup/run_as.py",  # the home's folders, and a host's before it is handed over
+    "bastion/agent/setup/secret_values.py",  # the folder that an admin fills
+    "bastion/agent/machine/stray_processes.py",  # /proc
+    "bastion/agent/keeper/attempt/cgroup.py",  # the kernel's cgroups
+    "bastion/agent/keeper/socket/client.py",  # the keeper's own log and spool
     "bastion/agent/keeper/journal.py",  # the journal
     "bastion/agent/keeper/main.py",  # the keeper's own folder
-    "bastion/agent/keeper/process.py",  # /dev/null
-    "bastion/agent/keeper/spool.py",  # the spool
-    "bastion/agent/keeper/stacks.py",  # /proc
-    "bastion/agent/keeper/undo.py",  # /dev/null
+    "bastion/agent/keeper/attempt/process.py",  # /dev/null
+    "bastion/agent/keeper/attempt/spool.py",  # the spool
+    "bastion/agent/keeper/attempt/stacks.py",  # /proc
+    "bastion/agent/keeper/attempt/undo.py",  # /dev/null
 )
 
 

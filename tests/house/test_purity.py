@@ -57,8 +57,16 @@ LONG = "def f():\n" + "    x = 1\n" * rules.MAX_FUNCTION_LINES
         (rules.keys_are_in_the_layout, "bastion/client.py", "key = f'run/{project}'"),
         (rules.job_files_are_opened_with_care, "bastion/agent/home.py", "open(path)"),
         (rules.job_files_are_opened_with_care, "bastion/agent/home.py", "Path(a, b).read_bytes()"),
-        (rules.job_files_are_opened_with_care, "bastion/agent/keeper/attempt.py", "os.open(x, 0)"),
-        (rules.job_files_are_opened_with_care, "bastion/agent/output.py", "os.walk(directory)"),
+        (
+            rules.job_files_are_opened_with_care,
+            "bastion/agent/keeper/attempt/attempt.py",
+            "os.open(x, 0)",
+        ),
+        (
+            rules.job_files_are_opened_with_care,
+            "bastion/agent/kept_output.py",
+            "os.walk(directory)",
+        ),
     ],
 )
 def test_a_rule_catches(rule: rules.Rule, path: str, bad: str) -> None:

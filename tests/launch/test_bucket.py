@@ -7,7 +7,7 @@ import json
 from bastion.clock import SystemClock
 from bastion.records import layout
 from bastion.records.root import Held, Leader, Root, RootWriter
-from bastion.service.fsck import RULES
+from bastion.service.repair.fsck import RULES
 from tests.launch.bucket import Bucket
 from tests.launch.conftest import Run
 

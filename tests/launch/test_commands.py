@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.output import save
+from bastion.agent.kept_output import save
 from bastion.errors import (
     InDoubtError,
     NotFoundError,

@@ -16,7 +16,7 @@ from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
-from bastion.client.ulid import Ulids
+from bastion.client.change.request_id import Ulids
 from bastion.errors import BastionError, NotFoundError
 from bastion.job import Claim, End, JobRecord
 from bastion.records import layout

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from bastion.agent.attempt_key import host_of, key_of
 from bastion.agent.keeper.port import AttemptStart
-from bastion.client.published import Published
+from bastion.client.look.published import Published
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, Phase
 from bastion.lifecycle.step import DRAIN_S
@@ -25,7 +25,7 @@ from bastion.records.register import look
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.records.request import Result
 from bastion.records.root import Event, Root, decode_root
-from bastion.service.registers import Seat, seat_of
+from bastion.service.intake.registers import Seat, seat_of
 from bastion.store.memory import MemoryStore
 from tests.simulation.capacity import ALONE, CAPACITY, Capacity
 from tests.simulation.machines import SimMachine, SimProvider

@@ -26,11 +26,11 @@ from bastion.records.notification import Notification
 from bastion.records.registers import GoRegister
 from bastion.records.root import BACKOFF_S, Held, Root, RootWriter
 from bastion.records.webhooks import Notifications
-from bastion.service.courier import Courier
-from bastion.service.draft import Draft
-from bastion.service.fleet import Fleet
+from bastion.service.act.machines import Fleet
+from bastion.service.act.notifications import Courier
+from bastion.service.act.webhook import DeliveryError
+from bastion.service.draft.root_draft import Draft
 from bastion.service.leader import Leader
-from bastion.service.webhook import DeliveryError
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
 from tests.simulation.outside import OUTSIDE
 from tests.simulation.processes import Parts

@@ -12,10 +12,10 @@ from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.facts import Ended
 from bastion.records.root import Held
-from bastion.service.draft import Draft
-from bastion.service.facts import happen
-from bastion.service.gather import Rung
-from bastion.service.intake import Intake
+from bastion.service.draft.root_draft import Draft
+from bastion.service.intake.arrivals import Intake
+from bastion.service.intake.bells import happen
+from bastion.service.intake.inbox import Rung
 from bastion.service.leader import Leader
 from bastion.store.memory import MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written

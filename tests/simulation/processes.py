@@ -7,25 +7,25 @@ from dataclasses import dataclass, field, replace
 
 from bastion.agent.agent import Agent
 from bastion.agent.keeper.port import KeeperError
-from bastion.agent.life import begin_life
+from bastion.agent.keeper_life import begin_life
 from bastion.agent.settings import AgentSettings, Tempo
-from bastion.client.inbox import Asked, Inbox
+from bastion.client.change.inbox import Asked, Inbox
+from bastion.client.change.request_id import Ulids
 from bastion.client.patience import Outage, PatientStore
-from bastion.client.ulid import Ulids
 from bastion.errors import BastionError, FencedError, LeaseHeldError, StoreError
 from bastion.lane import InlineLane
 from bastion.logs.pace import CLOUD as CLOUD_LOGS
 from bastion.machine import Pool
 from bastion.records.request import Answer, Body
 from bastion.records.root import RootWriter
-from bastion.service.courier import Courier
-from bastion.service.files import AdminFiles
-from bastion.service.fleet import Fleet, Post
+from bastion.service.act.machines import Fleet, Post
+from bastion.service.act.notifications import Courier
+from bastion.service.config.admin_files import AdminFiles
+from bastion.service.config.settings import Pace
 from bastion.service.journal import Journal
-from bastion.service.lead import Candidate, Election
 from bastion.service.leader import Leader
-from bastion.service.publish import Publisher
-from bastion.service.settings import Pace
+from bastion.service.publish.views import Publisher
+from bastion.service.run.election import Candidate, Election
 from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, Crash, SimClock

@@ -6,8 +6,8 @@ import pytest
 
 from bastion.agent.attempt_key import host_of
 from bastion.records import layout
-from bastion.service.fsck import findings
-from bastion.service.survey import survey
+from bastion.service.repair.fsck import findings
+from bastion.service.repair.survey import survey
 from tests.simulation.__main__ import WORLDS
 from tests.simulation.fates import Spoiling
 from tests.simulation.processes import SOUND

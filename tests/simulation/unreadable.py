@@ -10,10 +10,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from bastion.client.ulid import Ulids
+from bastion.client.change.request_id import Ulids
 from bastion.errors import NotFoundError, OversizeError, StoreRefusedError
 from bastion.records import layout
-from bastion.service.gather import REFUSED_TURNS
+from bastion.service.intake.inbox import REFUSED_TURNS
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
 from tests.simulation.asking import USERS
 from tests.simulation.baton import Baton, SimClock

@@ -33,9 +33,9 @@ import stat
 import sys
 import time
 
-from bastion.agent import strays
 from bastion.agent.containers.engine import NOT_FOUND, Engine, EngineError, EngineGoneError, Frames
-from bastion.agent.job_files import replace_file
+from bastion.agent.machine import stray_processes as strays
+from bastion.agent.machine.job_files import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from bastion.agent.containers.attempt import ATTEMPT_LABEL, HOME_LABEL
 from bastion.agent.containers.engine import Engine, EngineError, EngineGoneError
 from bastion.agent.errands import Errands
+from bastion.agent.host.container_start import ATTEMPT_LABEL, HOME_LABEL
 from bastion.agent.keeper.port import Keeper, Running
 
 _LOOK_S = 30.0

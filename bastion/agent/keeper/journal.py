@@ -16,7 +16,7 @@ import errno
 import json
 import os
 
-from bastion.agent.machine_fault import fault_text
+from bastion.agent.machine.machine_fault import fault_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,34 +14,28 @@ import select
 import signal
 import traceback
 
-from bastion.agent import strays
-from bastion.agent.keeper.attempt import Attempt
-from bastion.agent.keeper.idle import Watchdog
-from bastion.agent.keeper.outputs import Outputs
+from bastion.agent.keeper import reasons
+from bastion.agent.keeper.attempt.attempt import Attempt
+from bastion.agent.keeper.attempt.idle import Watchdog
+from bastion.agent.keeper.attempt.outputs import Outputs
+from bastion.agent.keeper.attempt.process import boot_time
+from bastion.agent.keeper.attempt.process_tree import Tree
+from bastion.agent.keeper.attempt.spool import remove_spool
+from bastion.agent.keeper.attempt.tools import Tools
 from bastion.agent.keeper.poller import Poller
-from bastion.agent.keeper.process import boot_time
-from bastion.agent.keeper.reasons import (
-    IDLE,
-    KEEPER_STOPPED,
-    LOST_CONTACT,
-    SIBLING_FAILED,
-    TIME_LIMIT,
-)
-from bastion.agent.keeper.request import BadRequestError, Start, file_name, key, seconds, text
-from bastion.agent.keeper.server import AnswerError, Connection, Server
 from bastion.agent.keeper.signals import drain, signal_pipe
-from bastion.agent.keeper.spool import remove_spool
-from bastion.agent.keeper.tools import Tools
-from bastion.agent.keeper.tree import Tree
-from bastion.agent.machine_fault import fault_text
+from bastion.agent.keeper.socket import request
+from bastion.agent.keeper.socket.server import AnswerError, Connection, Server
+from bastion.agent.machine import stray_processes as strays
+from bastion.agent.machine.machine_fault import fault_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bastion.agent.keeper.cgroup import Cgroups
+    from bastion.agent.keeper.attempt.cgroup import Cgroups
+    from bastion.agent.keeper.attempt.process import Process
     from bastion.agent.keeper.journal import Journal
-    from bastion.agent.keeper.process import Process
 
 _BY = "keeper"
 _NEVER = float("inf")
@@ -169,7 +163,7 @@ class Loop:
             self._server.close(connection)
 
     def _start(self, connection: Connection, said: dict[str, object]) -> None:
-        start = Start(said)
+        start = request.Start(said)
         if start.key in self._journal.entries:
             raise AnswerError("conflict", f"{start.key} was started before")
         if self._is_ending:
@@ -190,9 +184,9 @@ class Loop:
         self._to_fork.append((attempt, connection, said.get("id")))
 
     def _stop(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
-        wanted = key(said)
-        reason, by = text(said.get("reason"), "reason"), text(said.get("by"), "by")
-        grace_s = seconds(said.get("grace_s"), "grace_s")
+        wanted = request.key(said)
+        reason, by = request.text(said.get("reason"), "reason"), request.text(said.get("by"), "by")
+        grace_s = request.seconds(said.get("grace_s"), "grace_s")
         if wanted not in self._journal.entries:
             raise AnswerError("not found", f"no attempt {wanted}")
         self._commit()
@@ -202,7 +196,10 @@ class Loop:
         return {}
 
     def _limit(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
-        wanted, limit_s = key(said), seconds(said.get("max_runtime_s"), "max_runtime_s")
+        wanted, limit_s = (
+            request.key(said),
+            request.seconds(said.get("max_runtime_s"), "max_runtime_s"),
+        )
         if wanted not in self._journal.entries:
             raise AnswerError("not found", f"no attempt {wanted}")
         self._commit()
@@ -212,10 +209,10 @@ class Loop:
         return {}
 
     def _permit(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
-        sent_at = seconds(said.get("sent_at"), "sent_at")
-        valid_for_s = seconds(said.get("valid_for_s"), "valid_for_s")
+        sent_at = request.seconds(said.get("sent_at"), "sent_at")
+        valid_for_s = request.seconds(said.get("valid_for_s"), "valid_for_s")
         if sent_at > boot_time():
-            raise BadRequestError("sent_at lies in the future")
+            raise request.BadRequestError("sent_at lies in the future")
         if self._permit_until < _NEVER:
             self._permit_until = max(self._permit_until, sent_at + valid_for_s)
             self._wake(self._permit_until)
@@ -233,7 +230,7 @@ class Loop:
         return {"attempts": states}
 
     def _forget(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
-        wanted = key(said)
+        wanted = request.key(said)
         self._commit()
         if wanted in self._running:
             raise AnswerError("conflict", f"{wanted} is running: it can be stopped")
@@ -290,8 +287,11 @@ class Loop:
 
     def _failed(self, attempt: Attempt, index: int) -> None:
         if attempt.failed(index) and attempt.failed_by_itself:
-            by = f"p{index}"
-            self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s, is_own=True)
+            self._stop_siblings(attempt, index)
+
+    def _stop_siblings(self, attempt: Attempt, index: int) -> None:
+        by, grace_s = f"p{index}", attempt.start.grace_s
+        self._give_notice(attempt, reasons.SIBLING_FAILED, by, grace_s, is_own=True)
 
     def _give_notice(
         self, attempt: Attempt, reason: str, by: str, grace_s: float, *, is_own: bool = False
@@ -338,7 +338,7 @@ class Loop:
         self._outputs.noted(attempt)
         attempt.idle = text
         if text and attempt.start.idle is not None and attempt.start.idle.ends:
-            self._give_notice(attempt, IDLE, _BY, attempt.start.grace_s, is_own=True)
+            self._give_notice(attempt, reasons.IDLE, _BY, attempt.start.grace_s, is_own=True)
         else:
             self._to_tell.append({"event": "idle", "key": attempt.key, "text": text})
 
@@ -351,14 +351,14 @@ class Loop:
         if now < self._permit_until:
             self._wake(self._permit_until)
         else:
-            self._stop_all(LOST_CONTACT)
+            self._stop_all(reasons.LOST_CONTACT)
         if self._is_ending:
-            self._stop_all(KEEPER_STOPPED)
+            self._stop_all(reasons.KEEPER_STOPPED)
         for attempt in tuple(self._running.values()):
             if now >= attempt.kill_at:
                 self._closing[attempt.key] = attempt
             elif now >= attempt.limit_at:
-                self._give_notice(attempt, TIME_LIMIT, _BY, attempt.start.grace_s)
+                self._give_notice(attempt, reasons.TIME_LIMIT, _BY, attempt.start.grace_s)
                 self._wake(attempt.kill_at)
             else:
                 self._wake(min(attempt.kill_at, attempt.limit_at))
@@ -482,8 +482,7 @@ class Loop:
             self._watchdog.begin(attempt)
             self._watch_over(attempt)
         if attempt.living() and attempt.first_failed is not None:
-            by = f"p{attempt.first_failed}"
-            self._give_notice(attempt, SIBLING_FAILED, by, attempt.start.grace_s, is_own=True)
+            self._stop_siblings(attempt, attempt.first_failed)
 
     def _listen_to(self, attempt: Attempt, index: int, process: Process) -> None:
         try:
@@ -497,4 +496,4 @@ class Loop:
             self._wake(0.0)
 
     def _spool_folder(self, of_key: str) -> str:
-        return f"{self._folder}/spool/{file_name(of_key)}"
+        return f"{self._folder}/spool/{request.file_name(of_key)}"

@@ -26,15 +26,15 @@ import signal
 import sys
 import time
 
-from bastion.agent import strays
-from bastion.agent.keeper.attempt import lost_record
-from bastion.agent.keeper.cgroup import Cgroups, find_places
+from bastion.agent.keeper.attempt.attempt import lost_record
+from bastion.agent.keeper.attempt.cgroup import Cgroups, find_places
+from bastion.agent.keeper.attempt.process import boot_time
+from bastion.agent.keeper.attempt.spool import remove_spool
+from bastion.agent.keeper.attempt.undo import Undo
 from bastion.agent.keeper.journal import Journal, sync_folder
 from bastion.agent.keeper.loop import Loop
-from bastion.agent.keeper.process import boot_time
-from bastion.agent.keeper.request import file_name
-from bastion.agent.keeper.spool import remove_spool
-from bastion.agent.keeper.undo import Undo
+from bastion.agent.keeper.socket.request import file_name
+from bastion.agent.machine import stray_processes as strays
 from bastion.own_memory import hide_memory
 
 READY = b"ready\n"

@@ -75,7 +75,7 @@ class KeeperGoneError(KeeperError):
 
 class MachineFaultError(KeeperError):
     """
-    The machine, not the request, is at fault: see `bastion.agent.machine_fault`.
+    The machine, not the request, is at fault: see `bastion.agent.machine.machine_fault`.
 
     Nothing was started or changed; the same may work later, or on another machine.
     """

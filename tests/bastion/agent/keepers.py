@@ -15,9 +15,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from bastion.agent import strays
-from bastion.agent.keeper.cgroup import Cgroups, find_places
-from bastion.agent.keeper.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.attempt.cgroup import Cgroups, find_places
+from bastion.agent.keeper.attempt.process import SPARE_FILES
 from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Reaction, Script
 from bastion.agent.keeper.port import (
     AttemptStart,
@@ -29,7 +28,8 @@ from bastion.agent.keeper.port import (
     OutputGrew,
     ProcessStart,
 )
-from bastion.agent.keeper.process import SPARE_FILES
+from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
+from bastion.agent.machine import stray_processes as strays
 from bastion.clock import Clock, SystemClock, VirtualClock
 
 PATIENCE_S = 20.0

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from bastion.agent.agent import Agent
 from bastion.agent.attempt_key import key_of
-from bastion.agent.claim import claim_key, end_key
 from bastion.agent.home import FolderHome
+from bastion.agent.host.claim import claim_key, end_key
 from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
 from bastion.agent.keeper.port import KeeperGoneError, ProcessStart
-from bastion.agent.life import begin_life
+from bastion.agent.keeper_life import begin_life
 from bastion.agent.settings import AgentSettings
 from bastion.clock import VirtualClock
 from bastion.job import Claim, End

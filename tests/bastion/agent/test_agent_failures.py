@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.claim import claim_key
 from bastion.agent.home import FolderHome, Folders
+from bastion.agent.host.claim import claim_key
 from bastion.agent.keeper.fake import Script
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim

@@ -19,11 +19,11 @@ import pytest
 
 from bastion.agent.agent import Agent
 from bastion.agent.home import FolderHome
-from bastion.agent.keeper.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.attempt.spool import marker
 from bastion.agent.keeper.port import KeeperGoneError
-from bastion.agent.keeper.spool import marker
+from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
+from bastion.agent.machine.stray_processes import look
 from bastion.agent.settings import AgentSettings
-from bastion.agent.strays import look
 from bastion.clock import SystemClock
 from bastion.lane import ThreadLane
 from bastion.records import layout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bastion.agent.claim import claim_key
+from bastion.agent.host.claim import claim_key
 from bastion.agent.keeper.fake import Script
 from bastion.job import Claim
 from bastion.machine import Batch

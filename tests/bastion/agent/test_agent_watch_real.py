@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent import strays
+from bastion.agent.machine import stray_processes as strays
 from bastion.machine import SetLimit
 from bastion.records.facts import Held
 from tests.bastion.agent.rig import OF, start, stop

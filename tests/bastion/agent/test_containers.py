@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bastion.agent.containers.attempt import contained
 from bastion.agent.containers.program import make_shared
 from bastion.agent.home import Folders
+from bastion.agent.host.container_start import contained
 from bastion.agent.keeper.port import AttemptStart, ProcessStart
 from bastion.agent.settings import AgentSettings
 from bastion.spec import Process, Resources

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.client.specfile import launch_text, parse_launch
+from bastion.client.submit.launch_file import launch_text, parse_launch
 from bastion.compat import files
 from bastion.compat.imported import Imported
 from bastion.compat.sbatch import _REFUSED, to_launch

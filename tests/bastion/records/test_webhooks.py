@@ -6,7 +6,7 @@ import pytest
 
 from bastion.errors import SpecError
 from bastion.records.webhooks import Webhook, is_near
-from bastion.service.config import parse_config
+from bastion.service.config.pool_config import parse_config
 
 SECRET = "https://hooks.slack.com/services/verysecret"
 

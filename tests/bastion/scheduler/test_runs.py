@@ -18,7 +18,7 @@ from bastion.scheduler.runs import (
     kind_of,
     with_end,
 )
-from bastion.service.draft import Draft
+from bastion.service.draft.root_draft import Draft
 from tests.bastion.lifecycle.records import T0, ended, exited, queued, running, stopping
 
 

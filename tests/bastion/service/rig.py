@@ -43,15 +43,15 @@ from bastion.records.request import (
 )
 from bastion.records.root import Event, Root, RootWriter
 from bastion.records.webhooks import Webhook
-from bastion.service.courier import Courier
-from bastion.service.files import AdminFiles
-from bastion.service.fleet import Fleet, Post
+from bastion.service.act.machines import Fleet, Post
+from bastion.service.act.notifications import Courier
+from bastion.service.config.admin_files import AdminFiles
+from bastion.service.config.settings import Pace
+from bastion.service.intake.registers import Seat
 from bastion.service.journal import Journal
-from bastion.service.lead import Candidate, Election
 from bastion.service.leader import Leader
-from bastion.service.publish import Publisher
-from bastion.service.registers import Seat
-from bastion.service.settings import Pace
+from bastion.service.publish.views import Publisher
+from bastion.service.run.election import Candidate, Election
 from bastion.spec import After, Array, CodeRef, Job, Launch, Notify, Process, Resources
 from bastion.spec.where import ANYWHERE, Where
 from bastion.store import ObjectStore

@@ -21,7 +21,7 @@ from bastion.records.facts import (
     Started,
 )
 from bastion.records.registers import LifeRegister
-from bastion.service.proofs import NEW_LIVES
+from bastion.service.intake.proofs import NEW_LIVES
 from bastion.store import ObjectStore
 from bastion.store.memory import Fault, FaultyStore
 from quota import Amounts

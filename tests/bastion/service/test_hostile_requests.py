@@ -9,10 +9,15 @@ import pytest
 
 from bastion.records import layout, ulid
 from bastion.records.codec import encode
-from bastion.service.absorb import MAX_PROBLEM_CHARACTERS, MAX_PROBLEMS, UNKNOWN_JOB_WAIT_S, told
+from bastion.service.intake.requests import (
+    MAX_PROBLEM_CHARACTERS,
+    MAX_PROBLEMS,
+    UNKNOWN_JOB_WAIT_S,
+    told,
+)
 from bastion.spec import Job, Process, Resources, Secret
+from tests.bastion.service.intake.test_requests import _launch
 from tests.bastion.service.rig import Rig
-from tests.bastion.service.test_absorb import _launch
 
 NUMBER = "9" * 5_000
 BODIES = {

@@ -14,7 +14,7 @@ from bastion.records.outlook import snapshot_of
 from bastion.records.register import look
 from bastion.records.registers import ClaimRegister, GoRegister
 from bastion.records.request import SpecRecord, UpdateRequest
-from bastion.service.registers import Seat
+from bastion.service.intake.registers import Seat
 from bastion.spec import Job, Process, Resources
 from quota import parse
 from tests.bastion.service.rig import PACE, QUOTA, Rig

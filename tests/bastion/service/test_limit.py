@@ -11,8 +11,8 @@ from bastion.records.inbox import Waiting
 from bastion.records.layout import RequestName
 from bastion.records.request import LaunchRequest
 from bastion.records.root import Root
-from bastion.service.absorb import MAX_ACTIVE_JOBS, Rules, absorb, answer_key
-from bastion.service.draft import Draft
+from bastion.service.draft.root_draft import Draft
+from bastion.service.intake.requests import MAX_ACTIVE_JOBS, Rules, absorb, answer_key
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store import Entry, Version
 from quota import parse

@@ -11,7 +11,7 @@ from bastion.errors import LeaseHeldError
 from bastion.lane import ThreadLane
 from bastion.records import layout
 from bastion.records.root import RootWriter
-from bastion.service.lead import Candidate, Election
+from bastion.service.run.election import Candidate, Election
 from tests.bastion.service.rig import PACE, Rig
 
 HOUR_S = 3600.0

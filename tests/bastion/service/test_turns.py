@@ -12,8 +12,8 @@ import pytest
 from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
 from bastion.records import layout
 from bastion.records.root import Root, RootWriter, decode_root
-from bastion.service.lead import Candidate, Election
-from bastion.service.publish import Publisher
+from bastion.service.publish.views import Publisher
+from bastion.service.run.election import Candidate, Election
 from bastion.spec import Job, Process, Resources
 from bastion.spec.where import Where
 from bastion.store import ObjectStore

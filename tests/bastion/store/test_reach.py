@@ -6,7 +6,7 @@ import pytest
 
 from bastion.agent.settings import FOLDER, GCS, S3, tempo_of
 from bastion.agent.settings import NEAR as NEAR_TEMPO
-from bastion.service.settings import CLOUD, LOCAL, NEAR, pace_of
+from bastion.service.config.settings import CLOUD, LOCAL, NEAR, pace_of
 from bastion.store.reach import Reach, reach_of
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent import strays
 from bastion.agent.keeper.port import Ended, KeeperGoneError, MachineFaultError, Running
+from bastion.agent.machine import stray_processes as strays
 from tests.bastion.agent.keepers import EXITS, IGNORES, OBEYS_5, RealWorld, attempt, shell
 
 DAEMON = (
@@ -107,15 +107,15 @@ def test_a_connection_that_there_is_no_room_for_is_taken_later(world: RealWorld)
 _CONNECTS = """
 import sys
 from pathlib import Path
-from bastion.agent.keeper.client import KeeperClient
+from bastion.agent.keeper.socket.client import KeeperClient
 print("asks", flush=True)
 print("life", KeeperClient(Path(sys.argv[1])).life, flush=True)
 """
 
 _BLIND = """
 import resource, sys
-from bastion.agent import strays
-from bastion.agent.keeper.cgroup import Cgroups
+from bastion.agent.machine import stray_processes as strays
+from bastion.agent.keeper.attempt.cgroup import Cgroups
 from bastion.agent.keeper.journal import Journal
 from bastion.agent.keeper.main import end_older_lives
 folder = sys.argv[1]

@@ -18,8 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent import strays
-from bastion.agent.keeper.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper.port import (
     KEEPER_STOPPED,
     Ended,
@@ -28,6 +26,8 @@ from bastion.agent.keeper.port import (
     ProcessStart,
     Running,
 )
+from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
+from bastion.agent.machine import stray_processes as strays
 from bastion.errors import ConflictError
 from tests.bastion.agent.keepers import (
     EXITS,

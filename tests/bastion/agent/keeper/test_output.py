@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent import strays
+from bastion.agent.machine import stray_processes as strays
 from tests.bastion.agent.keepers import RealWorld, attempt, python
 
 

@@ -1,0 +1,139 @@
+"""
+`python -m bastion agent end`: take everything of ours off a machine that is given back.
+
+The agent first, so that nothing new begins; then the keeper, which stops all it holds with grace;
+then whatever is left, by its mark, and what its journal says must be undone. It is done when
+nothing of this home lives, and says so in `<home>/ended`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from bastion.agent.keeper.attempt.undo import Undo
+from bastion.agent.keeper.journal import Journal
+from bastion.agent.keeper.port import KeeperGoneError
+from bastion.agent.keeper.socket.client import KeeperClient
+from bastion.agent.machine import stray_processes as strays
+
+LOCK = "agent.lock"
+"""In a home: held by the agent that serves it; "<pid> <start>" of that one."""
+
+ENDING = "ending"
+"""In a home: no agent may begin to serve it."""
+
+_EXIT_S = 5.0
+"""How long a program may take that has nothing left to do but to exit."""
+
+_PAUSE_S = 0.02
+
+_LAST_LIFE = 10**9
+"""Above every number an agent wins: a keeper whose agent was killed while it began ends itself."""
+
+
+def end_home(home: Path, *, patience_s: float) -> None:
+    """
+    End agent, keeper and every process of `home`, and mark it as ended.
+
+    Blocks while a process cannot die. May be killed and begun again at any point.
+
+    Args:
+        home: The agent's home.
+        patience_s: How long the keeper may take to stop what it holds before it is killed too.
+
+    Raises:
+        OSError: Whether something lives cannot be seen, or the disk takes no note: begin again.
+    """
+    (home / ENDING).touch()
+    with (home / LOCK).open("a") as lock:
+        while not _is_ours(lock):
+            _end_agent(home)
+        _end_keepers(home, patience_s)
+        prefix = f"{os.path.realpath(home)}:"
+        strays.kill_all(prefix)
+        for key, entry in Journal(f"{home}/keeper/journal").entries.items():
+            if not entry.end:
+                Undo(entry.undo(), prefix + key).finish()
+        (home / "ended").touch()
+
+
+def _is_ours(lock: IO[str]) -> bool:
+    """
+    Take the lock that an agent holds while it serves.
+
+    One that is only starting has not taken it yet: it will find `ENDING` once it has.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(_PAUSE_S)
+        return False
+    return True
+
+
+def _end_agent(home: Path) -> None:
+    said = _words(home / LOCK)
+    agent = strays.look(int(said[0])) if len(said) == 2 else None
+    if agent is None or agent.start != int(said[1]):
+        return
+    strays.send(agent, signal.SIGTERM)
+    if not _is_over(agent, _EXIT_S):
+        strays.send(agent, signal.SIGKILL)
+
+
+def _end_keepers(home: Path, patience_s: float) -> None:
+    """End the keeper, and keep every later one from beginning to serve."""
+    folder = home / "keeper"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    deadline = time.monotonic() + patience_s
+    with (folder / "lock").open("a") as lock:
+        while not _is_ours(lock):
+            _end_keeper(home, deadline)
+        last = _keeper_process(home)
+        if last is not None:
+            _is_over(last, _EXIT_S)  # it gives up its lock with its last breath
+        with suppress(ValueError):  # it says so already
+            Journal(f"{folder}/journal").begin(_LAST_LIFE)
+
+
+def _end_keeper(home: Path, deadline: float) -> None:
+    process = _keeper_process(home)
+    try:
+        keeper = KeeperClient(home)
+        keeper.terminate()
+        while time.monotonic() < deadline:
+            keeper.poll(0.1)
+    except KeeperGoneError:
+        return
+    if process is not None:
+        strays.send(process, signal.SIGKILL)
+
+
+def _keeper_process(home: Path) -> strays.Seen | None:
+    """The process that held the keeper's lock last: "pid <pid> life <life>"."""
+    said = _words(home / "keeper" / "lock")
+    return strays.look(int(said[1])) if len(said) > 1 else None
+
+
+def _is_over(process: strays.Seen, timeout_s: float) -> bool:
+    """Wait for the end of `process`, `timeout_s` at most; tell whether it came."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        now = strays.look(process.pid)
+        if now is None or now.start != process.start or now.zombie:
+            return True
+        time.sleep(_PAUSE_S)
+    return False
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except FileNotFoundError:
+        return []

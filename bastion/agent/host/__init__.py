@@ -1,0 +1,1 @@
+"""One host of one attempt: claimed, run, ended."""

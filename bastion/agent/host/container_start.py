@@ -1,0 +1,159 @@
+"""
+An attempt whose processes live in containers: what the keeper is asked to start, and to undo.
+
+A container has the user, the network and the folders of a plain process, at the same paths, and the
+devices of its host's attempt, no others. What its image says stands but for the program: working
+directory, variables that nobody else sets. Containers of one attempt share /dev/shm, with nobody
+else, and its size is the machine's: frameworks pass tensors through it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bastion.agent.containers.program import PREFIX
+from bastion.agent.home import Folders
+from bastion.agent.keeper.port import AttemptStart, ProcessStart, RunAs
+from bastion.agent.settings import AgentSettings
+from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS, gpus_of
+from bastion.spec.launch import Process
+
+HOME_LABEL = "bastion.home"
+"""Of every container: the home of the agent it belongs to."""
+
+ATTEMPT_LABEL = "bastion.attempt"
+"""Of every container: home and key, as in `BASTION_MARK`."""
+
+_PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from bastion.agent.containers.program import main
+main()
+"""
+
+_FABRICS = ("/dev/infiniband",)
+"""What accelerators of several machines speak through, beside the network."""
+
+_OF_TPUS = "/dev/vfio"
+"""Newer TPUs are driven from user space. Source: docs.kernel.org/driver-api/vfio.html."""
+
+
+def contained(
+    attempt: AttemptStart,
+    image: str,
+    folders: Folders,
+    settings: AgentSettings,
+    *,
+    processes: Sequence[Process],
+    devices: Mapping[str, tuple[int, ...]],
+    hosts: int,
+) -> AttemptStart:
+    """
+    `attempt` with each of its processes in a container of `image`.
+
+    Args:
+        attempt: Of plain processes, whose environments are for an image.
+        image: With its tag or digest; it is on this machine.
+        folders: Where the processes live.
+        settings: Of this agent; its engine answers.
+        processes: As their job wrote them: each brings its own memory limit.
+        devices: Assigned to this host, by type.
+        hosts: Of one replica, which share what a process asks for.
+    """
+    mark = f"{settings.home}:{attempt.key}"
+    name = "bastion-" + hashlib.sha256(mark.encode()).hexdigest()[:32]
+    shm = f"/dev/shm/{name}"  # noqa: S108 - the name is ours alone
+    word = f"{folders.marks}/container.json"
+
+    def boxed(one: ProcessStart, suffix: str, memory_bytes: int) -> ProcessStart:
+        body = _body(image, settings, mark)
+        body["HostConfig"] = _host(folders, shm, devices, memory_bytes=memory_bytes)
+        where = (settings.engine_socket, f"{name}-{suffix}", word, shm, json.dumps(body))
+        env = {PREFIX + variable: text for variable, text in one.env.items()}
+        return ProcessStart(argv=(*_program("run"), *where, *one.argv), env=env, cwd=folders.marks)
+
+    memory = [asked.resources.amounts["memory"] // hosts for asked in processes]
+    made = [
+        boxed(one, f"p{index}", most)
+        for index, (one, most) in enumerate(zip(attempt.processes, memory, strict=True))
+    ]
+    label = f"{ATTEMPT_LABEL}={mark}"
+    return replace(
+        attempt,
+        processes=tuple(made),
+        on_end=boxed(attempt.on_end, "end", 0) if attempt.on_end is not None else None,
+        memory_limit_bytes=None,
+        # The program that stands for a container speaks with the engine, as no job may.
+        run_as=None,
+        undo=(*_program("remove"), settings.engine_socket, label, shm),
+    )
+
+
+def _program(verb: str) -> tuple[str, ...]:
+    """Our program, isolated from whatever else is installed, as the keeper itself is."""
+    root = str(Path(__file__).resolve().parents[3])
+    return (sys.executable, "-I", "-S", "-c", _PROGRAM, root, verb)
+
+
+def _body(image: str, settings: AgentSettings, mark: str) -> dict[str, Any]:
+    user = settings.run_as or RunAs(uid=os.getuid(), gid=os.getgid())
+    return {
+        "Image": image,
+        # Else what it writes would belong to a user whose files the agent cannot clean up.
+        "User": f"{user.uid}:{user.gid}",
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Labels": {HOME_LABEL: settings.home, ATTEMPT_LABEL: mark},
+    }
+
+
+def _host(
+    folders: Folders, shm: str, devices: Mapping[str, tuple[int, ...]], *, memory_bytes: int
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        # A first process that reaps and hands signals on: programs do not expect to be it.
+        "Init": True,
+        # A job needs no right of root's, and no program in an image may give it one.
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        "NetworkMode": "host",
+        # What it writes is passed on at once: nobody else keeps it, so nothing limits it.
+        "LogConfig": {"Type": "none"},
+        "Mounts": [
+            {"Type": "bind", "Source": folders.marks, "Target": folders.marks},
+            {"Type": "bind", "Source": shm, "Target": "/dev/shm"},  # noqa: S108
+        ],
+    }
+    if memory_bytes:
+        found |= {"Memory": memory_bytes, "MemorySwap": memory_bytes}
+    given = {kind: indices for kind, indices in devices.items() if kind not in COUNTED and indices}
+    if given:
+        # Drivers pin the memory that devices reach. Source: docs.nvidia.com/deeplearning/nccl,
+        # user guide, "Troubleshooting", Docker.
+        found["Ulimits"] = [{"Name": "memlock", "Soft": -1, "Hard": -1}]
+    if gpus := gpus_of(devices):
+        request = {"DeviceIDs": [str(index) for index in gpus], "Capabilities": [["gpu"]]}
+        found["DeviceRequests"] = [request]
+    paths = [path for path in _device_paths(given) if Path(path).exists()]
+    found["Devices"] = [
+        {"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths
+    ]
+    return found
+
+
+def _device_paths(given: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """What the drivers of these devices may be, wherever they are files."""
+    found = list(_FABRICS) if given else []
+    for kind, indices in given.items():
+        if kind in TPUS:
+            found += [*(f"/dev/accel{index}" for index in indices), _OF_TPUS]
+        elif kind in NEURONS:
+            found += [f"/dev/neuron{index}" for index in indices]
+    return found

@@ -1,0 +1,59 @@
+"""The marks that the processes of a host leave, told as they come: checkpoints and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bastion.agent.home import Marks
+from bastion.agent.host.context import Surroundings
+from bastion.agent.host.output_saving import Saving
+from bastion.records import facts
+from bastion.records.facts import HostFact
+
+_REPORT_S = 10.0
+"""Between two reports of one host that are told: each is a commit of the bastion's."""
+
+_MARKS_S = 0.5
+"""Between two looks for marks: two system calls for each running host."""
+
+
+class Marking:
+    """The marks of one host; a checkpoint has its output kept by `saving`."""
+
+    def __init__(self, of: HostFact, key: str, around: Surroundings, saving: Saving) -> None:
+        self._of = of
+        self._key = key
+        self._around = around
+        self._saving = saving
+        self._marks = Marks()
+        self._look_at = 0.0
+        self._reported: Mapping[str, float] = {}
+        self._report_at = 0.0
+
+    def turn(self, now: float) -> float:
+        """Look, if it is time; returns when to come again."""
+        if now >= self._look_at:
+            self._look_at = now + _MARKS_S
+            self._look(now)
+        return self._look_at
+
+    def _look(self, now: float) -> None:
+        marks = self._around.home.marks(self._key)
+        if marks.checkpointed_at not in (None, self._marks.checkpointed_at):
+            self._around.bells.ring(facts.Checkpointed(of=self._of))
+            self._saving.ask()
+        if now >= self._report_at and self._tell(marks):
+            self._report_at = now + _REPORT_S
+        self._marks = marks
+
+    def end(self, marks: Marks) -> None:
+        """Tell the last numbers, before it is told that the host has ended."""
+        self._tell(marks)
+
+    def _tell(self, marks: Marks) -> bool:
+        # No numbers are no news: the file may be away for a moment, or cannot be read just now.
+        is_new = bool(marks.report) and marks.report != self._reported
+        if is_new:
+            self._reported = marks.report
+            self._around.bells.ring(facts.Reported(of=self._of, numbers=marks.report))
+        return is_new

@@ -1,0 +1,63 @@
+"""When a host's output is kept: at its checkpoints, when it is told to end, and at its end."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from bastion.agent.host.context import Surroundings
+from bastion.agent.kept_output import save
+from bastion.agent.machine.machine_fault import is_machine_fault
+from bastion.records.facts import HostFact
+
+_AGAIN_S = 5.0
+"""Between two tries to read what the machine had no descriptor or memory to read."""
+
+_TRIES = 60
+"""Of one saving, five minutes in sum: an output that is not kept is lost to the next attempt."""
+
+
+class Saving:
+    """The output of one host; `of` is called `key` on its machine."""
+
+    def __init__(self, of: HostFact, key: str, around: Surroundings) -> None:
+        self._of = of
+        self._key = key
+        self._around = around
+        self._wanted: int | None = None
+        self._sent_at = 0.0
+        self._again_at = 0.0
+        self._tries = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything that was asked for is kept, or cannot be."""
+        return self._wanted is None
+
+    def ask(self) -> None:
+        """Keep what is there now, if there is anything."""
+        if self._around.home.has_output(self._key):
+            self._wanted = self._around.moment()
+            self._tries = 0
+
+    def turn(self, now: float) -> None:
+        """Go on with what was asked for."""
+        errand = f"output {self._key}"
+        is_free = now >= self._again_at and self._around.errands.is_free(errand, now)
+        if self._wanted is None or not is_free:
+            return
+        self._sent_at = now
+        output = Path(self._around.home.folders(self._key).output)
+        work = partial(save, self._around.store, self._of, output, self._wanted)
+        then = partial(self._saved, self._wanted)
+        self._around.errands.send(errand, work, then, now=now, otherwise=then, is_long=True)
+
+    def _saved(self, number: int, outcome: int | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._tries += 1
+            if is_machine_fault(outcome) and self._tries < _TRIES and self._wanted == number:
+                self._again_at = self._sent_at + _AGAIN_S
+                return
+            self._around.say(f"{self._key}: its output is not kept: {outcome}")
+        if self._wanted == number:
+            self._wanted = None

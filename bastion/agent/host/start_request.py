@@ -1,0 +1,121 @@
+"""What the keeper is asked to start: from an instruction, a spec and where its gang lies; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bastion.agent.home import Folders
+from bastion.agent.host.container_start import contained
+from bastion.agent.keeper.port import AttemptStart, IdleRule, ProcessStart
+from bastion.agent.settings import AgentSettings
+from bastion.agent.setup.environment import Place, environments, gpus_of
+from bastion.agent.setup.prepare import Prepared
+from bastion.errors import SpecError
+from bastion.machine import Start
+from bastion.spec.launch import Job, Launch, Process
+from bastion.spec.task import job_of_task, task_environment
+
+
+def planned(launch: Launch | str, start: Start) -> tuple[Launch, Job]:
+    """
+    The launch and the job that `start` is about, with the parameters of its task where it is one.
+
+    Raises:
+        SpecError: The launch cannot be read, it has no such job, or the parameters make none of it.
+    """
+    if isinstance(launch, str):
+        raise SpecError(launch)
+    if start.index >= len(launch.jobs):
+        raise SpecError(f"launch {start.launch} has no job {start.index}")
+    job = launch.jobs[start.index] if start.task is None else job_of_task(launch, start.task)
+    return launch, job
+
+
+def attempt_start(
+    key: str,
+    start: Start,
+    plan: tuple[Launch, Job],
+    prepared: Prepared,
+    settings: AgentSettings,
+    *,
+    addresses: tuple[str, ...],
+    port: int,
+) -> AttemptStart:
+    """The processes of the host that `start` names, in containers where it has an image."""
+    launch, job = plan
+    folders, image = prepared.folders, prepared.image
+    place = Place(
+        home=_home_in_image(folders, settings) if image else settings.user_home,
+        in_image=bool(image),
+        user=settings.user,
+        notice_file=folders.notice_file,
+        marks=folders.marks,
+        output=folders.output,
+        addresses=addresses,
+        port=port,
+        secrets=prepared.secrets,
+        secret_files=prepared.secret_files,
+        python=prepared.python,
+    )
+    envs = environments(start, job, place, task_environment(launch, start.task))
+    limit_s = job.max_runtime_s if start.max_runtime_s is None else start.max_runtime_s
+    attempt = AttemptStart(
+        key=key,
+        processes=tuple(
+            ProcessStart(argv=process.argv, env=env, cwd=folders.code)
+            for process, env in zip(job.processes, envs, strict=True)
+        ),
+        grace_s=start.grace_s,
+        max_runtime_s=limit_s,
+        memory_limit_bytes=memory_limit(job.processes, hosts=start.hosts),
+        notice_path=folders.notice_file,
+        secrets=tuple(prepared.secrets.values()),
+        idle=_idle_rule(start, job, in_image=bool(image)),
+        on_end=(
+            ProcessStart(argv=tuple(job.on_end), env=envs[0], cwd=folders.code)
+            if job.on_end
+            else None
+        ),
+        on_end_s=job.on_end_timeout_s,
+        hold_s=start.hold_s,
+        run_as=settings.run_as,
+    )
+    if not image:
+        return attempt
+    return contained(
+        attempt,
+        image,
+        folders,
+        settings,
+        processes=job.processes,
+        devices=start.devices,
+        hosts=start.hosts,
+    )
+
+
+def _idle_rule(start: Start, job: Job, *, in_image: bool) -> IdleRule | None:
+    # What runs in a container is no descendant of the keeper's: its processor use is not seen.
+    signs = tuple(sign for sign in job.signs_of_life if not (in_image and sign == "processor"))
+    if job.idle_timeout_s is None or not signs:
+        return None
+    return IdleRule(
+        timeout_s=job.idle_timeout_s,
+        ends=job.on_idle == "fail",
+        signs=signs,
+        devices=gpus_of(start.devices),
+    )
+
+
+def memory_limit(processes: Sequence[Process], *, hosts: int) -> int | None:
+    """
+    Bytes that the processes of one host may use together; None where one of them names no limit.
+
+    They share one: memory that one leaves is there for the others, as their replica asked for it.
+    """
+    asked = [process.resources.amounts["memory"] for process in processes]
+    return sum(asked) // hosts if all(asked) else None
+
+
+def _home_in_image(folders: Folders, settings: AgentSettings) -> str:
+    """Images know where root lives; for whom else would they have made a place to write to?"""
+    return "" if settings.user == "root" else folders.code

@@ -1,0 +1,384 @@
+"""
+One attempt on this machine: its processes, what has been told to them, and the record of its end.
+
+It forks and remembers; who is signalled and when is the loop's business. Standard library only, and
+plain classes for that reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import time
+
+from bastion.agent.keeper.attempt.process import (
+    SPARE_FILES,
+    Process,
+    boot_time,
+    spawn,
+    spawn_fault,
+    why_not,
+)
+from bastion.agent.keeper.attempt.spool import Spool
+from bastion.agent.keeper.attempt.undo import Undo
+from bastion.agent.keeper.reasons import IDLE, TIME_LIMIT, outcome_after
+from bastion.agent.machine import stray_processes as strays
+from bastion.agent.machine.job_files import replace_file
+from bastion.agent.machine.machine_fault import fault_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bastion.agent.keeper.attempt.cgroup import Cgroup
+    from bastion.agent.keeper.attempt.idle import Watch
+    from bastion.agent.keeper.socket.request import Start, Wanted
+
+LAST_LINES_BYTES = 4096
+"""Of the log of the process that failed first: a traceback, and little enough for a register."""
+
+_LAST_READS = 4
+"""Of up to 1 MiB each, and a pipe holds no more than that (/proc/sys/fs/pipe-max-size)."""
+
+
+class Attempt:
+    """The processes of one key."""
+
+    __slots__ = (
+        "cgroup",
+        "end_by",
+        "failed_by_itself",
+        "first_failed",
+        "idle",
+        "is_over_memory",
+        "kill_again_at",
+        "kill_at",
+        "kill_pause_s",
+        "last_lines",
+        "life",
+        "machine_fault",
+        "notices",
+        "on_end",
+        "on_end_problem",
+        "processes",
+        "start",
+        "started_at",
+        "undo",
+        "watch",
+    )
+
+    def __init__(self, start: Start, *, life: int, now: float, mark: str) -> None:
+        self.start = start
+        self.life = life
+        self.started_at = now
+        self.undo = Undo(start.undo, mark)
+        self.cgroup: Cgroup | None = None
+        self.processes: list[Process] = []
+        self.notices: list[dict[str, object]] = []
+        self.first_failed: int | None = None
+        self.failed_by_itself = False
+        self.machine_fault = ""
+        """What the machine lacked when a process of it could not be started, or empty."""
+        self.kill_at = float("inf")
+        """When the grace ends of the notice it was given."""
+        self.kill_again_at = 0.0
+        self.kill_pause_s = 0.0
+        self.is_over_memory = False
+        """Whether its memory limit has killed something of it, or should have."""
+        self.end_by = float("inf")
+        """When everything must be over, its clean-up too: the end of the grace of a stop."""
+        self.watch: Watch | None = None
+        self.idle = ""
+        """What it has not shown for how long; empty while it shows it."""
+        self.on_end: Process | None = None
+        """Its clean-up, once that is begun."""
+        self.on_end_problem = ""
+        self.last_lines: bytes | None = None
+        """Of the process that failed first; None while processes live."""
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.start.key
+
+    @property
+    def limit_at(self) -> float:
+        """When its time is up; never, once its processes are dead."""
+        return self._limit_at if self.on_end is None else float("inf")
+
+    @property
+    def _limit_at(self) -> float:
+        limit_s = self.start.max_runtime_s
+        return float("inf") if limit_s is None else self.started_at + limit_s
+
+    def living(self) -> set[int]:
+        """Pids of its processes that are not reaped."""
+        return {process.pid for process in self._each() if process.pid}
+
+    def sessions(self) -> list[tuple[int, int]]:
+        """Pid and start time of its session leaders; none where they cannot be seen."""
+        try:
+            return [(seen.pid, seen.start) for seen in map(strays.look, self.living()) if seen]
+        except OSError:
+            return []
+
+    def _each(self) -> list[Process]:
+        return self.processes if self.on_end is None else [*self.processes, self.on_end]
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to end, or only its clean-up is left."""
+        return self.kill_at < float("inf") or self.on_end is not None
+
+    def fork(self, folder: str, mark: str, cgroup: Cgroup | None) -> None:
+        """
+        Start every process, in `cgroup` where there is one.
+
+        One that cannot be started has ended with a `setup_failure`, and those after it are not
+        started at all.
+        """
+        with contextlib.suppress(OSError):
+            os.mkdir(folder, 0o700)
+        with self._born_in(cgroup):
+            for index, wanted in enumerate(self.start.processes):
+                self._fork_one(index, wanted, f"{folder}/p{index}.log", mark)
+        self.start.processes.clear()
+        limit_bytes = self.start.memory_limit_bytes
+        if self.cgroup is not None and limit_bytes is not None:
+            try:
+                self.is_over_memory = not self.cgroup.limit_memory(limit_bytes)
+            except OSError as error:
+                self.machine_fault = fault_text(error)
+
+    def clean_up(self, mark: str, cgroup: Cgroup | None) -> Process | None:
+        """
+        Start its `on_end`, in `cgroup` where there is one; None where it has none or cannot start.
+
+        It may take its own time; where the attempt was stopped, what is left of the grace.
+        """
+        wanted, now = self.start.on_end, boot_time()
+        if wanted is None:
+            return None
+        latest = min(self.end_by, self._limit_at + self.start.grace_s)
+        self.kill_at = min(now + self.start.on_end_s, latest)
+        self.kill_pause_s = self.kill_again_at = 0.0
+        wanted.env.update(self._told_at_end())
+        log = self.processes[0].spool
+        process = self.on_end = Process(log)
+        command = " ".join(wanted.argv)
+        self.note(f"\n[bastion: on_end: {command:.500}]\n".encode(errors="replace"))
+        ours = -1
+        try:
+            if self.kill_at <= now:
+                raise ValueError("no time is left of its grace")
+            process.pipe, ours = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(process.pipe, False)
+            with self._born_in(cgroup):
+                process.pid = self._spawn(wanted, ours, mark)
+        except (OSError, ValueError, MemoryError) as error:
+            process.close_pipe()
+            self._clean_up_failed(why_not(wanted, error))
+            return None
+        finally:
+            if ours >= 0:
+                os.close(ours)
+        return process
+
+    def cleaned_up(self, status: int, now: float) -> None:
+        """Its `on_end` has ended, as `waitpid` says it."""
+        assert self.on_end is not None
+        self.on_end.exited(status, now)
+        if now >= self.kill_at:
+            self._clean_up_failed(f"was killed after {now - self.on_end.started_at:.1f} s")
+        elif self.on_end.signal is not None:
+            self._clean_up_failed(f"was killed by signal {self.on_end.signal}")
+        elif self.on_end.code:
+            self._clean_up_failed(f"exited with code {self.on_end.code}")
+
+    def _clean_up_failed(self, why: str) -> None:
+        self.on_end_problem = why
+        self.note(f"[bastion: on_end {why}]\n".encode(errors="replace"))
+
+    def _told_at_end(self) -> dict[str, str]:
+        first = self.first_failed
+        code = None if first is None else self.processes[first]
+        number = 0 if code is None else code.code if code.signal is None else -code.signal
+        return {
+            "BASTION_OUTCOME": self._outcome(),
+            "BASTION_EXIT_CODE": "" if number is None else str(number),
+        }
+
+    def _outcome(self) -> str:
+        """How its processes ended, as far as this machine knows."""
+        if self.is_over_memory and self.first_failed is not None:
+            return "out_of_memory"
+        if self.machine_fault:
+            return "lost"
+        if any(process.setup_failure for process in self.processes):
+            return "setup_failed"
+        if self.first_failed is not None and self.failed_by_itself:
+            return "failed"
+        return outcome_after(str(self.notices[0]["reason"])) if self.notices else "succeeded"
+
+    def note(self, data: bytes) -> None:
+        """Append what the keeper has to say to the log of the first process."""
+        if self.processes and self.processes[0].spool is not None:
+            self.processes[0].spool.put(data, boot_time())
+
+    @contextlib.contextmanager
+    def _born_in(self, cgroup: Cgroup | None) -> Iterator[None]:
+        """Have what is forked inside be born in `cgroup`, which is the attempt's own then."""
+        with contextlib.suppress(OSError):
+            if cgroup is not None:
+                cgroup.enter()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                if cgroup is not None:
+                    # A cgroup that the keeper cannot leave is never used, least of all to kill.
+                    cgroup.leave()
+                    self.cgroup = cgroup
+
+    def is_cgroup_empty(self) -> bool:
+        """Whether nothing lives in its cgroup, which is gone then; true where there is none."""
+        if self.cgroup is None:
+            return True
+        self.is_over_memory |= self.on_end is None and self.cgroup.oom_kills() > 0
+        if not self.cgroup.remove():
+            return False
+        self.cgroup = None
+        return True
+
+    def _fork_one(self, index: int, wanted: Wanted, log_path: str, mark: str) -> None:
+        process = Process(None)
+        self.processes.append(process)
+        if self.first_failed is not None:
+            process.setup_failure = f"not started: p{self.first_failed} could not be"
+            process.ended_at = boot_time()
+            return
+        ours = -1
+        try:
+            process.spool = Spool(log_path, limit_bytes=self.start.spool_limit_bytes)
+            process.pipe, ours = os.pipe2(os.O_CLOEXEC)
+            if ours > os.sysconf("SC_OPEN_MAX") - SPARE_FILES:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            os.set_blocking(process.pipe, False)
+            process.pid = self._spawn(wanted, ours, mark)
+        except (OSError, ValueError, MemoryError) as error:
+            process.setup_failure = why_not(wanted, error)
+            self.machine_fault = spawn_fault(error)
+            process.ended_at = boot_time()
+            process.close_pipe()
+            self.failed(index)
+        finally:
+            if ours >= 0:
+                os.close(ours)
+
+    def _spawn(self, wanted: Wanted, output: int, mark: str) -> int:
+        start = self.start
+        return spawn(wanted, output=output, umask=start.umask, mark=mark, run_as=start.run_as)
+
+    def failed(self, index: int) -> bool:
+        """Note that process `index` failed; whether it is the first to."""
+        if self.first_failed is not None:
+            return False
+        self.first_failed = index
+        self.failed_by_itself = not self.notices
+        return True
+
+    def tell(self, reason: str, by: str, grace_s: float) -> None:
+        """Write the notice file; a file that cannot be written is no reason not to stop."""
+        path = self.start.notice_path
+        if not path:
+            return
+        said = {"reason": reason, "by": by, "grace_s": grace_s, "deadline": time.time() + grace_s}
+        with contextlib.suppress(OSError):
+            replace_file(path, json.dumps(said).encode() + b"\n")
+
+    def died(self, at: float) -> None:
+        """Everything is dead: read what is left in the pipes, and keep the last lines."""
+        for index, process in enumerate(self._each()):
+            if process.pipe >= 0:
+                # Whoever is not ours may hold the other end and write for ever: no waiting for EOF.
+                for _ in range(_LAST_READS):
+                    process.read(at)
+                process.close_pipe()
+            # The record is written down, and a process may have printed what it was given.
+            is_told = index == self.first_failed and not self.start.secrets
+            if self.on_end is None and is_told and process.spool:
+                self.last_lines = process.spool.tail(LAST_LINES_BYTES)
+
+    def close(self, at: float) -> dict[str, object]:
+        """Close logs, and say how it all ended: the fields of `ExitRecord`; after `died`."""
+        for process in self.processes:
+            if process.spool:
+                process.spool.close(at)
+        first = self.notices[0]["reason"] if self.notices else ""
+        has_failed = first == IDLE or (self.first_failed is not None and self.failed_by_itself)
+        is_held = has_failed and self.start.hold_s > 0 and not self.machine_fault
+        return {
+            "key": self.key,
+            "life": self.life,
+            "started_at": self.started_at,
+            "ended_at": at,
+            "processes": [_ending(process) for process in self.processes],
+            "notices": self.notices,
+            "first_failed": self.first_failed,
+            "failed_by_itself": self.failed_by_itself,
+            "last_lines": (self.last_lines or b"").decode("utf-8", "replace"),
+            "timed_out": first == TIME_LIMIT,
+            "out_of_memory": self.is_over_memory and self.first_failed is not None,
+            "lost": False,
+            "idle": self.idle if first == IDLE else "",
+            "on_end": self.on_end_problem,
+            "hold_until": min(at + self.start.hold_s, self._limit_at) if is_held else None,
+            "machine_fault": self.machine_fault,
+        }
+
+    def state(self) -> dict[str, object]:
+        """What can be said while it runs: the fields of `Running`."""
+        return {
+            "key": self.key,
+            "started_at": self.started_at,
+            "pids": [process.pid or None for process in self.processes],
+            "log_sizes_bytes": [process.size_bytes for process in self.processes],
+            "notices": self.notices,
+            "idle": self.idle,
+        }
+
+
+def lost_record(
+    entry: dict[str, object], sizes_bytes: list[int], at: float, *, has_cleaned_up: bool
+) -> dict[str, object]:
+    """The record of an attempt whose keeper died before it."""
+    unknown = {"code": None, "signal": None, "setup_failure": "", "dropped_bytes": 0}
+    return {
+        "key": entry["exec"],
+        "life": entry["life"],
+        "started_at": entry["at"],
+        "ended_at": at,
+        "processes": [{**unknown, "ended_at": at, "log_size_bytes": size} for size in sizes_bytes],
+        "notices": [],
+        "first_failed": None,
+        "failed_by_itself": False,
+        "last_lines": "",
+        "timed_out": False,
+        "out_of_memory": False,
+        "lost": True,
+        "on_end": "died with its keeper" if has_cleaned_up else "",
+    }
+
+
+def _ending(process: Process) -> dict[str, object]:
+    return {
+        "code": process.code,
+        "signal": process.signal,
+        "setup_failure": process.setup_failure,
+        "ended_at": process.ended_at,
+        "log_size_bytes": process.size_bytes,
+        "dropped_bytes": process.spool.dropped if process.spool else 0,
+        "untold_bytes": process.spool.untold if process.spool else 0,
+    }

@@ -1,0 +1,216 @@
+"""
+One process of an attempt: how it is started, what the keeper remembers of it, how it ended.
+
+Standard library only, and a plain class for that reason.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+
+from bastion.agent.machine import stray_processes as strays
+from bastion.agent.machine.machine_fault import SPAWN_FAULTS, fault_text, is_machine_fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from bastion.agent.keeper.attempt.spool import Spool
+    from bastion.agent.keeper.socket.request import User, Wanted
+
+SPARE_FILES = 64
+"""Of the open files we may have, those kept for connections, the journal and looking around."""
+
+_RESET = [
+    number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
+]
+
+
+class Process:
+    """One process of an attempt, from fork to exit."""
+
+    __slots__ = (
+        "code",
+        "ended_at",
+        "pid",
+        "pipe",
+        "setup_failure",
+        "signal",
+        "spool",
+        "started_at",
+        "told_at",
+        "told_bytes",
+    )
+
+    def __init__(self, spool: Spool | None) -> None:
+        self.spool = spool
+        self.pid = 0
+        """0 before it is started and once it is reaped."""
+        self.pipe = -1
+        """The end we read; -1 once it is closed."""
+        self.code: int | None = None
+        self.signal: int | None = None
+        self.setup_failure = ""
+        self.started_at = boot_time()
+        self.ended_at = 0.0
+        self.told_at = 0.0
+        self.told_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """What its log has so far."""
+        return self.spool.size if self.spool else 0
+
+    def exited(self, status: int, now: float) -> None:
+        """Remember how it ended, as `waitpid` says it."""
+        code = os.waitstatus_to_exitcode(status)
+        self.code, self.signal = (code, None) if code >= 0 else (None, -code)
+        self.pid = 0
+        self.ended_at = now
+
+    def read(self, now: float) -> bool:
+        """Take what the pipe holds; False when it will hold no more."""
+        return self.spool is not None and self.spool.take(self.pipe, now)
+
+    def close_pipe(self) -> None:
+        """Stop reading."""
+        if self.pipe >= 0:
+            os.close(self.pipe)
+            self.pipe = -1
+
+
+def boot_time() -> float:
+    """Seconds since boot, suspended time included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def spawn(wanted: Wanted, *, output: int, umask: int, mark: str, run_as: User | None = None) -> int:
+    """
+    Start one process in a session of its own, with nothing of the keeper's but the three streams.
+
+    `posix_spawn` is vfork-fast and knows neither directory nor umask: the keeper, which has one
+    thread, takes them on for a moment itself.
+
+    Raises:
+        OSError: It cannot be started; see `spawn_fault` for whose fault that is.
+        ValueError: Its arguments or its environment are none that a system call takes.
+    """
+    program = _program(wanted)
+    if run_as is not None:
+        return _spawn_as(run_as, program, wanted, output=output, umask=umask, mark=mark)
+    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    before = os.umask(umask)
+    try:
+        os.chdir(wanted.cwd)
+        return os.posix_spawn(
+            program,
+            wanted.argv,
+            {**wanted.env, strays.MARK: mark},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, null, 0),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+            ],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_RESET,
+        )
+    finally:
+        os.umask(before)
+        os.chdir("/")
+        os.close(null)
+
+
+def _spawn_as(
+    user: User, program: str, wanted: Wanted, *, output: int, umask: int, mark: str
+) -> int:
+    """
+    Start one process as another user, who also goes to its directory: root could go anywhere.
+
+    `posix_spawn` knows no users, so this forks. The pipe ends when the program has begun; before
+    that the child says in it, by number, why it could not.
+    """
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    try:
+        null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _become(user, program, wanted, (null, output, theirs), umask=umask, mark=mark)
+        finally:
+            os.close(null)
+    except OSError:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    try:
+        said = os.read(ours, 16)
+    finally:
+        os.close(ours)
+    if said:
+        os.waitpid(pid, 0)
+        raise OSError(int(said), os.strerror(int(said)), wanted.argv[0])
+    return pid
+
+
+def _become(
+    user: User,
+    program: str,
+    wanted: Wanted,
+    files: tuple[int, int, int],
+    *,
+    umask: int,
+    mark: str,
+) -> NoReturn:
+    """In the child: be the program, or tell why not and end."""
+    null, output, problem = files
+    try:
+        signal.set_wakeup_fd(-1)
+        for each in _RESET:
+            signal.signal(each, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.setsid()
+        for number, file in enumerate((null, output, output)):
+            os.dup2(file, number)
+        os.setgroups(user.groups)
+        os.setresgid(user.gid, user.gid, user.gid)
+        os.setresuid(user.uid, user.uid, user.uid)
+        os.umask(umask)
+        os.chdir(wanted.cwd)
+        os.execve(program, wanted.argv, {**wanted.env, strays.MARK: mark})  # noqa: S606
+    except OSError as error:
+        os.write(problem, str(error.errno or errno.EINVAL).encode())
+    except BaseException:  # noqa: BLE001 - whatever happens, a second keeper must not go on from here
+        os.write(problem, str(errno.EINVAL).encode())
+    finally:
+        os._exit(127)
+
+
+def _program(wanted: Wanted) -> str:
+    """The program's path: as given, or found in the `PATH` of its own environment."""
+    name = wanted.argv[0]
+    if "/" in name:
+        return name
+    for folder in wanted.env.get("PATH", os.defpath).split(":"):
+        path = os.path.join(wanted.cwd, folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise FileNotFoundError(2, "no such program in PATH", name)
+
+
+def why_not(wanted: Wanted, error: BaseException) -> str:
+    """Why `wanted` could not be started, in a line for its users."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if not spawn_fault(error) and not os.path.isdir(wanted.cwd):
+        text = f"no such directory: {wanted.cwd}"
+    return f"cannot start {wanted.argv[0]!r}: {text or fault_text(error)}"
+
+
+def spawn_fault(error: BaseException) -> str:
+    """What the machine lacked to start a process, or empty where the request is at fault."""
+    lacks_processes = isinstance(error, OSError) and error.errno in SPAWN_FAULTS
+    return fault_text(error) if lacks_processes or is_machine_fault(error) else ""

@@ -1,0 +1,338 @@
+"""
+The agent's side of the keeper's socket.
+
+Two connections: requests take turns on one, events come on the other, so that a thread that waits
+in `poll` holds up nobody. Records go through the codec at the end of this file, field by field: an
+unknown field is an error, never ignored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from bastion.agent.keeper.port import (
+    AttemptStart,
+    AttemptState,
+    Ended,
+    Exited,
+    ExitRecord,
+    KeeperError,
+    KeeperEvent,
+    KeeperGoneError,
+    MachineFaultError,
+    Notice,
+    OutputGrew,
+    ProcessExit,
+    ProcessStart,
+    Running,
+    WentIdle,
+)
+from bastion.agent.keeper.socket.request import file_name
+from bastion.agent.machine.machine_fault import fault_text, is_machine_fault
+from bastion.errors import ConflictError, NotFoundError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ANSWER_S = 30.0
+"""Longest wait for an answer: the keeper answers within a sync of the disk."""
+
+START_S = 30.0
+"""Longest wait for a new keeper, which first kills what an older one left."""
+
+_ERRORS = {
+    "conflict": ConflictError,
+    "not found": NotFoundError,
+    "machine": MachineFaultError,
+}
+
+_DETACHED = """
+import os, sys
+if os.fork():
+    os._exit(0)
+os.setsid()
+sys.path.insert(0, sys.argv.pop(1))
+from bastion.agent.keeper.main import main
+main()
+"""
+
+
+class KeeperClient:
+    """
+    A connection to the keeper that serves `home`: a `Keeper` and a `Spool`.
+
+    Events are told from the moment this object is made; what was before is in `attempts`.
+
+    Raises:
+        KeeperGoneError: No keeper serves `home`.
+        MachineFaultError: Whether one does cannot be seen now.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._folder = Path(os.path.realpath(home)) / "keeper"
+        self._lock = threading.Lock()
+        self._number = 0
+        self._requests = _connect(self._folder)
+        self._events = _connect(self._folder)
+        self._in = b""
+        self._events_in = b""
+        said = self._ask("ping")
+        self.life = int(said["life"])
+        self.can_limit_memory = bool(said["can_limit_memory"])
+        self._keeps_secrets = bool(said.get("keeps_secrets"))
+        self._can_undo = bool(said.get("can_undo"))
+        self._can_run_as = bool(said.get("can_run_as"))
+        try:
+            self._events.sendall(b'{"do":"watch"}\n')
+        except OSError as error:
+            raise KeeperGoneError(f"the keeper of {self._folder} went away: {error}") from None
+
+    def start(self, attempt: AttemptStart) -> None:
+        """See `Keeper.start`; a keeper of an older Bastion may not know all that is asked."""
+        if attempt.secrets and not self._keeps_secrets:
+            raise KeeperError(
+                f"the keeper of {self._folder} is older than secrets: it would write them down",
+                hint="it is replaced when the machine is drained and its keeper ends",
+            )
+        if attempt.undo and not self._can_undo:
+            raise KeeperError(
+                f"the keeper of {self._folder} is older than containers: it would leave them",
+                hint="it is replaced when the machine is drained and its keeper ends",
+            )
+        if attempt.run_as is not None and not self._can_run_as:
+            raise KeeperError(
+                f"the keeper of {self._folder} is older than run_as: it would start jobs as root",
+                hint="it is replaced when the machine is drained and its keeper ends",
+            )
+        fields = {field.name: getattr(attempt, field.name) for field in dataclasses.fields(attempt)}
+        fields["processes"] = [_plain(process) for process in attempt.processes]
+        fields["on_end"] = _plain(attempt.on_end) if attempt.on_end is not None else None
+        fields["run_as"] = dataclasses.asdict(attempt.run_as) if attempt.run_as else None
+        fields["idle"] = dataclasses.asdict(attempt.idle) if attempt.idle is not None else None
+        self._ask("start", **fields)
+
+    def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
+        """See `Keeper.stop`."""
+        self._ask("stop", key=key, reason=reason, by=by, grace_s=grace_s)
+
+    def limit(self, key: str, *, max_runtime_s: float) -> None:
+        """See `Keeper.limit`."""
+        self._ask("limit", key=key, max_runtime_s=max_runtime_s)
+
+    def permit(self, *, valid_for_s: float, sent_at: float) -> None:
+        """See `Keeper.permit`."""
+        self._ask("permit", valid_for_s=valid_for_s, sent_at=sent_at)
+
+    def attempts(self) -> tuple[AttemptState, ...]:
+        """See `Keeper.attempts`."""
+        return tuple(map(_state, self._ask("list")["attempts"]))
+
+    def forget(self, key: str) -> None:
+        """See `Keeper.forget`."""
+        self._ask("forget", key=key)
+
+    def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
+        """See `Keeper.poll`."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if not _is_readable(self._events, max(0.0, deadline - time.monotonic())):
+                return ()
+            self._events_in += self._received(self._events)
+            *lines, self._events_in = self._events_in.split(b"\n")
+            events = tuple(event for event in map(_event, lines) if event is not None)
+            if events:
+                return events
+
+    def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
+        """See `Spool.read`."""
+        path = self._folder / "spool" / file_name(key) / f"p{process}.log"
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                return file.read(size_bytes)
+        except FileNotFoundError:
+            raise NotFoundError(f"no log of process {process} of {key}") from None
+        except (OSError, MemoryError) as error:
+            what = f"the log of process {process} of {key} cannot be read now"
+            raise MachineFaultError(f"{what}: {fault_text(error)}") from error
+
+    def terminate(self) -> None:
+        """
+        Tell the keeper itself to end: it stops everything with grace and exits.
+
+        Only for a machine that is given back or whose life was overtaken; `poll` raises
+        `KeeperGoneError` once it is gone.
+        """
+        peer = self._requests.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        pid, _, _ = struct.unpack("iII", peer)
+        handle = os.pidfd_open(pid)
+        try:
+            if int(self._ask("ping")["pid"]) == pid:
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
+        finally:
+            os.close(handle)
+
+    def close(self) -> None:
+        """Hang up; the keeper goes on."""
+        self._requests.close()
+        self._events.close()
+
+    def _ask(self, verb: str, **fields: object) -> dict[str, Any]:
+        with self._lock:
+            self._number += 1
+            said = {"id": self._number, "do": verb, **fields}
+            try:
+                self._requests.sendall(json.dumps(said).encode() + b"\n")
+            except OSError as error:
+                raise KeeperGoneError(f"the keeper of {self._folder} went away: {error}") from None
+            while b"\n" not in self._in:
+                self._in += self._received(self._requests)
+            line, _, self._in = self._in.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        if "ok" in answer:
+            found: dict[str, Any] = answer["ok"]
+            return found
+        raise _ERRORS.get(answer["error"], KeeperError)(answer["message"])
+
+    def _received(self, connection: socket.socket) -> bytes:
+        try:
+            data = connection.recv(1 << 18)
+        except OSError as error:
+            # After a time-out, answers would no longer match questions.
+            connection.close()
+            raise KeeperGoneError(f"no answer from the keeper of {self._folder}: {error}") from None
+        if not data:
+            raise KeeperGoneError(f"the keeper of {self._folder} went away")
+        return data
+
+
+def spawn_keeper(
+    home: Path, *, life: int, permit_s: float, use_cgroups: bool = True
+) -> KeeperClient:
+    """
+    Start a keeper that outlives this process, and connect to it.
+
+    It runs in a session of its own, with an empty environment, isolated from site-packages. What an
+    older life left behind is dead when this returns.
+
+    Raises:
+        MachineFaultError: The machine has no room for it.
+        KeeperError: It did not start; the message is what it said.
+    """
+    try:
+        return _spawned(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups)
+    except OSError as error:
+        if not is_machine_fault(error):
+            raise
+        raise MachineFaultError(f"no keeper for {home}: {fault_text(error)}") from error
+
+
+def _spawned(home: Path, *, life: int, permit_s: float, use_cgroups: bool) -> KeeperClient:
+    root = Path(__file__).resolve().parents[4]
+    command = [sys.executable, "-I", "-S", "-c", _DETACHED, str(root)]
+    options = ["--home", str(home), "--life", str(life), "--permit_s", str(permit_s)]
+    options += ["--cgroups", "yes" if use_cgroups else "no"]
+    folder = home / "keeper"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A keeper inside a job of another keeper must go on carrying that one's mark.
+    env = {name: text for name, text in os.environ.items() if name == "BASTION_MARK"}
+    with (folder / "keeper.log").open("ab") as log:
+        log_begins_at = log.tell()
+        process = subprocess.Popen(
+            [*command, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            env=env,
+            cwd="/",
+        )
+    with process:
+        assert process.stdout is not None
+        is_telling, _, _ = select.select([process.stdout], [], [], START_S)
+        said = os.read(process.stdout.fileno(), 64) if is_telling else b"nothing yet"
+    if said != b"ready\n":
+        text = (folder / "keeper.log").read_bytes()[log_begins_at:].decode("utf-8", "replace")
+        why = text.strip() or f"it said nothing within {START_S:g} s"
+        raise KeeperError(
+            f"no keeper for {home}: {why.splitlines()[-1]}",
+            hint="a process that cannot be killed holds up a new keeper",
+        )
+    return KeeperClient(home)
+
+
+def _connect(folder: Path) -> socket.socket:
+    """Connect by way of the folder's descriptor: a socket's path may have 107 bytes only."""
+    try:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise MachineFaultError(f"no socket can be made: {fault_text(error)}") from error
+    connection.settimeout(ANSWER_S)
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            connection.connect(f"/proc/self/fd/{handle}/socket")
+        finally:
+            os.close(handle)
+    except OSError as error:
+        connection.close()
+        if is_machine_fault(error):
+            what = f"whether a keeper serves {folder} cannot be seen now"
+            raise MachineFaultError(f"{what}: {fault_text(error)}") from error
+        raise KeeperGoneError(f"no keeper serves {folder}: {error.strerror}") from None
+    return connection
+
+
+def _is_readable(connection: socket.socket, timeout_s: float) -> bool:
+    """Whether something has come, be it the end; `poll`, for `select` ends at descriptor 1023."""
+    waiter = select.poll()
+    try:
+        waiter.register(connection, select.POLLIN)
+    except ValueError:
+        raise KeeperGoneError("this connection to the keeper is closed") from None
+    return bool(waiter.poll(timeout_s * 1e3))
+
+
+def _event(line: bytes) -> KeeperEvent | None:
+    said: dict[str, Any] = json.loads(line)
+    kind = said.pop("event", None)
+    if kind == "exited":
+        return Exited(record=_record(said["record"]))
+    if kind == "idle":
+        return WentIdle(**said)
+    return OutputGrew(**said) if kind == "output" else None
+
+
+def _plain(process: ProcessStart) -> dict[str, Any]:
+    return {"argv": process.argv, "env": dict(process.env), "cwd": process.cwd}
+
+
+def _state(said: dict[str, Any]) -> AttemptState:
+    said["secrets"] = _secrets(said.get("secrets", ()))
+    if "record" in said:
+        return Ended(record=_record(said.pop("record")), **said)
+    notices = tuple(Notice(**notice) for notice in said.pop("notices"))
+    pids, sizes = tuple(said.pop("pids")), tuple(said.pop("log_sizes_bytes"))
+    return Running(notices=notices, pids=pids, log_sizes_bytes=sizes, **said)
+
+
+def _secrets(said: list[str] | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if said is None else tuple(said)
+
+
+def _record(said: dict[str, Any]) -> ExitRecord:
+    processes = tuple(ProcessExit(**process) for process in said.pop("processes"))
+    notices = tuple(Notice(**notice) for notice in said.pop("notices"))
+    return ExitRecord(processes=processes, notices=notices, **said)

@@ -1,0 +1,64 @@
+"""Keeper lives: a living keeper is gone on with; else the next number is won for a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bastion.agent.host.context import KeeperAndSpool
+from bastion.agent.keeper.port import KeeperGoneError
+from bastion.errors import RecordError
+from bastion.records import layout
+from bastion.records.register import Won, win
+from bastion.records.registers import LifeRegister
+from bastion.store.port import ObjectStore
+
+
+def begin_life(
+    store: ObjectStore,
+    machine: str,
+    *,
+    boot_id: str,
+    nonce: Callable[[], str],
+    connect: Callable[[], KeeperAndSpool],
+    spawn: Callable[[int], KeeperAndSpool],
+) -> KeeperAndSpool:
+    """
+    The keeper of `machine`: the one that lives, or a new one with the next number.
+
+    Args:
+        store: The bucket.
+        machine: Its name.
+        boot_id: Of the running kernel.
+        nonce: Gives a fresh `write_id`.
+        connect: Connects to the living keeper; `KeeperGoneError` when there is none.
+        spawn: Starts the keeper of a life; what older lives left is dead when it returns.
+
+    Raises:
+        StoreError: Out of reach or in doubt; try again. A number may stay without a keeper then,
+            which harms nobody.
+        KeeperError: No keeper can be started.
+    """
+    try:
+        return connect()
+    except KeeperGoneError:
+        pass
+    number = _newest(store, machine) + 1
+    while not _is_won(store, layout.life(machine, number), nonce(), boot_id):
+        number += 1
+    return spawn(number)
+
+
+def _is_won(store: ObjectStore, key: str, write_id: str, boot_id: str) -> bool:
+    try:
+        return isinstance(win(store, key, LifeRegister(write_id=write_id, boot_id=boot_id)), Won)
+    except RecordError:
+        return False  # a life that nobody can read is nobody's
+
+
+def _newest(store: ObjectStore, machine: str) -> int:
+    number, last = 0, ""
+    while entries := store.list(layout.lives(machine), start_after=last):
+        last = entries[-1].key
+        lives = (layout.parse_life(entry.key) for entry in entries)
+        number = max([number, *(life[1] for life in lives if life is not None)])
+    return number

@@ -1,0 +1,118 @@
+"""
+What a job keeps between its attempts: BASTION_OUTPUT_DIR, the same wherever the next one runs.
+
+How it lies in the bucket is drawn in `bastion.records.output`. Saving sends what is not there yet,
+then the list of files. Restoring takes the newest list of each host of each replica and lays them
+over each other, older attempts first; within one attempt the first replica's file wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path, PurePosixPath
+
+from bastion.agent.machine.job_files import OpenFile, create_file, files_below
+from bastion.errors import ConflictError
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.facts import HostFact
+from bastion.records.output import (
+    PART_BYTES,
+    Saved,
+    SavedFile,
+    read_part,
+    read_saved,
+    saved_lists,
+)
+from bastion.store.port import ObjectStore
+
+_SMALL_BYTES = 64 << 10
+"""Below it, sending is as cheap as asking whether it is there."""
+
+
+def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
+    """
+    Keep what is in `directory`; how many files that were.
+
+    Files that change while they are read are kept as they were read, up to the size that they had.
+    Left out is what `files_below` leaves out: links, special files, what is deleted meanwhile,
+    names that are not text, folders too deep and files larger than their disk. Nothing is written
+    for an empty directory.
+
+    Raises:
+        StoreError: Out of reach or in doubt; try again.
+        OSError: A file cannot be read.
+    """
+    files = [_save_file(store, of, file) for file in files_below(str(directory))]
+    if files:
+        key = layout.saved_output(
+            of.project, of.job, of.attempt, replica=of.replica, host=of.host, number=number
+        )
+        with contextlib.suppress(ConflictError):
+            store.create(key, encode(Saved(files=tuple(files))))
+    return len(files)
+
+
+def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
+    """
+    Fill `directory` with what the job's earlier attempts kept; how many files that were.
+
+    Raises:
+        RecordError: What stands there is no such list, names a file outside the directory, or
+            misses its bytes.
+        StoreError: Out of reach; try again.
+        OSError: A file cannot be written.
+    """
+    wanted: dict[str, SavedFile] = {}
+    for key in _newest(store, of):
+        for file in read_saved(store, key).files:
+            wanted[file.path] = file
+    # What is a file on one host and a folder on another is a folder.
+    folders = {str(above) for path in wanted for above in PurePosixPath(path).parents}
+    files = [file for path, file in wanted.items() if path not in folders]
+    for file in files:
+        _restore_file(store, of, directory, file)
+    return len(files)
+
+
+def _newest(store: ObjectStore, of: HostFact) -> tuple[str, ...]:
+    """The newest list of every host of earlier attempts, in the order they lie over each other."""
+    newest: dict[tuple[int, int], tuple[int, int, str]] = {}
+    for named, entry in saved_lists(store, of.project, of.job):
+        if named.attempt < of.attempt:
+            host = named.replica, named.host
+            found = named.attempt, named.number, entry.key
+            newest[host] = max(newest.get(host, found), found)
+    order = sorted((attempt, -r, -h, key) for (r, h), (attempt, _, key) in newest.items())
+    return tuple(key for *_, key in order)
+
+
+def _save_file(store: ObjectStore, of: HostFact, found: OpenFile) -> SavedFile:
+    parts, size = [], 0
+    with os.fdopen(found.handle, "rb", closefd=False) as file:
+        # A file that grows as fast as it is read has no end: what it had when it was opened counts.
+        while data := file.read(min(PART_BYTES, found.size - size)):
+            size += len(data)
+            parts.append(hashlib.sha256(data).hexdigest())
+            key = layout.output_content(of.project, of.job, parts[-1])
+            if len(data) < _SMALL_BYTES or not _stands(store, key):
+                with contextlib.suppress(ConflictError):
+                    store.create(key, data)
+            if len(data) < PART_BYTES:
+                break  # of a file that shrinks meanwhile, only its last part may be short
+    return SavedFile(path=found.path, parts=tuple(parts), executable=found.executable, size=size)
+
+
+def _stands(store: ObjectStore, key: str) -> bool:
+    return any(entry.key == key for entry in store.list(key, limit=1))
+
+
+def _restore_file(store: ObjectStore, of: HostFact, directory: Path, file: SavedFile) -> None:
+    path = directory / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with create_file(str(path)) as out:
+        os.fchmod(out.fileno(), 0o755 if file.executable else 0o644)
+        for digest in file.parts:
+            out.write(read_part(store, of.project, of.job, digest))

@@ -1,0 +1,1 @@
+"""The machine that an agent runs on: its files, faults, health and processes."""

@@ -1,0 +1,63 @@
+"""Whether this machine can start anything: its disk, its file descriptors, its memory."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from bastion.agent.machine.machine_fault import fault_text
+
+LEAST_FREE_BYTES = 64 << 20
+"""Of the disk with the home; on a disk of less than 3 GB a fiftieth of it."""
+LEAST_FREE_PART = 50
+LEAST_INODES = 1_000
+LEAST_MEMORY_BYTES = 32 << 20
+"""That the kernel could still give away: a keeper and a process need about as much."""
+_DESCRIPTORS = 16
+"""Free in this process: starting one job takes about as many."""
+_AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d{1,15}) kB", re.MULTILINE)
+
+
+def unwell(home: str) -> str:
+    """Why nothing can be started on this machine now, in a few words; empty when it can."""
+    return _disk(home) or _descriptors() or _memory()
+
+
+def _disk(home: str) -> str:
+    try:
+        found = os.statvfs(home)
+    except OSError as error:
+        return f"its disk does not answer: {fault_text(error)}"
+    if found.f_flag & os.ST_RDONLY:
+        return "its disk is read-only"
+    size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+    if size and free < min(LEAST_FREE_BYTES, size // LEAST_FREE_PART):
+        return f"its disk is full: {free >> 20} MiB of {size >> 20} MiB are free"
+    if found.f_files and found.f_favail < min(LEAST_INODES, found.f_files // LEAST_FREE_PART):
+        return f"its disk is full: {found.f_favail} of {found.f_files} files can still be made"
+    return ""
+
+
+def _descriptors() -> str:
+    taken: list[int] = []
+    try:
+        for _ in range(_DESCRIPTORS):
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return f"it is out of file descriptors: {fault_text(error)}"
+    finally:
+        for handle in taken:
+            os.close(handle)
+    return ""
+
+
+def _memory() -> str:
+    try:
+        with open("/proc/meminfo", "rb") as file:  # noqa: PTH123 - asked every few seconds
+            found = _AVAILABLE.search(file.read(4096))
+    except OSError:
+        return ""
+    available = int(found[1]) << 10 if found else LEAST_MEMORY_BYTES
+    if available < LEAST_MEMORY_BYTES:
+        return f"it is out of memory: {available >> 20} MiB are available"
+    return ""

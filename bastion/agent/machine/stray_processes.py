@@ -1,0 +1,240 @@
+"""
+Finding and killing processes that are provably ours, through /proc; standard library only.
+
+A process is ours when its environment carries our mark, when it belongs to the session of a leader
+we started (same pid, same start time), or when it descends from one of these. A signal goes through
+a pidfd whose start time was compared after it was opened, so a recycled pid is never hit.
+
+"It is gone" and "I could not look" are different answers: where /proc cannot be read for want of
+descriptors or memory, everything here raises `OSError`, for a caller that took it for "nothing is
+left" would give away devices that a living process holds.
+
+This file knows nothing of attempts or of the keeper's loop: a new keeper life uses it before it
+serves, to end what an older life left behind.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+
+from bastion.agent.machine.machine_fault import is_machine_fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MARK = "BASTION_MARK"
+"""The variable every process of ours carries, `<home>:<key>`."""
+
+_GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENOTDIR})
+"""Errors of /proc that mean that the process has gone. Source: proc(5), fs/proc/base.c."""
+
+_HIDDEN = frozenset({errno.EACCES, errno.EPERM})
+"""Errors of /proc that mean that the process is another user's, and so none of ours."""
+
+_ENVIRON_BYTES = 1 << 20
+"""Read of one environment; the kernel's own limit for a process is 6 MiB, ours stands first."""
+
+
+_HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+"""Kernels without CONFIG_PROC_CHILDREN want a look at every process instead."""
+
+
+class Seen:
+    """One process as /proc showed it."""
+
+    __slots__ = ("parent", "pid", "session", "start", "zombie")
+
+    def __init__(self, pid: int, parent: int, session: int, start: int, *, zombie: bool) -> None:
+        self.pid = pid
+        self.parent = parent
+        self.session = session
+        self.start = start
+        self.zombie = zombie
+
+
+def look(pid: int) -> Seen | None:
+    """
+    The process `pid` as it is now, or None where it is gone; `start` is in ticks since boot.
+
+    Raises:
+        OSError: Whether it is gone cannot be seen.
+    """
+    stat = read(f"/proc/{pid}/stat", 1024)
+    # The name in parentheses may hold anything, ")" included: count from the last one.
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    if len(fields) < 20:
+        return None
+    # A process whose main thread has exited looks like a zombie, and lives while others run.
+    zombie = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    return Seen(pid, int(fields[1]), int(fields[3]), int(fields[19]), zombie=zombie)
+
+
+def children(pid: int) -> list[int]:
+    """
+    The pids of the children of `pid`, zombies included.
+
+    Complete for the calling process, whose children stay until it reaps them; others may lose or
+    gain some while it reads.
+
+    Raises:
+        OSError: They cannot be seen.
+    """
+    if not _HAS_CHILDREN:
+        return [process.pid for process in _everyone().values() if process.parent == pid]
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError as error:
+        if error.errno in _GONE | _HIDDEN:
+            return found
+        raise
+    for thread in threads:
+        found.extend(map(int, read(f"/proc/{pid}/task/{thread}/children", 1 << 20).split()))
+    return found
+
+
+def boot_id() -> str:
+    """This boot's name: pids and start times of another boot mean nothing."""
+    return read("/proc/sys/kernel/random/boot_id", 64).decode().strip()
+
+
+def mark_of(pid: int) -> str:
+    """
+    The mark in the environment of `pid`; empty when it has none or may not be read.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    prefix = MARK.encode() + b"="
+    for entry in read(f"/proc/{pid}/environ", _ENVIRON_BYTES).split(b"\0"):
+        if entry.startswith(prefix):
+            return os.fsdecode(entry[len(prefix) :])
+    return ""
+
+
+def send(process: Seen, number: int) -> bool:
+    """
+    Send the signal `number` if `process` is still the one that was seen; tell whether it was.
+
+    Raises:
+        OSError: The machine lacks what it takes to look; the signal was not sent.
+    """
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError as error:
+        if is_machine_fault(error):
+            raise
+        return False
+    try:
+        now = look(process.pid)
+        if now is None or now.start != process.start:
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except OSError as error:
+        if is_machine_fault(error):
+            raise
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def find(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> list[Seen]:
+    """
+    Every living process that is ours, and every descendant of one.
+
+    Args:
+        mark_prefix: What the mark begins with: `<home>:` for all attempts of a home.
+        leaders: Session leaders we started, as (pid, start): their sessions are ours while the
+            leader lives, even where a program has overwritten its environment.
+
+    Raises:
+        OSError: Some process cannot be looked at: what was found would not be all.
+    """
+    everyone = _everyone()
+    ours_by_leader = {
+        pid for pid, start in leaders if pid in everyone and everyone[pid].start == start
+    }
+    by_parent: dict[int, list[Seen]] = {}
+    for process in everyone.values():
+        by_parent.setdefault(process.parent, []).append(process)
+    above = _ancestors(everyone)
+    pending = [
+        process
+        for process in everyone.values()
+        if process.pid not in above
+        and (process.session in ours_by_leader or mark_of(process.pid).startswith(mark_prefix))
+    ]
+    ours: dict[int, Seen] = {}
+    while pending:
+        process = pending.pop()
+        if process.pid not in ours and process.pid not in above:
+            ours[process.pid] = process
+            pending.extend(by_parent.get(process.pid, ()))
+    return [process for process in ours.values() if not process.zombie]
+
+
+def kill_all(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> int:
+    """
+    Kill what `find` finds until it finds nothing; the number of signals sent.
+
+    Blocks for as long as a process cannot die (uninterruptible in the kernel): whoever asked must
+    not call devices free before.
+
+    Raises:
+        OSError: It cannot be seen whether something is left.
+    """
+    leaders = tuple(leaders)
+    sent = 0
+    pause_s = 0.001
+    while ours := find(mark_prefix, leaders=leaders):
+        sent += sum(send(process, signal.SIGKILL) for process in ours)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.1)
+    return sent
+
+
+def _everyone() -> dict[int, Seen]:
+    seen = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {process.pid: process for process in seen if process is not None}
+
+
+def _ancestors(everyone: dict[int, Seen]) -> set[int]:
+    """The caller and everything above it: never a stray, whatever environment it carries."""
+    above: set[int] = set()
+    pid = os.getpid()
+    while pid in everyone and pid not in above:
+        above.add(pid)
+        pid = everyone[pid].parent
+    return above
+
+
+def read(path: str, size: int) -> bytes:
+    """
+    Up to `size` bytes of a file of /proc; empty when it is gone or not ours to read.
+
+    Raises:
+        OSError: It cannot be read for any other reason, as where no descriptor is left.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _GONE | _HIDDEN:
+            return b""
+        raise
+    try:
+        parts = []
+        while size > 0 and (part := os.read(handle, min(size, 1 << 16))):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+    except OSError as error:
+        if error.errno in _GONE | _HIDDEN:
+            return b""
+        raise
+    finally:
+        os.close(handle)

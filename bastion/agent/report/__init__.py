@@ -1,0 +1,1 @@
+"""What an agent tells the bucket: bells, logs, ends."""

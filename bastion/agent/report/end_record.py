@@ -1,0 +1,97 @@
+"""From what the keeper saw of an attempt to the `end` that the bucket keeps: pure."""
+
+from __future__ import annotations
+
+from bastion.agent.home import Marks, Word
+from bastion.agent.keeper.attempt.spool import marker
+from bastion.agent.keeper.port import KEEPER_STOPPED, LOST_CONTACT, ExitRecord, ProcessExit
+from bastion.job import End, StopReason
+from bastion.lifecycle.outcome import failed_first
+
+_NO_WORD = Word()
+
+_NO_CODE = -9
+"""Of a process whose end nobody saw: it was killed with its keeper."""
+
+
+def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word = _NO_WORD) -> End:
+    """
+    How the host ended, given what its keeper recorded and which marks its processes left.
+
+    A notice given after a process had failed by itself changes nothing and is left out. `word` is
+    what containers left.
+    """
+    sizes = tuple(map(shipped_size, record.processes))
+    dropped = sum(process.dropped_bytes for process in record.processes)
+    if record.lost:
+        detail = record.last_lines or "its keeper died while it ran"
+        return End(
+            kind="lost",
+            sizes=sizes,
+            checkpointed=checkpointed,
+            detail=detail,
+            on_end=record.on_end,
+        )
+    if record.machine_fault:
+        detail = f"its machine could not start it: {record.machine_fault}"
+        return End(kind="lost", sizes=sizes, by_machine=True, detail=detail, on_end=record.on_end)
+    told = (one.setup_failure for one in record.processes)
+    unstarted = next(filter(None, (*told, word.setup_failure)), "")
+    if unstarted:
+        return End(kind="setup_failed", sizes=sizes, detail=unstarted, on_end=record.on_end)
+    by_itself = record.failed_by_itself
+    detail = record.last_lines if record.first_failed is not None else ""
+    return End(
+        kind="exited",
+        codes=tuple(map(_code, record.processes)),
+        first_failed=record.first_failed if by_itself else None,
+        notice="" if by_itself or not record.notices else _reason(record.notices[0].reason),
+        finished=finished,
+        checkpointed=checkpointed,
+        out_of_memory=record.out_of_memory
+        or (word.out_of_memory and record.first_failed is not None),
+        sizes=sizes,
+        ran_s=round(max(0.0, record.ended_at - record.started_at), 3),
+        detail=f"{record.idle}; stacks are in its log" if record.idle else detail,
+        on_end=record.on_end,
+        dropped_bytes=dropped,
+    )
+
+
+def tail_of(process: ProcessExit) -> bytes:
+    """What a log in the bucket ends with beyond the spool's bytes: the marker of an untold cut."""
+    return marker(process.untold_bytes) if process.untold_bytes else b""
+
+
+def shipped_size(process: ProcessExit) -> int:
+    """How many bytes of a process's log go to the bucket."""
+    return process.log_size_bytes + len(tail_of(process))
+
+
+def ended_so(record: ExitRecord, marks: Marks, word: Word) -> End:
+    """`end_of`, with what the host left in its folder."""
+    is_kept = marks.checkpointed_at is not None
+    return end_of(record, finished=marks.finished, checkpointed=is_kept, word=word)
+
+
+def held_s(record: ExitRecord, end: End, *, life: int, now: float) -> float:
+    """
+    How long a host that ended so is still to be kept; 0 where it is not, or no longer.
+
+    What an older life of the keeper recorded is not: its times may be of another boot, and nobody
+    kept the devices in between.
+    """
+    if record.hold_until is None or record.life != life or not failed_first(end):
+        return 0.0
+    return max(0.0, record.hold_until - now)
+
+
+def _code(process: ProcessExit) -> int:
+    if process.code is not None:
+        return process.code
+    return _NO_CODE if process.signal is None else -process.signal
+
+
+def _reason(reason: str) -> str:
+    """The keeper's own reasons to stop everything mean, to the job, that its machine failed it."""
+    return StopReason.HOST_LOST.value if reason in (LOST_CONTACT, KEEPER_STOPPED) else reason

@@ -1,0 +1,38 @@
+"""How far the set-up of one host is, told while it takes long: so that `why` can say it."""
+
+from __future__ import annotations
+
+from bastion.agent.report.bells import Bells
+from bastion.records.facts import HostFact, Preparing
+
+_FIRST_S = 5.0
+"""What takes no longer is not worth a bell."""
+_LONGEST_S = 60.0
+"""Between two bells; it doubles up to here, so that an hour's pull costs some sixty."""
+
+
+class SetUpProgress:
+    """Whoever prepares calls `now_does`, on any thread; the agent's thread calls `turn`."""
+
+    def __init__(self, of: HostFact, bells: Bells) -> None:
+        self._of = of
+        self._bells = bells
+        self._text = ""
+        self._told = ""
+        self._pause_s = _FIRST_S
+        self._next_at: float | None = None
+
+    def now_does(self, text: str) -> None:
+        """It does what `text` says, as in `its code is fetched`."""
+        self._text = text
+
+    def turn(self, now: float) -> None:
+        """Tell it, if it is news and time."""
+        if self._next_at is None:
+            self._next_at = now + self._pause_s
+        text = self._text
+        if now >= self._next_at and text != self._told:
+            self._bells.ring(Preparing(of=self._of, text=text))
+            self._told = text
+            self._next_at = now + self._pause_s
+            self._pause_s = min(2 * self._pause_s, _LONGEST_S)

@@ -1,0 +1,1 @@
+"""What a host needs before it starts: code, image, Python environment, variables, secrets."""

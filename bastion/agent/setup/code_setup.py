@@ -1,0 +1,143 @@
+"""
+Setting a host up: its folders, its code, and what earlier attempts of its job kept.
+
+The bundler brings the code, and is imported only where there is code to bring.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bastion.agent.home import Folders, Home
+from bastion.agent.kept_output import restore
+from bastion.agent.settings import AgentSettings
+from bastion.clock import Clock, SystemClock
+from bastion.errors import BastionError
+from bastion.records.bundles import Bundles
+from bastion.records.facts import HostFact
+from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
+from bastion.store.port import ObjectStore
+
+if TYPE_CHECKING:
+    from bundler.progress import Progress
+
+
+_PAUSES_S = (2.0, 8.0)
+"""Between tries of a repository that does not answer: a host that is restarted costs no attempt."""
+
+_CLOCK = SystemClock()
+"""Pauses between real calls: no simulation makes any."""
+
+
+class SetUpError(BastionError):
+    """A job cannot be set up on this machine; the message is what its users read."""
+
+
+def set_up(
+    home: Home,
+    store: ObjectStore,
+    key: str,
+    of: HostFact,
+    code: CodeRef | Code | None,
+    settings: AgentSettings,
+    *,
+    say: Callable[[str], None],
+    tell: Callable[[str], None],
+) -> Folders:
+    """
+    The folders of a host that was never started, filled; `tell` is told with what.
+
+    Raises:
+        SetUpError: It cannot be done, and trying again would not help.
+        StoreError: The store is out of reach.
+    """
+    try:
+        folders = home.folders(key)
+        if isinstance(code, ImageRef):
+            _bring_image(code, settings, say, tell)
+        elif code is not None:
+            # An agent that died before the start may have filled it already.
+            shutil.rmtree(folders.code)
+            bring(code, store, settings, home.cache, Path(folders.code), tell)
+        if of.attempt > 1:
+            tell("what earlier attempts kept is fetched")
+            restore(store, of, Path(folders.output))
+    except OSError as error:
+        raise SetUpError(f"its folders cannot be written: {error}") from error
+    return folders
+
+
+def bring(
+    code: BundleRef | GitRef | Code,
+    store: ObjectStore,
+    settings: AgentSettings,
+    cache: Path,
+    directory: Path,
+    tell: Callable[[str], None],
+) -> None:
+    """
+    Make `directory`, which must not exist, a copy of `code`.
+
+    Raises:
+        SetUpError: It cannot be had, and trying again would not help.
+        StoreError: The store is out of reach.
+    """
+    from bundler.checkout import checkout
+    from bundler.errors import BundleError
+    from bundler.fetch import fetch
+    from bundler.size import show_size
+    from bundler.url import redacted
+
+    def fetched(now: Progress) -> None:
+        tell(f"its code is fetched, {show_size(now.done)} of {show_size(now.total)} have come")
+
+    try:
+        match code:
+            case BundleRef():
+                tree = fetch(code.digest, Bundles(store), cache, report=fetched)
+            case GitRef():
+                tell(f"{redacted(code.url)} is cloned")
+                tree = _clone(code, settings, cache)
+            case _:
+                raise SetUpError(f"its code was never sent: {code}")
+        tell("its code is copied into its folder")
+        checkout(tree, directory)
+    except BundleError as error:
+        raise SetUpError(str(error), hint=error.hint) from error
+
+
+def _bring_image(
+    code: ImageRef, settings: AgentSettings, say: Callable[[str], None], tell: Callable[[str], None]
+) -> None:
+    from bastion.agent.containers.engine import Engine
+    from bastion.agent.setup.image import ImageError, bring_image
+
+    if not settings.engine_socket:
+        raise SetUpError(
+            f"image {code.ref} cannot be run: nobody said that this machine runs containers",
+            hint="an admin sets containers = true for a pool whose machines have docker",
+        )
+    try:
+        bring_image(code.ref, Engine(settings.engine_socket), say, tell)
+    except ImageError as error:
+        raise SetUpError(str(error), hint=error.hint) from error
+
+
+def _clone(code: GitRef, settings: AgentSettings, cache: Path, clock: Clock = _CLOCK) -> Path:
+    from bundler.access import Access
+    from bundler.clone import fetch_commit
+    from bundler.errors import UnreachableError
+
+    access = Access(
+        key_file=Path(settings.git_key_file) if settings.git_key_file else None,
+        known_hosts_file=Path(settings.git_known_hosts) if settings.git_known_hosts else None,
+    )
+    for pause_s in _PAUSES_S:
+        with suppress(UnreachableError):
+            return fetch_commit(code, cache, access=access)
+        clock.sleep(pause_s)
+    return fetch_commit(code, cache, access=access)

@@ -1,0 +1,173 @@
+"""
+What a host needs before its processes can start, in order: its secrets, its folders and code, its
+Python environment.
+
+Secrets come first, for they fail soonest. Their values live here, in memory, until the keeper has
+them; an agent that dies before that leaves none behind, and the next one reads them again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+
+from bastion.agent.home import Folders
+from bastion.agent.host.context import Surroundings
+from bastion.agent.machine.job_files import create_file
+from bastion.agent.settings import AgentSettings
+from bastion.agent.setup.code_setup import SetUpError, set_up
+from bastion.agent.setup.python_env import BuildError, Recipe, build, recipe_of, take
+from bastion.agent.setup.run_as import give_contents, hand_over
+from bastion.agent.setup.secret_values import values_of
+from bastion.logs.segments import LogMismatchError, write_segment
+from bastion.machine import Start
+from bastion.records import layout
+from bastion.records.facts import HostFact
+from bastion.spec.code import ImageRef
+from bastion.spec.launch import Job, Launch
+from bastion.value import value
+from bundler.reference import split_reference
+
+
+@value
+class Prepared:
+    """A host that can start."""
+
+    folders: Folders
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values by name."""
+    secret_files: Mapping[str, str] = field(default_factory=dict)
+    """Paths of those that are files too, by name."""
+    image: str = ""
+    """What its processes live in, which is here; empty: they live on the machine itself."""
+    recipe: Recipe | None = None
+    """Of the Python environment that it needs."""
+    python: str = ""
+    """The path of that environment, once there is one."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing."""
+        return self.recipe is None or bool(self.python)
+
+
+def is_quick(launch: Launch, job: Job, of: HostFact) -> bool:
+    """Whether preparing is making three folders, with no call to anybody: not worth a lane."""
+    return launch.code is None and of.attempt == 1 and not job.every_secret
+
+
+def prepare(
+    around: Surroundings,
+    key: str,
+    of: HostFact,
+    launch: Launch,
+    job: Job,
+    start: Start,
+    tell: Callable[[str], None],
+) -> Prepared:
+    """
+    Prepare the host that `start` names; in a lane, unless it `is_quick`. `tell` is told what it
+    does meanwhile.
+
+    Raises:
+        SetUpError: It cannot be done, and trying again would not help.
+        StoreError: The store is out of reach.
+    """
+    if around.settings.run_as is not None:
+        around.home.take_back(key)
+    secrets = values_of(job.every_secret, start.secrets, around.settings, project=start.project)
+    code = launch.code
+    settings, say = around.settings, around.say
+    folders = set_up(around.home, around.store, key, of, code, settings, say=say, tell=tell)
+    wanted = {each.name: secrets[each.name] for each in job.every_secret if each.file}
+    files = _written(wanted, Path(folders.secrets))
+    recipe = None
+    if launch.python is not None:
+        recipe = recipe_of(launch.python, Path(folders.code), around.home.cache)
+    prepared = Prepared(
+        folders=folders,
+        secrets=secrets,
+        secret_files=files,
+        image=split_reference(code.ref).exact if isinstance(code, ImageRef) else "",
+        recipe=recipe,
+    )
+    if settings.run_as is not None:
+        with _told():
+            give_contents(folders.marks, settings.run_as)
+    return _handed_over(prepared, settings) if prepared.is_whole else prepared
+
+
+def _handed_over(prepared: Prepared, settings: AgentSettings) -> Prepared:
+    if settings.run_as is not None:
+        with _told():
+            hand_over(prepared.folders.marks, settings.run_as)
+    return prepared
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SetUpError(f"its folders cannot be given to its user: {error}") from error
+
+
+def with_python(
+    around: Surroundings,
+    of: HostFact,
+    prepared: Prepared,
+    *,
+    now: float,
+    otherwise: Callable[[Exception], None],
+) -> Prepared:
+    """
+    `prepared`, whole if its Python environment is there; else that is being built: ask again.
+
+    One host builds an environment while the others that need it wait, and no lane waits with them.
+    `otherwise` gets what the build raised, if it is this host's.
+    """
+    recipe = prepared.recipe
+    assert recipe is not None
+    python = take(recipe, Path(prepared.folders.python))
+    if python:
+        return _handed_over(replace(prepared, python=python), around.settings)
+    errand = f"python {recipe.digest}"
+    work = partial(_build, around, of, recipe)
+    around.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_long=True)
+    return prepared
+
+
+def _build(around: Surroundings, of: HostFact, recipe: Recipe) -> None:
+    """In the lane: build; what a failed build printed is the log of the first process."""
+    try:
+        build(recipe, mark=f"{os.path.realpath(around.home.cache.parent)}:python")
+    except BuildError as error:
+        prefix = layout.log(
+            of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=0
+        )
+        with suppress(LogMismatchError):  # an earlier agent's build failed too
+            write_segment(around.store, prefix, 0, error.printed)
+        raise
+
+
+def _done(_: None) -> None:
+    """The next look finds it."""
+
+
+def _written(values: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Write `values` into files of `folder` that nobody else may read; their paths, by name."""
+    if not values:
+        return {}
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for name, text in values.items():
+            # One may stand already, of an agent that died before the start.
+            with create_file(str(folder / name), mode=0o600) as out:
+                out.write(text.encode())
+    except OSError as error:
+        raise SetUpError(f"files of its secrets cannot be written: {error}") from error
+    return {name: str(folder / name) for name in values}

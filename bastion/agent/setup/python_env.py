@@ -1,0 +1,300 @@
+"""
+Python environments by the digest of what they are made of, so that a warm machine installs nothing.
+
+    <cache>/python/<digest>/<try>/    a virtual environment, whole or not
+    <cache>/python/<digest>/whole     the name of the one that is whole; touched when it is used
+
+Rules: an environment is built where it stays, for it holds its own path; it is whole from the one
+rename of `whole` on, after everything was brought to the disk. So a builder that is killed leaves a
+folder that nobody looks into, even while what it started still writes there. It is then read-only.
+A host that uses one has a link `python` in its work folder: while it stands, nothing is deleted.
+
+A digest is that of the lock file, of `pyproject.toml` where uv reads it, and of the interpreter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from bastion.agent.machine.stray_processes import MARK
+from bastion.agent.setup.code_setup import SetUpError
+from bastion.logs.segments import SEGMENT_BYTES
+from bastion.spec.python_env import PythonEnv
+from bastion.value import value
+
+BUILD_S = 3600.0
+"""Longest build: CUDA wheels of some gigabytes over a slow line, with room."""
+
+_FORMAT = 1
+"""Of the environments; another one makes all of them anew."""
+
+_SHOWN_BYTES = 3000
+"""Of a failed build's output in the outcome, which holds 4096 characters."""
+
+_PASSED = re.compile(
+    r"(?:PIP|UV)_\w+|(?:HTTPS?|ALL|NO)_PROXY|SSL_CERT_(?:FILE|DIR)|REQUESTS_CA_BUNDLE|NETRC|"
+    r"PATH|HOME|LANG|TMPDIR",
+    re.IGNORECASE,
+)
+"""What a build sees of the agent's environment: where its indexes are, and how to reach them."""
+
+_PASSWORD = re.compile(rb"(?<=://)[^/@\s]+(?=@)")
+
+_LOCK = threading.Lock()
+"""Held between finding an environment and linking it, and while old ones are taken away."""
+
+
+class BuildError(SetUpError):
+    """An environment cannot be built; `printed` is what the build printed, its last mebibyte."""
+
+    def __init__(self, message: str, *, printed: bytes) -> None:
+        super().__init__(message)
+        self.printed = printed
+
+
+@value
+class Recipe:
+    """One environment, and how it is built."""
+
+    digest: str
+    folder: Path
+    """Where its tries lie."""
+    lock: Path
+    is_uv: bool
+    has_hashes: bool
+    interpreter: str
+    """A program, or a version that uv is to find."""
+
+
+def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
+    """
+    How `env` is built for the code in the folder `code`.
+
+    Raises:
+        SetUpError: Its lock file is missing or cannot be kept by its digest, or this machine has no
+            such Python.
+    """
+    lock = code / env.lock
+    data = _read(lock, env.lock)
+    uv = shutil.which("uv")
+    if env.is_uv and uv is None:
+        raise SetUpError(
+            f"{env.lock} is uv's, and this machine has no uv",
+            hint="install uv on the machine, or lock with: uv export -o requirements.txt",
+        )
+    if wrong := env.problems_of(data):
+        raise SetUpError(wrong[0])
+    project = _read(code / env.project, env.project) if env.is_uv else b""
+    interpreter = _interpreter(env.python, has_uv=uv is not None)
+    parts = (_identity(interpreter), data.decode("latin-1"), project.decode("latin-1"))
+    digest = hashlib.sha256(json.dumps((_FORMAT, env.is_uv, *parts)).encode()).hexdigest()
+    return Recipe(
+        digest=digest,
+        folder=cache / "python" / digest,
+        lock=lock,
+        is_uv=env.is_uv,
+        has_hashes=b"--hash=" in data,
+        interpreter=interpreter,
+    )
+
+
+def take(recipe: Recipe, link: Path) -> str:
+    """The path of the environment, if there is one; `link` keeps it while it is used."""
+    with _LOCK:
+        whole = recipe.folder / "whole"
+        try:
+            os.utime(whole)
+            place = recipe.folder / whole.read_text()
+        except FileNotFoundError:
+            return ""
+        link.unlink(missing_ok=True)
+        link.symlink_to(place)
+        return str(place)
+
+
+def build(recipe: Recipe, *, mark: str) -> None:
+    """
+    Build the environment and make it the one that is whole; one builder of a digest at a time.
+
+    Args:
+        recipe: What is built.
+        mark: Carried by every process of the build, so that none is left when the machine is.
+
+    Raises:
+        BuildError: It cannot be built.
+        SetUpError: The disk does not take it.
+    """
+    try:
+        recipe.folder.mkdir(parents=True, exist_ok=True)
+        _clear(recipe.folder)
+        place = Path(tempfile.mkdtemp(prefix="try-", dir=recipe.folder))
+        for command in _commands(recipe, place):
+            _run(command, recipe, place, mark)
+        place.with_suffix(".log").unlink(missing_ok=True)
+        _protect(place)
+        # A machine that loses its power must not come back with half of it.
+        os.sync()
+        new = recipe.folder / "whole.new"
+        new.write_text(place.name)
+        new.replace(recipe.folder / "whole")
+    except OSError as error:
+        raise SetUpError(f"its Python environment cannot be written: {error}") from error
+
+
+def clean(cache: Path, *, before: float, links: Iterable[Path]) -> None:
+    """Delete environments that nobody took since `before` and that none of `links` leads to."""
+    used = {os.path.realpath(link) for link in links}
+    gone = []
+    with _LOCK, suppress(FileNotFoundError):
+        for folder in [path for path in (cache / "python").iterdir() if path.is_dir()]:
+            whole = folder / "whole"
+            at = (whole if whole.exists() else folder).stat().st_mtime
+            is_used = any(os.path.realpath(path) in used for path in folder.glob("try-*"))
+            if at < before and not is_used:
+                # What is renamed is found by nobody; what a kill leaves of it goes the next time.
+                gone.append(folder.rename(folder.with_name(f".gone-{folder.name}")))
+    for path in gone:
+        _delete(path)
+
+
+def _read(path: Path, name: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SetUpError(
+            f"python: {name} cannot be read from the code: {error.strerror}",
+            hint="is it committed, and not ignored?",
+        ) from None
+
+
+def _interpreter(version: str, *, has_uv: bool) -> str:
+    """
+    The Python of that version on this machine.
+
+    Raises:
+        SetUpError: There is none.
+    """
+    own = str(getattr(sys, "_base_executable", "") or sys.executable)
+    parts = version.split(".")
+    if not version or parts == platform.python_version().split(".")[: len(parts)]:
+        return own
+    found = shutil.which(f"python{'.'.join(parts[:2])}")
+    if found and (len(parts) < 3 or _identity(found).startswith(f"{version} ")):
+        return found
+    if has_uv:
+        return version
+    raise SetUpError(
+        f"python: this machine has no Python {version}, its agent runs on"
+        f" {platform.python_version()}",
+        hint="install it, or uv, which fetches it",
+    )
+
+
+def _identity(interpreter: str) -> str:
+    """What a virtual environment made with it depends on."""
+    if not interpreter.startswith("/"):
+        return f"{interpreter} of uv {platform.machine()}"
+    return _asked(interpreter, Path(interpreter).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _asked(interpreter: str, _mtime_ns: int) -> str:
+    ask = "import platform as p; print(p.python_version(), p.machine(), *p.libc_ver())"
+    said = subprocess.run([interpreter, "-I", "-c", ask], capture_output=True, check=True)
+    return f"{said.stdout.decode().strip()} {interpreter}"
+
+
+def _commands(recipe: Recipe, place: Path) -> tuple[Sequence[str], ...]:
+    """What makes the environment at `place`, in order."""
+    python, uv = f"{place}/bin/python", shutil.which("uv")
+    hashes = ["--require-hashes"] if recipe.has_hashes else []
+    if uv is None:
+        pip = [python, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+        return (
+            [recipe.interpreter, "-m", "venv", str(place)],
+            [*pip, *hashes, "-r", str(recipe.lock)],
+        )
+    venv = [uv, "venv", "--allow-existing", "--python", recipe.interpreter, str(place)]
+    if recipe.is_uv:
+        sync = [uv, "sync", "--frozen", "--no-install-project", "--no-install-workspace"]
+        return venv, [*sync, "--compile-bytecode", "--project", str(recipe.lock.parent)]
+    install = [uv, "pip", "install", "--python", python, "--compile-bytecode", *hashes]
+    return venv, [*install, "-r", str(recipe.lock)]
+
+
+def _run(command: Sequence[str], recipe: Recipe, place: Path, mark: str) -> None:
+    log = place.with_suffix(".log")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=recipe.lock.parent,
+            env=_environment(place, mark),
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(BUILD_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            code = process.wait()
+            output.write(f"[bastion: stopped after {BUILD_S:g} s]\n".encode())
+    if code == 0:
+        return
+    said = _PASSWORD.sub(b"****", log.read_bytes())[-SEGMENT_BYTES:] or b"(no output)\n"
+    what = " ".join(Path(word).name if word.startswith("/") else word for word in command[:3])
+    last = said[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()
+    # The last line is what an outcome is told by.
+    raise BuildError(
+        f"{last}\nthe Python environment of {recipe.lock.name} cannot be built, {what} ended with"
+        f" {code}: {last.rpartition(chr(10))[2]}",
+        printed=said,
+    )
+
+
+def _environment(place: Path, mark: str) -> Mapping[str, str]:
+    passed = {name: text for name, text in os.environ.items() if _PASSED.fullmatch(name)}
+    ours = {"UV_PROJECT_ENVIRONMENT": str(place), "PYTHONNOUSERSITE": "1", "UV_NO_PROGRESS": "1"}
+    return {**passed, **ours, MARK: mark}
+
+
+def _protect(place: Path) -> None:
+    """Take away the right to write, files first; whoever is root keeps it all the same."""
+    for folder, _, names in os.walk(place, topdown=False):
+        for path in (*(Path(folder, name) for name in names), Path(folder)):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & ~0o222)
+
+
+def _clear(folder: Path) -> None:
+    """Delete what builders left that were killed or failed; what is whole is not built again."""
+    for left in folder.iterdir():
+        _delete(left)
+    for left in folder.parent.glob(".gone-*"):
+        _delete(left)
+
+
+def _delete(path: Path) -> None:
+    """Delete what may be read-only; what cannot be deleted now is tried again later."""
+    for folder, _, _ in os.walk(path):
+        with suppress(OSError):
+            Path(folder).chmod(0o700)
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

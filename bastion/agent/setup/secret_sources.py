@@ -1,0 +1,121 @@
+"""
+The secret managers of the clouds, asked as the machine's own identity.
+
+Google's is spoken with directly, as the bucket is; Amazon's through boto3. Both are imported when
+they are first asked. No error here holds a value: an answer that is no success has none in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from typing import TYPE_CHECKING
+
+from bastion.agent.setup.code_setup import SetUpError
+
+if TYPE_CHECKING:
+    import urllib3
+
+_ANSWER_S = 20.0
+"""Longest silence of a secret manager."""
+
+_GOOGLE = "https://secretmanager.googleapis.com"
+_GOOGLE_OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER"
+"""Source: gcloud, `gcloud topic configurations`, property `api_endpoint_overrides`."""
+_GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+"""Source: Secret Manager v1, `projects.secrets.versions.access`."""
+
+
+class BusyError(Exception):
+    """It may answer if it is asked again; the message may be told."""
+
+
+def of_google(name: str) -> bytes:
+    """
+    What Secret Manager holds under `projects/P/secrets/S`, its latest version unless one is named.
+
+    Raises:
+        SetUpError: It says no.
+        BusyError: It did not say.
+
+    Source: Secret Manager v1, `secretmanager.v1.json`, `projects.secrets.versions.access`.
+    """
+    import urllib3
+
+    endpoint = os.environ.get(_GOOGLE_OVERRIDE, _GOOGLE).rstrip("/")
+    version = name if "/versions/" in name else f"{name}/versions/latest"
+    http = urllib3.PoolManager(retries=False, timeout=_ANSWER_S)
+    headers = {} if endpoint.startswith("http:") else _google_token(http)
+    url = f"{endpoint}/v1/{version}:access"
+    try:
+        answer = http.request("GET", url, headers=headers, redirect=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise BusyError(f"Secret Manager did not answer: {type(error).__name__}") from None
+    if answer.status == 429 or answer.status >= 500:
+        raise BusyError(f"Secret Manager answered {answer.status}")
+    if answer.status != 200:
+        raise SetUpError(f"Secret Manager says no to {version}: {_google_error(answer.data)}")
+    data: str = json.loads(answer.data)["payload"].get("data", "")
+    return base64.b64decode(data, validate=True)
+
+
+def _google_token(http: urllib3.PoolManager) -> dict[str, str]:
+    import google.auth
+    import google.auth.exceptions
+    import google.auth.transport.urllib3
+
+    headers: dict[str, str] = {}
+    try:
+        found, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
+        transport = google.auth.transport.urllib3.Request(http)  # type: ignore[no-untyped-call]
+        found.before_request(transport, "GET", _GOOGLE, headers)  # type: ignore[no-untyped-call]
+    except google.auth.exceptions.TransportError as error:
+        raise BusyError(f"Google did not answer with a token: {type(error).__name__}") from None
+    except google.auth.exceptions.GoogleAuthError as error:
+        raise SetUpError(
+            f"Google gives this machine no token: {error}",
+            hint="give the machine a service account that may access the secret",
+        ) from None
+    return headers
+
+
+def _google_error(body: bytes) -> str:
+    try:
+        said = json.loads(body)["error"]
+        return f"{said['code']} {said['message']}"
+    except (ValueError, KeyError, TypeError):
+        return "an answer that is not Google's"
+
+
+def of_amazon(name: str) -> bytes:
+    """
+    What Secrets Manager holds under a name or an ARN, text or bytes.
+
+    Raises:
+        SetUpError: It says no, or this machine has no credentials or region.
+        BusyError: It did not say.
+    """
+    from boto3.session import Session
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+    # An ARN names its region: arn:partition:secretsmanager:region:account:secret:name.
+    region = name.split(":")[3] if name.startswith("arn:") and name.count(":") >= 6 else None
+    once = Config(connect_timeout=5, read_timeout=_ANSWER_S, retries={"total_max_attempts": 1})
+    try:
+        client = Session().client("secretsmanager", region_name=region, config=once)
+        found = client.get_secret_value(SecretId=name)
+    except ClientError as error:
+        said = error.response["Error"]
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        if status >= 500 or "Throttling" in said["Code"]:
+            raise BusyError(f"Secrets Manager answered {said['Code']}") from None
+        raise SetUpError(f"Secrets Manager says no: {said['Code']}: {said['Message']}") from None
+    except HTTPClientError as error:
+        raise BusyError(f"Secrets Manager did not answer: {type(error).__name__}") from None
+    except BotoCoreError as error:
+        raise SetUpError(f"Secrets Manager cannot be asked: {error}") from None
+    text: str | None = found.get("SecretString")
+    data: bytes = found["SecretBinary"] if text is None else text.encode()
+    return data

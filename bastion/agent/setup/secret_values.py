@@ -1,0 +1,178 @@
+"""
+The values of secrets, read on the machine just before the processes start.
+
+    env:NAME    the agent's own variable BASTION_SECRET_<NAME>, and no other of its variables
+    file:PATH   a plain file below the agent's folder of secrets; a link that leads out is refused
+    gcp:, aws:  the cloud's secret manager, asked as the machine's own identity
+
+Rules: which source a job may use was decided by the bastion and stands in the instruction; here is
+only the last fence, for sources on the machine itself. No error, and nothing else that is written
+down, ever holds a value: what a library raised unexpectedly is told by its kind alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+from bastion.agent.settings import AgentSettings
+from bastion.agent.setup.code_setup import SetUpError
+from bastion.agent.setup.secret_sources import BusyError, of_amazon, of_google
+from bastion.clock import Clock, SystemClock
+from bastion.secret_rules import SecretRule
+from bastion.spec.secret import MAX_SECRET_BYTES, MIN_SECRET_BYTES, Secret
+
+VARIABLE_PREFIX = "BASTION_SECRET_"
+"""Of the agent's variables that jobs may be given: a prefix of its own, so that no other leaks."""
+
+_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
+"""Between tries of a secret manager: a start waits for it this long, and then fails."""
+
+_CLOCK = SystemClock()
+"""Pauses between real calls: no simulation makes any."""
+
+
+def values_of(
+    secrets: Iterable[Secret],
+    granted: Mapping[str, str],
+    settings: AgentSettings,
+    *,
+    project: str,
+    clock: Clock = _CLOCK,
+) -> dict[str, str]:
+    """
+    The value of each of `secrets`, by name.
+
+    Args:
+        secrets: What the job asks for.
+        granted: The sources that its start instruction names, by name.
+        settings: The agent's.
+        project: Whose job asks.
+        clock: For the pauses between tries.
+
+    Raises:
+        SetUpError: One cannot be had; the message names it, and never a value.
+    """
+    return {
+        each.name: _value(each.name, granted.get(each.name), settings, project, clock)
+        for each in secrets
+    }
+
+
+def _value(
+    name: str, source: str | None, settings: AgentSettings, project: str, clock: Clock
+) -> str:
+    if source is None:
+        raise SetUpError(
+            f"secret {name}: this job may not ask for it any more",
+            hint="config/bastion.toml says who may",
+        )
+    if not _is_for(project, source, settings.secret_sources):
+        raise SetUpError(
+            f"secret {name}: {source}: this machine does not read it for project {project}",
+            hint=f"its agent may be started with --secret_source={project}={source}",
+        )
+    try:
+        return _text(_read(source, settings, clock))
+    except SetUpError as error:
+        raise SetUpError(f"secret {name}: {source}: {error}", hint=error.hint) from None
+
+
+def _is_for(project: str, source: str, listed: tuple[SecretRule, ...]) -> bool:
+    """
+    Whether this machine reads `source` for `project`, whatever the instruction says.
+
+    A project's own folder is its own. Without a list the machine's variables and its identity say
+    what it may read, and files of other folders it reads for nobody.
+    """
+    if source.startswith(f"file:{project}/") and ".." not in source.split("/"):
+        return True
+    if any(rule.allows(project) and rule.covers(source) for rule in listed):
+        return True
+    return not listed and not source.startswith("file:")
+
+
+def _text(data: bytes) -> str:
+    """
+    What a variable can hold of `data`.
+
+    Raises:
+        SetUpError: It cannot, or it could not be masked.
+    """
+    if len(data) > MAX_SECRET_BYTES:
+        raise SetUpError(f"more than {MAX_SECRET_BYTES} bytes")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise SetUpError("not UTF-8 text without NUL, as a variable must be; store it as base64")
+    # An editor's last line end is no part of a token.
+    text = text.removesuffix("\n").removesuffix("\r")
+    size = len(text.encode())
+    if size < MIN_SECRET_BYTES:
+        raise SetUpError(
+            f"{size} bytes; a secret has at least {MIN_SECRET_BYTES}, for a shorter one masked"
+            " wherever it stands would blot out plain words"
+        )
+    return text
+
+
+def _read(source: str, settings: AgentSettings, clock: Clock) -> bytes:
+    kind, _, rest = source.partition(":")
+    match kind:
+        case "env":
+            return _of_environment(rest)
+        case "file":
+            return _of_file(rest, Path(settings.secrets_dir))
+        case "gcp":
+            return _patiently(partial(of_google, rest), clock)
+        case "aws":
+            return _patiently(partial(of_amazon, rest), clock)
+        case _:
+            raise SetUpError("this machine's Bastion does not know this kind of source")
+
+
+def _patiently(ask: Callable[[], bytes], clock: Clock) -> bytes:
+    """Ask a secret manager, again while it is busy."""
+    pauses = iter(_PAUSES_S)
+    while True:
+        try:
+            return ask()
+        except SetUpError:
+            raise
+        except BusyError as error:
+            pause_s = next(pauses, None)
+            if pause_s is None:
+                raise SetUpError(str(error)) from None
+            clock.sleep(pause_s)
+        except ImportError as error:
+            raise SetUpError(
+                f"the agent lacks a library for it: {error.name}",
+                hint="install bastion-orchestrator[gcp] or [aws] on the machine",
+            ) from None
+        except Exception as error:  # noqa: BLE001 - its text may hold the value
+            raise SetUpError(f"cannot be read: {type(error).__name__}") from None
+
+
+def _of_environment(name: str) -> bytes:
+    variable = f"{VARIABLE_PREFIX}{name}"
+    found = os.environb.get(variable.encode())
+    if found is None:
+        raise SetUpError(f"this machine's agent has no variable {variable}")
+    return found
+
+
+def _of_file(path: str, folder: Path) -> bytes:
+    place = Path(os.path.realpath(folder / path))
+    if not place.is_relative_to(os.path.realpath(folder)):
+        raise SetUpError(f"leads out of this machine's folder of secrets, {folder}")
+    if not place.is_file():
+        raise SetUpError(f"no such file in this machine's folder of secrets, {folder}")
+    try:
+        with place.open("rb") as file:
+            return file.read(MAX_SECRET_BYTES + 1)
+    except OSError as error:
+        raise SetUpError(f"{place} cannot be read: {error.strerror}") from None

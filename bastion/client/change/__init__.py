@@ -1,0 +1,1 @@
+"""Requests: named, sent, answered."""

@@ -1,0 +1,141 @@
+"""A user's requests: named, posted and answered; with an idempotency key, once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from bastion.client.change.busy_error import BusyError
+from bastion.client.change.inbox import Asked, Inbox
+from bastion.client.change.request_id import Ulids, keyed
+from bastion.client.look.views import JobView
+from bastion.clock import Clock
+from bastion.errors import RefusedError
+from bastion.records.request import (
+    MAX_TARGETS,
+    Answer,
+    Body,
+    JobsRequest,
+    LaunchRequest,
+    UpdateRequest,
+)
+
+ChangeBody: TypeAlias = Callable[..., JobsRequest | UpdateRequest]
+"""Makes the body of a change from its `targets`."""
+_MAX_TURNS = 20
+"""How often a launch of one idempotency key may be refused and submitted again."""
+
+
+class Requests:
+    """
+    The requests of one user.
+
+    Args:
+        inbox: Where they go.
+        clock: Names carry its time.
+        user: Who asks.
+    """
+
+    def __init__(self, inbox: Inbox, clock: Clock, user: str) -> None:
+        self._inbox = inbox
+        self._clock = clock
+        self._user = user
+        self._ulids = Ulids(clock.wall)
+
+    def ask(self, project: str, verb: str, body: Body, *, timeout_s: float) -> Answer:
+        """
+        The answer to a new request, which is a yes.
+
+        Raises:
+            RefusedError: It was a no; the message is the answer.
+            TimedOutError: There is none yet; the request is in the inbox and will be taken.
+            InDoubtError: It may have arrived, and may not.
+            StoreError: The store refused it.
+        """
+        asked = self._named(project, verb, self._ulids.new())
+        self._inbox.post(asked, body)
+        return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
+
+    def ask_of(
+        self,
+        verb: str,
+        jobs: Iterable[JobView],
+        body_of: ChangeBody,
+        *,
+        timeout_s: float,
+    ) -> tuple[str, ...]:
+        """
+        Have something done to those of `jobs` that have not ended; their ids.
+
+        One request a project, or as many as its targets need.
+
+        Args:
+            verb: What.
+            jobs: To whom.
+            body_of: Makes the body from `targets`.
+            timeout_s: For each answer.
+
+        Raises:
+            RefusedError: One was a no; requests before it stand.
+            TimedOutError: There is no answer yet; the request will be taken.
+            InDoubtError: One may have arrived; asking again does no harm.
+            StoreError: The store refused one.
+        """
+        by_project: dict[str, list[str]] = {}
+        for job in jobs:
+            if not job.has_ended:
+                by_project.setdefault(job.project, []).append(job.id)
+        for project, ids in by_project.items():
+            for first in range(0, len(ids), MAX_TARGETS):
+                body = body_of(targets=tuple(ids[first : first + MAX_TARGETS]))
+                self.ask(project, verb, body, timeout_s=timeout_s)
+        return tuple(job for ids in by_project.values() for job in ids)
+
+    def ask_once(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
+        """
+        The answer to the launch that first had this body's key, which may be this one.
+
+        What was refused does not count: the next try has other names.
+
+        Raises:
+            RefusedError: It was a no; the message is the answer.
+            TimedOutError: There is none yet; the request is in the inbox and will be taken.
+            ConflictError: Another launch with this key is in the inbox.
+            InDoubtError: It may have arrived; submitting it again with this key does no harm.
+            StoreError: Out of reach before anything was sent, or refused.
+        """
+        for turn in range(_MAX_TURNS):
+            names = self._keyed(project, body.idempotency_key, turn)
+            earlier = next(filter(None, map(self._inbox.answer, names)), None)
+            if earlier is None:
+                asked = next(filter(self._inbox.is_waiting, names), None)
+                if asked is None:
+                    asked = names[0]
+                    self._inbox.post(asked, body)
+                return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
+            if earlier.accepted:
+                return earlier
+        raise RefusedError(
+            f"idempotency_key {body.idempotency_key!r} was refused {_MAX_TURNS} times",
+            hint="choose another key",
+        )
+
+    def tell(self, project: str, verb: str, body: Body) -> None:
+        """Post a request that nothing depends on: no answer is awaited, no failure is told."""
+        self._inbox.drop(self._named(project, verb, self._ulids.new()), body)
+
+    def _keyed(self, project: str, key: str, turn: int) -> list[Asked]:
+        ulids = keyed(self._user, project, key, turn=turn, now=self._clock.wall())
+        return [self._named(project, "launch", ulid) for ulid in ulids]
+
+    def _named(self, project: str, verb: str, ulid: str) -> Asked:
+        return Asked(project=project, user=self._user, ulid=ulid, verb=verb)
+
+
+def _accepted(answer: Answer) -> Answer:
+    if answer.accepted:
+        return answer
+    message = "; ".join(answer.problems) or f"the bastion refused to {answer.verb}"
+    if answer.machines:
+        raise BusyError(message, answer.machines)
+    raise RefusedError(message)

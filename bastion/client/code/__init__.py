@@ -1,0 +1,1 @@
+"""Code and outputs: sent with a launch, fetched from a job."""

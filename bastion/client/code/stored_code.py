@@ -1,0 +1,119 @@
+"""What code ran: the stored spec of a launch, where it came from, and the code itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bastion.client.look.find_job import find_all
+from bastion.client.look.published import Published
+from bastion.errors import BastionError, NotFoundError, SpecError
+from bastion.records.bundles import Bundles
+from bastion.records.origin import Origin, read_origin
+from bastion.records.request import SpecRecord
+from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef
+from bastion.store.port import ObjectStore
+from bastion.value import value
+from bundler.errors import BundleError
+
+
+@value
+class CodeView:
+    """What code a launch runs, and where it came from."""
+
+    launch: str
+    project: str
+    user: str
+    code: CodeRef | None = None
+    """The exact code; None where none was sent."""
+    again_of: str = ""
+    """The launch that it repeats."""
+    origin: Origin | None = None
+    """None where its submitter stored none."""
+
+
+def named_spec(published: Published, name: str, *, project: str = "") -> SpecRecord:
+    """
+    The stored spec of the launch called `name`, or of the one that a job of this name belongs to.
+
+    Raises:
+        NotFoundError: There is no such job or launch, or its spec was deleted.
+        SpecError: The name stands for several jobs.
+        StoreError: Out of reach.
+    """
+    try:
+        job, *_ = find_all(published, name, project=project, newest=True)
+    except NotFoundError:
+        places = (project,) if project else published.projects()
+        ended = next(filter(None, (published.spec(place, name) for place in places)), None)
+        if ended is None:
+            raise
+        return ended
+    found = published.spec(job.project, job.launch)
+    if found is None:
+        raise NotFoundError(f"the spec of {job.launch} is no longer in the bucket")
+    return found
+
+
+def code_view(store: ObjectStore, spec: SpecRecord) -> CodeView:
+    """
+    What code `spec` runs, and where it came from.
+
+    Raises:
+        RecordError: What stands for it cannot be understood.
+        StoreError: Out of reach.
+    """
+    origin = None
+    if spec.origin:
+        try:
+            origin = read_origin(store, spec.origin)
+        except NotFoundError:
+            origin = None  # deleted, as bundles may be; what ran is said by the reference
+    code = spec.launch.code
+    return CodeView(
+        launch=spec.id,
+        project=spec.project,
+        user=spec.user,
+        code=code if isinstance(code, CodeRef) else None,
+        again_of=spec.again_of,
+        origin=origin,
+    )
+
+
+def check_out(store: ObjectStore, spec: SpecRecord, directory: Path) -> None:
+    """
+    Make `directory`, which is not there or empty, a copy of the exact code of `spec`.
+
+    Raises:
+        SpecError: There is no code that could be written into a folder.
+        BastionError: It cannot be had, or something else is in the way.
+        StoreError: Out of reach.
+    """
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".bastion-code-", dir=directory.parent) as cache:
+            _check_out(store, spec, directory, Path(cache))
+    except BundleError as error:
+        raise BastionError(f"code: {error.message}", hint=error.hint) from error
+    except OSError as error:
+        raise BastionError(f"{directory}: {error.strerror}") from error
+
+
+def _check_out(store: ObjectStore, spec: SpecRecord, directory: Path, cache: Path) -> None:
+    from bundler.access import Access
+    from bundler.checkout import checkout
+    from bundler.clone import fetch_commit
+    from bundler.fetch import fetch
+
+    match spec.launch.code:
+        case BundleRef(digest=digest):
+            checkout(fetch(digest, Bundles(store), cache), directory)
+        case GitRef() as ref:
+            checkout(fetch_commit(ref, cache, access=Access.here()), directory)
+        case ImageRef(ref=image):
+            raise SpecError(
+                f"{spec.id} runs the image {image}, which is no folder",
+                hint=f"docker create {image}, then docker cp",
+            )
+        case _:
+            raise SpecError(f"{spec.id} was submitted without code")

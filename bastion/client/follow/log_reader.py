@@ -1,0 +1,294 @@
+"""
+What the processes of a job printed, read from the bucket: whole, from the end, or as it comes.
+
+Bytes come exactly as they were printed. A process is followed by reading the next name, which its
+offset tells; new processes and attempts are found by listing. Nothing here needs the machine, the
+agent or the bastion to live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from itertools import pairwise
+
+from bastion.client.follow.log_filter import Grep, Wanted, last_lines
+from bastion.client.patience import Outage
+from bastion.clock import Clock
+from bastion.errors import NotFoundError, StoreError
+from bastion.logs.segments import offset_of, segment_key
+from bastion.records import layout
+from bastion.records.layout import LogStream
+from bastion.store.port import Entry, ObjectStore
+from bastion.value import value
+
+_PAGE = 1000
+_LOOK_FOR_NEW = 10
+"""Looks at known processes for each list that may find new ones."""
+
+
+@value
+class Chunk:
+    """Bytes that one process of a job printed, in the order it printed them."""
+
+    job: str
+    stream: LogStream
+    offset: int
+    data: bytes
+
+
+class JobLog:
+    """
+    The log of one job.
+
+    Args:
+        store: The bucket.
+        project: Of the job.
+        job: Its id.
+    """
+
+    def __init__(self, store: ObjectStore, project: str, job: str) -> None:
+        self._store = store
+        self._project = project
+        self.job = job
+
+    def streams(self) -> tuple[LogStream, ...]:
+        """
+        Every process that printed something, attempt by attempt.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        found: list[LogStream] = []
+        prefix, after = layout.job_logs(self._project, self.job), ""
+        while page := self._store.list(prefix, start_after=after, limit=1):
+            stream = layout.parse_log(page[0].key)
+            after = page[0].key
+            if stream is not None:
+                found.append(stream)
+                after = layout.after(self.prefix(stream))
+        return tuple(sorted(found, key=_order))
+
+    def read(self, wanted: Wanted) -> Iterator[Chunk]:
+        """
+        What is there now, process by process.
+
+        Raises:
+            NotFoundError: A process's log has a gap: bytes that were never stored.
+            StoreError: Out of reach.
+        """
+        grep = Grep(wanted.grep)
+        streams = self.streams()
+        for stream in wanted.chosen(streams):
+            for chunk in self.begin(stream, wanted):
+                yield from _filtered(grep, chunk)
+            yield from _rest(grep, self.job, stream)
+
+    def followed(self, wanted: Wanted, *, outage: Outage) -> Follower:
+        """The same as it comes; `tail` and `since` choose where to begin."""
+        return Follower(self, wanted, outage=outage)
+
+    def begin(
+        self, stream: LogStream, wanted: Wanted, *, until: float = float("inf")
+    ) -> Iterator[Chunk]:
+        """What stands of `stream` before the offset `until`, from where `wanted` begins."""
+        segments = [each for each in self.segments(stream) if (offset_of(each.key) or 0) < until]
+        if wanted.since is not None:
+            segments = [entry for entry in segments if entry.modified_at >= wanted.since]
+        self.refuse_gaps(stream, segments)
+        if wanted.tail is None:
+            for entry in segments:
+                yield self._chunk(stream, entry)
+            return
+        chunks: list[Chunk] = []
+        lines = 0
+        for entry in reversed(segments):
+            if lines > wanted.tail:
+                break
+            chunks.insert(0, self._chunk(stream, entry))
+            lines += chunks[0].data.count(b"\n")
+        data = b"".join(chunk.data for chunk in chunks)
+        kept = last_lines(data, wanted.tail)
+        if kept:
+            offset = chunks[0].offset + len(data) - len(kept)
+            yield Chunk(job=self.job, stream=stream, offset=offset, data=kept)
+
+    def refuse_gaps(self, stream: LogStream, segments: list[Entry]) -> None:
+        """
+        See that nothing is missing between `segments`.
+
+        Raises:
+            NotFoundError: Bytes were never stored.
+        """
+        for before, after in pairwise(segments):
+            end = (offset_of(before.key) or 0) + before.size
+            if offset_of(after.key) != end:
+                raise NotFoundError(
+                    f"{self.prefix(stream)}: bytes {end} to {offset_of(after.key)} are missing"
+                )
+
+    def end(self, stream: LogStream) -> int:
+        """The offset behind the last byte that stands."""
+        segments = self.segments(stream)
+        return (offset_of(segments[-1].key) or 0) + segments[-1].size if segments else 0
+
+    def segments(self, stream: LogStream) -> list[Entry]:
+        """What stands of `stream`, in order."""
+        found: list[Entry] = []
+        prefix, after = self.prefix(stream), ""
+        while page := self._store.list(prefix, start_after=after, limit=_PAGE):
+            found.extend(page)
+            after = page[-1].key
+        return found
+
+    def prefix(self, stream: LogStream) -> str:
+        """Where the segments of `stream` lie."""
+        return layout.log(
+            self._project,
+            self.job,
+            stream.attempt,
+            replica=stream.replica,
+            host=stream.host,
+            process=stream.process,
+        )
+
+    def _chunk(self, stream: LogStream, entry: Entry) -> Chunk:
+        data = self.stored(entry.key) or b""
+        return Chunk(job=self.job, stream=stream, offset=offset_of(entry.key) or 0, data=data)
+
+    def stored(self, key: str) -> bytes | None:
+        """The segment at `key`, or None while there is none."""
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return None
+        return None if found is None else found.data
+
+
+class Follower:
+    """
+    The log of one job as it comes, look by look.
+
+    Args:
+        log: The log.
+        wanted: Which bytes of it; `tail` and `since` are about what stands at the first look.
+        outage: Told whether the store answers.
+    """
+
+    def __init__(self, log: JobLog, wanted: Wanted, *, outage: Outage) -> None:
+        self._log = log
+        self._outage = outage
+        self._wanted = wanted
+        self._grep = Grep(wanted.grep)
+        self._positions: dict[LogStream, int] = {}
+        self._looks = 0
+        self._is_first = True
+        self.job = log.job
+        self.is_done = False
+        """Whether all of it was shown, and nothing comes any more."""
+
+    def look(self, *, ended: bool) -> Iterator[Chunk]:
+        """
+        What came since the last look.
+
+        A store that fails or refuses only makes it longer: the next look goes on from there.
+
+        Args:
+            ended: Whether nothing is printed any more.
+
+        Raises:
+            NotFoundError: A process's log has a gap: bytes that were never stored.
+        """
+        is_due = ended or self._looks % _LOOK_FOR_NEW == 0
+        try:
+            if is_due:
+                yield from self._new()
+            for stream in sorted(self._positions, key=_order):
+                yield from self._next(stream)
+            if ended:
+                for stream in self._positions:
+                    self._log.refuse_gaps(stream, self._log.segments(stream))
+            self._is_first = self._is_first and not self._positions
+        except StoreError as error:
+            self._outage.met(error)
+            ended = False
+        self._looks = self._looks + 1 if self._positions else 0
+        if ended:
+            self.is_done = True
+            for stream in self._positions:
+                yield from _rest(self._grep, self.job, stream)
+
+    def _new(self) -> Iterator[Chunk]:
+        """Begin to follow the processes that are not followed yet."""
+        oldest = min((stream.attempt for stream in self._positions), default=None)
+        for stream in self._wanted.chosen(self._log.streams(), since_attempt=oldest):
+            if stream not in self._positions:
+                yield from self._found(stream)
+
+    def _found(self, stream: LogStream) -> Iterator[Chunk]:
+        wanted = self._wanted
+        if not self._is_first or (wanted.tail is None and wanted.since is None):
+            self._positions[stream] = 0
+            return
+        end = self._log.end(stream)
+        chunks = tuple(self._log.begin(stream, wanted, until=end))
+        self._positions[stream] = end
+        for chunk in chunks:
+            yield from _filtered(self._grep, chunk)
+
+    def _next(self, stream: LogStream) -> Iterator[Chunk]:
+        """What came after the position of `stream`, which moves on."""
+        prefix = self._log.prefix(stream)
+        while data := self._log.stored(segment_key(prefix, self._positions[stream])):
+            offset = self._positions[stream]
+            self._positions[stream] += len(data)
+            chunk = Chunk(job=self.job, stream=stream, offset=offset, data=data)
+            yield from _filtered(self._grep, chunk)
+
+
+def follow(
+    followers: Iterable[Follower],
+    ended: Callable[[], Container[str]],
+    clock: Clock,
+    *,
+    poll_s: float,
+) -> Iterator[Chunk]:
+    """
+    What comes of several logs, until all of each was shown.
+
+    Args:
+        followers: One a job.
+        ended: The ids of the jobs that print nothing any more.
+        clock: For waiting.
+        poll_s: Between two looks while nothing comes.
+
+    Raises:
+        NotFoundError: A process's log has a gap: bytes that were never stored.
+    """
+    left = list(followers)
+    while True:
+        over, moved = ended(), False
+        for each in left:
+            for chunk in each.look(ended=each.job in over):
+                moved = True
+                yield chunk
+        left = [each for each in left if not each.is_done]
+        if not left:
+            return
+        if not moved:
+            clock.sleep(poll_s)
+
+
+def _order(stream: LogStream) -> tuple[int, int, int, int]:
+    return stream.attempt, stream.replica, stream.host, stream.process
+
+
+def _filtered(grep: Grep, chunk: Chunk) -> Iterator[Chunk]:
+    data = grep.take(chunk.stream, chunk.data)
+    if data:
+        yield Chunk(job=chunk.job, stream=chunk.stream, offset=chunk.offset, data=data)
+
+
+def _rest(grep: Grep, job: str, stream: LogStream) -> Iterator[Chunk]:
+    data = grep.rest(stream)
+    if data:
+        yield Chunk(job=job, stream=stream, offset=0, data=data)

@@ -1,0 +1,162 @@
+"""
+Arrays as they are read: one view of all tasks, and from it the view of any one of them.
+
+A task that waits, or was cancelled before it started, has no row and no final record of its own:
+what is true of it stands in its array's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from bastion.array import ArrayRecord
+from bastion.client.look.views import ENDED, JobView, name_of
+from bastion.spec.indices import Indices
+from bastion.spec.task import task_id, tasks_of_id
+from quota.amounts import Amounts
+
+_ORDER = ("running", "starting", "stopping", "draining", "preempted", "queued", "held")
+
+
+def array_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
+    """A row of the arrays in `view/queue.json`."""
+    counts = _in_order(row["counts"])
+    return JobView(
+        id=row["id"],
+        name=row.get("name") or name_of(row["id"]),
+        project=row["project"],
+        user=row.get("user", ""),
+        launch=row["id"],
+        state=row["state"],
+        phase=row.get("phase", ""),
+        priority=row.get("priority", 3),
+        units=Amounts(row.get("units") or {}),
+        replicas=row.get("replicas", 1),
+        submitted_at=row.get("submitted_at", 0.0),
+        text=counted(counts, row.get("text", "")),
+        reason=row.get("reason") or {},
+        estimated_at=row.get("estimated_at"),
+        sure=row.get("sure", ""),
+        rests_on=row.get("rests_on", 0),
+        off_by_s=row.get("off_by_s", 0.0),
+        sure_text=row.get("sure_text", ""),
+        outcome=row.get("outcome", ""),
+        code=row.get("code"),
+        counts=counts,
+        ranges=_ranges(row["waiting"], row.get("held", ""), row.get("ended") or {}),
+        at_once=row.get("at_once"),
+        as_of=as_of,
+    )
+
+
+def array_of_record(array: ArrayRecord, states: Iterable[str]) -> JobView:
+    """An active array as root has it; `states` are those of its tasks with a record."""
+    counts = Counter(states)
+    counts += Counter(queued=len(array.ready), held=len(array.held))
+    counts += Counter({kind: len(over) for kind, over in array.ended.items()})
+    each = array.each
+    state = next((state for state in _ORDER if counts[state]), "queued")
+    return JobView(
+        id=array.id,
+        name=each.name,
+        project=each.project,
+        user=each.user,
+        launch=array.id,
+        state=state,
+        phase=state,
+        priority=each.request.priority,
+        units=each.request.units,
+        replicas=each.request.replicas,
+        submitted_at=each.submitted_at,
+        text=counted(_in_order(counts), ""),
+        counts=_in_order(counts),
+        ranges=_ranges(
+            str(array.waiting),
+            str(array.held),
+            {kind: str(over) for kind, over in array.ended.items()},
+        ),
+        at_once=array.at_once,
+        as_of=each.submitted_at,
+    )
+
+
+def task_of(array: JobView, index: int) -> JobView | None:
+    """A task of `array` that has no row and no record of its own; None where it is not known."""
+    for state, written in array.ranges.items():
+        if index in Indices.parse(written):
+            task = _task(array, index, state)
+            never = "cancelled before it started" if state == "cancelled" else task.text
+            return dataclasses.replace(task, text=never)
+    return None
+
+
+def states_of(array: JobView) -> Callable[[str], JobView]:
+    """Makes the view of any task of `array` by its id; one that has a row is called active."""
+    known = [(state, Indices.parse(written)) for state, written in array.ranges.items()]
+
+    def made(task: str) -> JobView:
+        named = tasks_of_id(task)
+        assert named is not None, f"{task} is no task"
+        index = named[1].first
+        state = next((state for state, indices in known if index in indices), "active")
+        return _task(array, index, state)
+
+    return made
+
+
+def _task(array: JobView, index: int, state: str) -> JobView:
+    is_over = state in ENDED
+    return dataclasses.replace(
+        array,
+        id=task_id(array.id, index),
+        state=state,
+        phase="done" if is_over else "queued",
+        task=index,
+        text="" if is_over else array.text.partition("; ")[2],
+        reason={} if is_over else array.reason,
+        estimated_at=None,
+        sure="",
+        rests_on=0,
+        off_by_s=0.0,
+        sure_text="",
+        outcome=state if is_over else "",
+        code=None,
+        counts={},
+        ranges={},
+        at_once=None,
+    )
+
+
+def part_of(array: JobView, tasks: Indices) -> JobView:
+    """`array` as the target that names only these of its tasks."""
+    return dataclasses.replace(array, id=f"{array.id}.{tasks}")
+
+
+def each_of(job: JobView) -> Iterator[str]:
+    """The id of `job`, or of every task that it stands for as a part of an array."""
+    tasks = tasks_of_id(job.id)
+    if tasks is None:
+        yield job.id
+    else:
+        yield from (task_id(tasks[0], index) for index in tasks[1])
+
+
+def counted(counts: Mapping[str, int], reason: str) -> str:
+    """`running 3, queued 94, succeeded 3; ` and why the next waits."""
+    told = ", ".join(f"{state} {number:,}" for state, number in counts.items())
+    return f"{told}; {reason}" if reason else told
+
+
+def _in_order(counts: Mapping[str, int]) -> dict[str, int]:
+    known = {state: counts[state] for state in _ORDER if counts.get(state)}
+    return known | {kind: n for kind, n in sorted(counts.items()) if n and kind not in known}
+
+
+def _ranges(waiting: str, held: str, ended: Mapping[str, str]) -> dict[str, str]:
+    all_waiting = Indices.parse(waiting) if waiting else Indices()
+    ready = all_waiting - (Indices.parse(held) if held else Indices())
+    made = {"queued": str(ready), "held": held, **ended}
+    return {state: written for state, written in made.items() if written}

@@ -1,0 +1,256 @@
+"""
+Which job is meant: by id, by the unique beginning of an id, or by name (then the newest).
+
+Active jobs are looked at first; among the finished, only keys are listed until one is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bastion.client.look.array_views import part_of
+from bastion.client.look.published import Published
+from bastion.client.look.views import JobView, name_of
+from bastion.errors import NotFoundError, SpecError
+from bastion.spec.indices import Indices
+from bastion.spec.launch import job_ids
+from bastion.spec.task import tasks_named, tasks_of_id
+
+_SHOWN = 8
+"""Candidates that an error lists."""
+
+
+def find(published: Published, text: str, *, project: str = "") -> JobView:
+    """
+    The job that `text` names.
+
+    Args:
+        published: Where to look.
+        text: An id, the unique beginning of one, or a name: then the newest job that has it. With
+            `.17` behind it: that task of the array.
+        project: Only in this project; empty: in all.
+
+    Raises:
+        NotFoundError: There is none.
+        SpecError: It is the beginning of several ids; the message lists them.
+        StoreError: Out of reach.
+    """
+    rows = _rows(published, project)
+    task = _task(published, rows, text, project)
+    if task is not None:
+        return task
+    alone = [row for row in rows if row.task is None]
+    chosen = _choose(text, [(row.id, _name(row, text), row.submitted_at) for row in alone])
+    if chosen is not None:
+        return next(row for row in alone if row.id == chosen)
+    found = _root_or_result(published, text, project)
+    if found is None:
+        raise NotFoundError(
+            f"no job {text!r}" + (f" in project {project}" if project else ""),
+            hint="bastion list shows active jobs, bastion list --all finished ones too",
+        )
+    return found
+
+
+def find_all(
+    published: Published, text: str, *, project: str = "", newest: bool = False
+) -> tuple[JobView, ...]:
+    """
+    The jobs that `text` names: all of a launch when it is its id or its name, else the one job.
+
+    A job that is called so goes before a launch that is. An array is one job, and so are some of
+    its tasks together, as in `sweep.0-4,9`.
+
+    Args:
+        published: Where to look.
+        text: As for `find`.
+        project: Only in this project; empty: in all.
+        newest: Of several active jobs with this name take the newest, in place of refusing.
+
+    Raises:
+        NotFoundError: There is none.
+        SpecError: It is ambiguous: the beginning of several ids, or the name of several active
+            jobs; the message lists them.
+        StoreError: Out of reach.
+    """
+    rows = [row for row in _rows(published, project) if row.task is None]
+    array, tasks = _tasks(published, rows, text, project)
+    if array is not None and len(tasks) > 1:
+        return (part_of(array, tasks),)
+    named = [row.id for row in rows if _name(row, text) == text and row.id != text]
+    launches = _launches(rows, text, by_name=not named)
+    if len(launches) > 1 and not newest:
+        raise _ambiguous(text, sorted(launches))
+    if launches:
+        of_launch = launches[max(launches, key=lambda launch: launches[launch][0].submitted_at)]
+        return _jobs_of(published, of_launch[0].project, of_launch[0].launch, of_launch)
+    if len(named) > 1 and not newest:
+        raise _ambiguous(text, named)
+    try:
+        return (find(published, text, project=project),)
+    except NotFoundError:
+        for place in (project,) if project else published.projects():
+            ended = _jobs_of(published, place, text, ())
+            if ended:
+                return ended
+        raise
+
+
+def _launches(
+    rows: Sequence[JobView], text: str, *, by_name: bool
+) -> Mapping[str, Sequence[JobView]]:
+    """The launches of several jobs that `text` is the id of, or else the name, with their rows."""
+    found: dict[str, list[JobView]] = {}
+    for row in rows:
+        is_named = by_name and name_of(row.launch) == text
+        if row.launch != row.id and (row.launch == text or is_named):
+            found.setdefault(row.launch, []).append(row)
+    return found
+
+
+def _jobs_of(
+    published: Published, project: str, launch: str, rows: Sequence[JobView]
+) -> tuple[JobView, ...]:
+    """Every job of a launch, those that have ended too; `rows` are those that have a row."""
+    spec = published.spec(project, launch)
+    if spec is None:
+        return tuple(rows)
+    known = {row.id: row for row in rows}
+    ids = job_ids(spec.launch, spec.ulid)
+    found = (known.get(each) or published.result(project, each) for each in ids)
+    return tuple(job for job in found if job is not None)
+
+
+def find_tasks(
+    published: Published, text: str, *, project: str = ""
+) -> tuple[JobView | None, Indices]:
+    """
+    The array whose tasks `text` names, and which, as `sweep.17` does; None and none of a job.
+
+    Raises:
+        NotFoundError: Its array has no such task.
+        StoreError: Out of reach.
+    """
+    rows = [row for row in _rows(published, project) if row.task is None]
+    return _tasks(published, rows, text, project)
+
+
+def find_target(published: Published, text: str, *, project: str) -> str:
+    """
+    The id of the job or launch that `text` names, for others to wait for.
+
+    Raises:
+        NotFoundError: There is none.
+        SpecError: It is ambiguous.
+        StoreError: Out of reach.
+    """
+    rows = _rows(published, project)
+    launches = sorted({row.launch for row in rows if row.launch != row.id})
+    if text not in launches and not any(_name(row, text) == text for row in rows):
+        named = [launch for launch in launches if name_of(launch) == text]
+        if len(named) > 1:
+            raise _ambiguous(text, named)
+        if named:
+            return named[0]
+    try:
+        jobs = find_all(published, text, project=project)
+    except NotFoundError:
+        if published.has_launch(project, text):
+            return text
+        raise
+    if jobs[0].task is not None or tasks_of_id(jobs[0].id) is not None:
+        array = jobs[0].launch
+        raise SpecError(f"{text!r} names tasks; wait for their array, {array}")
+    return text if text in launches else jobs[0].id
+
+
+def _task(published: Published, rows: Sequence[JobView], text: str, project: str) -> JobView | None:
+    """The task that `text` names, where it names one."""
+    row = next((row for row in rows if row.id == text and row.task is not None), None)
+    array, tasks = (None, Indices()) if row is not None else _tasks(published, rows, text, project)
+    if array is None:
+        return row
+    if len(tasks) > 1:
+        raise SpecError(f"{text!r} names {len(tasks)} tasks", hint=f"name one: {array.id}.17")
+    return published.task(array, tasks.first)
+
+
+def _tasks(
+    published: Published, rows: Sequence[JobView], text: str, project: str
+) -> tuple[JobView | None, Indices]:
+    """The array that `text` names tasks of, and which; a job that is called so goes before it."""
+    named = tasks_named(text)
+    if named is None or any(text in (row.id, _name(row, text)) for row in rows):
+        return None, Indices()
+    try:
+        array = find(published, named[0], project=project)
+    except (NotFoundError, SpecError):
+        return None, Indices()
+    if not array.is_array:
+        return None, Indices()
+    strange = named[1] - _all_of(published, array)
+    if strange:
+        raise NotFoundError(
+            f"{array.id} has no task {strange.first}", hint=f"bastion show {array.id} tells which"
+        )
+    return array, named[1]
+
+
+def _all_of(published: Published, array: JobView) -> Indices:
+    """The indices of all its tasks."""
+    found = published.spec(array.project, array.id)
+    return Indices() if found is None or found.launch.tasks is None else found.launch.tasks
+
+
+def _name(row: JobView, text: str) -> str:
+    """The name of a job that `text` may be: in its launch, or in its id."""
+    return row.name if row.name == text else name_of(row.id)
+
+
+def _rows(published: Published, project: str) -> Sequence[JobView]:
+    try:
+        rows = published.queue()
+    except NotFoundError:
+        return ()
+    return [row for row in rows if row.project == project] if project else rows
+
+
+def _root_or_result(published: Published, text: str, project: str) -> JobView | None:
+    active = published.active(text)
+    if active is not None and project in ("", active.project):
+        return active
+    for place in (project,) if project else published.projects():
+        exact = published.result(place, text)
+        if exact is not None:
+            return exact
+        ended = published.finished_like(place, text)
+        chosen = _choose(text, [(job, name_of(job), at) for job, at in ended])
+        if chosen is not None:
+            return published.result(place, chosen)
+    return None
+
+
+def _choose(text: str, jobs: Sequence[tuple[str, str, float]]) -> str | None:
+    """The id meant among (id, name, time), or None."""
+    named: list[tuple[float, str]] = []
+    begin: list[str] = []
+    for job, name, at in jobs:
+        if job == text:
+            return job
+        if name == text:
+            named.append((at, job))
+        elif job.startswith(text):
+            begin.append(job)
+    if named:
+        return max(named)[1]
+    if len(begin) > 1:
+        raise _ambiguous(text, begin)
+    return begin[0] if begin else None
+
+
+def _ambiguous(text: str, ids: Sequence[str]) -> SpecError:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return SpecError(
+        f"{text!r} names {len(ids)} jobs: {', '.join(ids[:_SHOWN])}{more}",
+        hint="give the whole id, or more of it",
+    )

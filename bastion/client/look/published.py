@@ -1,0 +1,358 @@
+"""
+What the bastion published, read: views, final records, events, and root where views lag behind.
+
+Nothing here needs the bastion to run. A view is read again only when its version changed. Text is
+read with the standard library: a list of ten thousand jobs must not wait for a validator.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from heapq import merge, nlargest
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from bastion.array import ArrayRecord
+from bastion.client.look.array_views import array_of_record, array_of_row, task_of
+from bastion.client.look.views import (
+    EventView,
+    JobView,
+    MachineView,
+    PoolsView,
+    StatusView,
+    event_of,
+    job_of_result,
+    job_of_row,
+    machine_of_row,
+    name_of,
+    status_of,
+)
+from bastion.errors import NotFoundError, RecordError
+from bastion.job import JobRecord, state_of
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.request import Result, SpecRecord
+from bastion.spec.task import task_id, tasks_of_id
+from bastion.store.port import Entry, ObjectStore, Version
+
+if TYPE_CHECKING:
+    from bastion.machine import Pool
+
+_PAGE = 1000
+_ADMITTED = ("stopping", "running", "starting", "draining")
+_GZIP = b"\x1f\x8b"
+"""What compressed bytes begin with (RFC 1952); JSON never does."""
+_LAUNCH = re.compile(r"[\w@+-][\w.@+-]*", re.ASCII)
+"""What the id of a launch is made of, and a part of a key may be."""
+_MARGIN_S = 60.0
+"""Events are sealed after they happen; a segment this much older than a job holds none of it."""
+
+
+class Published:
+    """
+    The reading side of one bucket.
+
+    Args:
+        store: The bucket.
+        wall: This machine's clock, only to say how old something looks.
+        place: Where the bucket is, for those who read errors.
+    """
+
+    def __init__(
+        self, store: ObjectStore, wall: Callable[[], float], *, place: str = "URL"
+    ) -> None:
+        self._store = store
+        self._wall = wall
+        self._place = place
+        self._known: dict[str, tuple[Version, Any]] = {}
+        self._rows: tuple[object, tuple[JobView, ...]] = (None, ())
+
+    def through(self, store: ObjectStore) -> Published:
+        """The same bucket, read through `store`; what either knows the other knows."""
+        other = Published(store, self._wall, place=self._place)
+        other._known = self._known
+        return other
+
+    def queue(self) -> tuple[JobView, ...]:
+        """
+        All active jobs as last published: running first, then in the order of the queue.
+
+        Tasks of arrays are among them as far as they have a row; each array is one more.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        view = self._view("queue")
+        if self._rows[0] is not view:
+            rows = [job_of_row(row, as_of=view["now"]) for row in view["jobs"]]
+            arrays = [array_of_row(row, as_of=view["now"]) for row in view.get("arrays") or ()]
+            if arrays:
+                rows = sorted([*rows, *arrays], key=lambda row: row.phase not in _ADMITTED)
+            self._rows = (view, tuple(rows))
+        return self._rows[1]
+
+    def queue_as_of(self) -> float:
+        """Until when the queue is known to be as published, in the store's seconds."""
+        return self._true_until(self._view("queue"))
+
+    def pools(self) -> PoolsView:
+        """
+        Machines and pools as last published.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        view = self._view("pool")
+        machines: tuple[MachineView, ...] = tuple(map(machine_of_row, view.get("machines", ())))
+        as_of = self._true_until(view)
+        return PoolsView(as_of=as_of, machines=machines, pools=tuple(view.get("pools") or ()))
+
+    def pool_records(self) -> dict[str, Pool]:
+        """
+        The pools by name, as the admins configured them.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        rows = self._view("pool").get("pools") or ()
+        from bastion.machine import Pool
+
+        pools = (decode(Pool, json.dumps(row).encode(), key=layout.view("pool")) for row in rows)
+        return {pool.name: pool for pool in pools}
+
+    def status(self) -> StatusView:
+        """
+        The bastion as it last described itself.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        return status_of(self._view("status"), wall=self._wall())
+
+    def result(self, project: str, job: str) -> JobView | None:
+        """The final record of a job, or None while it has none."""
+        key = layout.result(project, job)
+        data = self._bytes(key)
+        return None if data is None else job_of_result(decode(Result, data, key=key))
+
+    def has_launch(self, project: str, launch: str) -> bool:
+        """Whether there ever was a launch of this id."""
+        return self._bytes(layout.spec(project, launch)) is not None
+
+    def spec(self, project: str, launch: str) -> SpecRecord | None:
+        """What was submitted, or None when there is no such launch."""
+        if not _LAUNCH.fullmatch(launch):
+            return None
+        key = layout.spec(project, launch)
+        data = self._bytes(key)
+        return None if data is None else decode(SpecRecord, data, key=key)
+
+    def record(self, job: str) -> JobRecord | None:
+        """An active job as root has it: the truth, and younger than any view."""
+        return _record(self._json(layout.ROOT) or {}, job)
+
+    def active(self, job: str) -> JobView | None:
+        """An active job or array from root, for the moment until a view shows it."""
+        root = self._json(layout.ROOT) or {}
+        found = _record(root, job)
+        if found is not None:
+            return _job_of_record(found)
+        tasks = tasks_of_id(job)
+        row = root.get("arrays", {}).get(job if tasks is None else tasks[0])
+        if row is None:
+            return None
+        record = decode(ArrayRecord, json.dumps(row).encode(), key=layout.ROOT)
+        own = (_record(root, each) for each in root.get("jobs", {}) if name_is_of(each, record.id))
+        states = (state_of(job) for job in own if job is not None)
+        array = array_of_record(record, states)
+        return array if tasks is None else task_of(array, tasks[1].first)
+
+    def task(self, array: JobView, index: int) -> JobView | None:
+        """A task of `array`: its row, its final record, or what the array says of it."""
+        wanted = task_id(array.id, index)
+        try:
+            rows = () if array.has_ended else self.queue()
+        except NotFoundError:
+            rows = ()
+        row = next((row for row in rows if row.id == wanted), None)
+        known = row or task_of(array, index)
+        if known is not None and not known.has_ended:
+            return known
+        return self.result(array.project, wanted) or known or self.active(wanted)
+
+    def finished(self, projects: Iterable[str], *, limit: int) -> tuple[JobView, ...]:
+        """
+        The newest `limit` finished jobs of some projects, newest first; no others are read.
+
+        An array counts as one job; its tasks are not among them.
+        """
+        every = (
+            entry
+            for place in projects
+            for entry in self._every(layout.results_of(place))
+            if tasks_of_id(entry.key.split("/")[2]) is None
+        )
+        newest = nlargest(limit, every, key=lambda entry: entry.modified_at)
+        found = (self.result(*entry.key.split("/")[1:3]) for entry in newest)
+        return tuple(job for job in found if job is not None)
+
+    def finished_like(self, project: str, text: str) -> tuple[tuple[str, float], ...]:
+        """(id, ended) of the finished jobs of a project whose id begins with `text`; no tasks."""
+        entries = self._every(layout.results_of(project) + text)
+        found = ((entry.key.split("/")[2], entry.modified_at) for entry in entries)
+        return tuple((job, at) for job, at in found if tasks_of_id(job) is None)
+
+    def projects(self) -> tuple[str, ...]:
+        """Every project that ever finished a job, one cheap list each."""
+        found: list[str] = []
+        after = ""
+        while page := self._store.list(layout.RESULTS, start_after=after, limit=1):
+            project = page[0].key.split("/")[1]
+            found.append(project)
+            after = layout.after(layout.results_of(project))
+        return tuple(found)
+
+    def events(self, *, job: str = "", since: float = 0.0) -> Iterator[EventView]:
+        """
+        What happened, in order: sealed segments, then what root has not sealed yet.
+
+        Args:
+            job: Only of this job, or this array and its tasks; empty: of all.
+            since: Not before, in the store's seconds.
+        """
+        # Root first: what is sealed after this was read is among the segments listed after it.
+        root = self._json(layout.ROOT) or {}
+        # A range that root still holds is read there: its segment may not stand, or be spoilt.
+        held = {layout.events(part["first"]): part["events"] for part in root.get("sealed", ())}
+        listed = ((entry.key, entry.modified_at) for entry in self._every(layout.EVENTS))
+        last = -1
+        for key, modified_at in merge(listed, ((key, inf) for key in sorted(held))):
+            if modified_at + _MARGIN_S < since:
+                continue
+            for line in held[key] if key in held else self._segment(key, job):
+                event = event_of(line)
+                if event.number > last and _is_about(event, job) and event.at >= since:
+                    last = event.number
+                    yield event
+        for event in map(event_of, root.get("events", ())):
+            if event.number > last and _is_about(event, job) and event.at >= since:
+                yield event
+
+    def _segment(self, key: str, job: str) -> Iterator[Any]:
+        """The lines of a segment that may be of `job`; one that nobody can read is left out."""
+        needle = f'"{job}'.encode() if job else b""
+        for line in (self._bytes(key) or b"").splitlines():
+            if needle in line:
+                with suppress(ValueError):
+                    event = json.loads(line)
+                    if isinstance(event, dict):
+                        yield event
+
+    def _every(self, prefix: str) -> Iterator[Entry]:
+        after = ""
+        while page := self._store.list(prefix, start_after=after, limit=_PAGE):
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1].key
+
+    def _true_until(self, view: Any) -> float:
+        """A later status may say that no row has changed since `view` was published."""
+        status = self._json(layout.view("status")) or {}
+        is_standing = status.get("views_seq", -1) == view.get("seq")
+        return float(max(view["now"], status.get("now", 0.0) if is_standing else 0.0))
+
+    def _view(self, name: str) -> Any:
+        found = self._json(layout.view(name))
+        if found is None:
+            raise NotFoundError(
+                "no bastion has published anything here yet",
+                hint=f"start one: bastion serve --root={self._place}",
+            )
+        if found.get("schema") != 1:
+            raise RecordError(
+                f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
+                hint="upgrade: pip install --upgrade bastion-orchestrator",
+            )
+        return found
+
+    def _json(self, key: str) -> Any:
+        """The object at `key`, parsed, unless it is known already; None when there is none."""
+        version, known = self._known.get(key, (None, None))
+        try:
+            found = self._store.read(key, unless=version)
+        except NotFoundError:
+            return None
+        if found is not None:
+            try:
+                known = json.loads(_plain(found.data))
+            except ValueError as error:
+                raise RecordError(f"{key}: not JSON, {error}") from error
+            self._known[key] = (found.version, known)
+        return known
+
+    def _bytes(self, key: str) -> bytes | None:
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return None
+        return None if found is None else _plain(found.data)
+
+
+def _is_about(event: EventView, job: str) -> bool:
+    return not job or event.job == job or name_is_of(event.job, job)
+
+
+def _record(root: dict[str, Any], job: str) -> JobRecord | None:
+    row = root.get("jobs", {}).get(job)
+    return None if row is None else decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
+
+
+def name_is_of(job: str, array: str) -> bool:
+    """Whether `job` is a task of `array`."""
+    return job.startswith(f"{array}.") and tasks_of_id(job) is not None
+
+
+def _plain(data: bytes) -> bytes:
+    return gzip.decompress(data) if data.startswith(_GZIP) else data
+
+
+_UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
+
+
+def _job_of_record(job: JobRecord) -> JobView:
+    from bastion.lifecycle import remark
+
+    attempt = job.attempt
+    hosts = (place.machine for _, _, place, _ in attempt.each_host()) if attempt else ()
+    return JobView(
+        id=job.id,
+        name=job.name or name_of(job.id),
+        project=job.project,
+        user=job.user,
+        launch=job.launch,
+        state=state_of(job),
+        phase=job.phase.value,
+        job_class=attempt.job_class.value if attempt and job.is_admitted else "",
+        priority=job.request.priority,
+        units=job.request.units,
+        replicas=job.request.replicas,
+        task=job.task,
+        submitted_at=job.submitted_at,
+        started_at=attempt.started_at if attempt else None,
+        ended_at=job.ended_at,
+        attempt=job.attempts,
+        preemptions=job.preemptions,
+        machines=tuple(dict.fromkeys(hosts)),
+        text=job.outcome.text if job.outcome else remark(job) or _UNPUBLISHED,
+        code=job.outcome.code if job.outcome else None,
+        as_of=job.submitted_at,
+    )

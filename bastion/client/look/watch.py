@@ -1,0 +1,121 @@
+"""Jobs watched by id until they end: one cheap look for all that are still in the queue's view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from bastion.client.look.array_views import task_of
+from bastion.client.look.published import Published
+from bastion.client.look.views import JobView
+from bastion.client.patience import Outage
+from bastion.clock import Clock
+from bastion.errors import NotFoundError, StoreError, TimedOutError
+from bastion.spec.task import tasks_of_id
+
+_SHOWN = 5
+"""Jobs that an error names."""
+
+Waiting: TypeAlias = Callable[[int, int], None]
+"""Is told how many jobs have ended, and of how many."""
+
+
+def unheard(ended: int, total: int) -> None:
+    """Tell nobody."""
+
+
+class Watch:
+    """
+    Looks at jobs and waits for them.
+
+    Args:
+        published: Where to look.
+        clock: For waiting.
+        poll_s: Between two looks.
+        outage: Told whether the store answers.
+    """
+
+    def __init__(
+        self, published: Published, clock: Clock, *, poll_s: float, outage: Outage
+    ) -> None:
+        self._published = published
+        self._clock = clock
+        self._poll_s = poll_s
+        self._outage = outage
+
+    def look(self, jobs: Mapping[str, str]) -> dict[str, JobView | None]:
+        """
+        What is known now of jobs by id, each with its project; None while nothing is published.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        tasks = {job: named for job in jobs if (named := tasks_of_id(job)) is not None}
+        wanted = jobs.keys() | {array for array, _ in tasks.values()}
+        try:
+            rows = {row.id: row for row in self._published.queue() if row.id in wanted}
+        except NotFoundError:
+            rows = {}
+        for job, (array, indices) in tasks.items():
+            if job not in rows and array in rows:
+                waiting = task_of(rows[array], indices.first)
+                rows |= {} if waiting is None else {job: waiting}
+        return {job: self._latest(job, place, rows.get(job)) for job, place in jobs.items()}
+
+    def wait(
+        self,
+        jobs: Mapping[str, str],
+        *,
+        timeout_s: float | None = None,
+        report: Waiting = unheard,
+    ) -> tuple[JobView, ...]:
+        """
+        Jobs by id, each with its project, once it is certain of every one of them how it ends.
+
+        That is when it has ended, or is held because it failed for good. A store that cannot be
+        reached or refuses only makes it longer, and is said.
+
+        Raises:
+            TimedOutError: One still goes on after `timeout_s`.
+        """
+        until = float("inf") if timeout_s is None else self._clock.monotonic() + timeout_s
+        ended: dict[str, JobView] = {}
+        pause_s = min(self._poll_s, 0.005)
+        while True:
+            left = {job: place for job, place in jobs.items() if job not in ended}
+            ended |= self._ended(left)
+            report(len(ended), len(jobs))
+            if len(ended) == len(jobs):
+                return tuple(ended[job] for job in jobs)
+            if self._clock.monotonic() >= until:
+                names = [job for job in left if job not in ended]
+                more = ", ..." if len(names) > _SHOWN else ""
+                shown = f"{', '.join(names[:_SHOWN])}{more}"
+                many = f"{len(names)} of {len(jobs)} jobs still go on after {timeout_s:g}s: {shown}"
+                one = f"{shown} still goes on after {timeout_s:g}s"
+                raise TimedOutError(
+                    one if len(jobs) == 1 else many,
+                    hint="nothing was stopped; wait again, or bastion why JOB",
+                )
+            self._clock.sleep(pause_s)
+            pause_s = min(self._poll_s, pause_s * 1.5)
+
+    def _ended(self, jobs: Mapping[str, str]) -> dict[str, JobView]:
+        try:
+            found = self.look(jobs)
+        except StoreError as error:
+            self._outage.met(error)
+            return {}
+        self._outage.over()
+        return {job: view for job, view in found.items() if view is not None and view.is_decided}
+
+    def _latest(self, job: str, project: str, row: JobView | None) -> JobView | None:
+        """A row of the queue, unless the job may have left it."""
+        if row is not None and row.phase not in ("draining", "done"):
+            return row
+        found = self._published.result(project, job) or row
+        tasks = tasks_of_id(job)
+        if found is not None or tasks is None:
+            return found
+        array = self._published.result(project, tasks[0])
+        return None if array is None else task_of(array, tasks[1].first)

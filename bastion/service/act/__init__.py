@@ -1,0 +1,1 @@
+"""What committed state asks for outside: objects, machines, notifications, clean-up."""

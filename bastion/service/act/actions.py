@@ -1,0 +1,291 @@
+"""
+Actions: what committed state asks to be done outside, done idempotently on a lane.
+
+Every function here returns work for a lane. The work touches the outside and returns a lesson: what
+the leader learned, to be applied to the next draft. A leader that dies in between does the same
+again, with the same bytes under the same names.
+
+A register that nobody can read is nobody's. One that another version of Bastion wrote has been won:
+the work fails, is told among the bastion's problems, and is asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TypeAlias
+
+from bastion.array import ArrayRecord
+from bastion.errors import (
+    ConflictError,
+    ForeignRecordError,
+    NotFoundError,
+    OversizeError,
+    RecordError,
+)
+from bastion.job import End, JobRecord
+from bastion.lifecycle import GoGiven, GoRevoked, HostClaimed, HostEnded
+from bastion.machine import Batch, Machine
+from bastion.monitor import Action, RevokeClaim, RevokeGo, WriteEnd, WriteGo, WriteResult
+from bastion.records import layout
+from bastion.records.codec import encode, plain
+from bastion.records.facts import HostFact
+from bastion.records.inbox import MAX_BYTES
+from bastion.records.register import create_same, look, win
+from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.request import Answer
+from bastion.records.root import Root, Segment
+from bastion.service.act.final_record import array_result, result_of, write_final
+from bastion.service.draft.root_draft import Draft
+from bastion.service.intake.bells import happen
+from bastion.service.intake.registers import Seat, seat_of, standing_end
+from bastion.store import Entry, ObjectStore
+
+Lesson: TypeAlias = Callable[[Draft], None]
+"""What was learned, as a change of a draft."""
+Work: TypeAlias = Callable[[], Lesson]
+
+
+def job_work(store: ObjectStore, root: Root, job: JobRecord, action: Action) -> Work:
+    """The work of one action that the monitor of `job` asks for."""
+    match action:
+        case WriteGo():
+            return lambda: _write_go(store, root, job)
+        case RevokeGo():
+            return lambda: _revoke_go(store, root, job)
+        case RevokeClaim(replica=r, host=h):
+            return lambda: _revoke_claim(store, root, seat_of(job, r, h))
+        case WriteEnd(replica=r, host=h, end=end):
+            return lambda: _write_end(store, root, seat_of(job, r, h), end)
+        case WriteResult():
+            return lambda: _write_result(store, job)
+
+
+def action_key(job: JobRecord, action: Action) -> str:
+    """A name for this work, the same every time it is asked for."""
+    place = ""
+    if isinstance(action, (RevokeClaim, WriteEnd)):
+        place = f"/{action.replica}/{action.host}"
+    return f"job/{job.id}/{type(action).__name__}{place}"
+
+
+def array_work(store: ObjectStore, array: ArrayRecord) -> Work:
+    """Write the final record of an array all of whose tasks have ended."""
+
+    def work() -> Lesson:
+        replaced = write_final(store, array_result(array))
+
+        def lesson(draft: Draft) -> None:
+            _tell_replaced(draft, array.each, replaced)
+            draft.array_written(array.id)
+
+        return lesson
+
+    return work
+
+
+def batch_work(store: ObjectStore, machine: Machine, batch: Batch) -> Work:
+    """
+    Write one batch of instructions.
+
+    Where anything else stands under its number, agents have stepped over that or will: what the
+    batch asks for is asked again, under the next number.
+    """
+
+    def work() -> Lesson:
+        key = layout.instructions(machine.name, batch.life, batch.number)
+        try:
+            create_same(store, key, encode(batch))
+        except ConflictError:
+            return lambda draft: draft.batch_spoilt(machine.name, batch)
+        return lambda draft: draft.batch_written(machine.name, batch)
+
+    return work
+
+
+def answer_work(store: ObjectStore, key: str, answer: Answer) -> Work:
+    """Write the answer to a request; one that stands already was the first, and counts."""
+
+    def work() -> Lesson:
+        project, user, ulid = key.split("/")
+        _create_once(store, layout.answer(project, user, ulid), encode(answer))
+
+        def lesson(draft: Draft) -> None:
+            draft.answered(key)
+
+        return lesson
+
+    return work
+
+
+def segment_work(store: ObjectStore, segment: Segment) -> Work:
+    """Write one sealed range of events."""
+
+    def work() -> Lesson:
+        lines = [
+            json.dumps(plain(event), separators=(",", ":"), ensure_ascii=False) + "\n"
+            for event in segment.events
+        ]
+        create_same(store, layout.events(segment.first), "".join(lines).encode())
+
+        def lesson(draft: Draft) -> None:
+            draft.segment_written(segment.first)
+
+        return lesson
+
+    return work
+
+
+def delete_work(store: ObjectStore, key: str) -> Work:
+    """Delete an absorbed object of the inbox."""
+
+    def work() -> Lesson:
+        store.delete(key)
+        return nothing
+
+    return work
+
+
+def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Work:
+    """
+    Set aside an object of the inbox that could not be understood, then delete it.
+
+    One that is too large, or `unreadable` for that reason, is not kept: a note tells its size.
+    """
+
+    def work() -> Lesson:
+        if unreadable:
+            data = f"{entry.key}: {entry.size} bytes, not readable: {unreadable}\n".encode()
+        elif entry.size <= MAX_BYTES:
+            try:
+                found = store.read(entry.key, limit_bytes=MAX_BYTES)
+            except NotFoundError:
+                return nothing
+            except OversizeError as error:
+                data = f"{error}\n".encode()
+            else:
+                assert found is not None
+                data = found.data
+        else:
+            data = f"{entry.key}: {entry.size} bytes, too many to be kept\n".encode()
+        _create_once(store, layout.aside(entry.key), data)
+        store.delete(entry.key)
+        return nothing
+
+    return work
+
+
+def register_work(store: ObjectStore, seat: Seat, *, is_claimed: bool) -> Work:
+    """Read the register of one host that no bell spoke of for long."""
+
+    def work() -> Lesson:
+        if is_claimed:
+            end = standing_end(store, seat)
+            return nothing if end is None else _ended(seat, end)
+        try:
+            found = look(store, seat.claim_key, ClaimRegister)
+        except RecordError as error:
+            return _spoilt(store, seat, error)
+        return nothing if found is None else _claim_lesson(seat.of, found)
+
+    return work
+
+
+def _spoilt(store: ObjectStore, seat: Seat, error: RecordError) -> Lesson:
+    """A claim that nobody can read is one that nobody has won: no agent starts anything by it."""
+    end: End | None = End(kind="lost", detail=error.message)
+    if isinstance(error, ForeignRecordError):
+        end = standing_end(store, seat)
+    if end is None:
+        raise error
+    return _ended(seat, end)
+
+
+def _ended(seat: Seat, end: End) -> Lesson:
+    event = HostEnded(replica=seat.of.replica, host=seat.of.host, end=end)
+    return lambda draft: happen(draft, seat.of, event)
+
+
+def nothing(draft: Draft) -> None:
+    """Nothing was learned."""
+
+
+def _go_key(job: JobRecord) -> str:
+    assert job.attempt is not None
+    return layout.go(job.project, job.id, job.attempt.number, job.attempt.nonce)
+
+
+def _write_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
+    assert job.attempt is not None
+    claims = [state.claim for _, _, _, state in job.attempt.each_host()]
+    register = GoRegister(
+        write_id=f"go-{root.epoch}-{root.write_id}",
+        addresses=tuple(claim.address if claim else "" for claim in claims),
+        port=claims[0].port if claims[0] else 0,
+    )
+    return _settle_go(store, job, register)
+
+
+def _revoke_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
+    return _settle_go(store, job, GoRegister(write_id=f"revoked-{root.epoch}-{root.write_id}"))
+
+
+def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> Lesson:
+    try:
+        is_open = bool(win(store, _go_key(job), wanted).record.addresses)
+    except ForeignRecordError:
+        raise
+    except RecordError:
+        # No agent starts by what nobody can read: each that meets it ends its host as lost.
+        is_open = False
+    event = GoGiven() if is_open else GoRevoked()
+    return lambda draft: happen(draft, seat_of(job, 0, 0).of, event)
+
+
+def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> Lesson:
+    register = ClaimRegister(write_id=f"revoked-{root.epoch}-{root.write_id}")
+    try:
+        return _claim_lesson(seat.of, win(store, seat.claim_key, register).record)
+    except RecordError as error:
+        return _spoilt(store, seat, error)
+
+
+def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
+    if standing.claim is None:
+        revoked = HostEnded(replica=of.replica, host=of.host, end=End(kind="revoked"))
+        return lambda draft: happen(draft, of, revoked)
+    claimed = HostClaimed(replica=of.replica, host=of.host, claim=standing.claim)
+    return lambda draft: happen(draft, of, claimed)
+
+
+def _write_end(store: ObjectStore, root: Root, seat: Seat, end: End) -> Lesson:
+    register = EndRegister(write_id=f"gone-{root.epoch}-{root.write_id}", end=end)
+    try:
+        end = win(store, seat.end_key, register).record.end
+    except ForeignRecordError:
+        raise
+    except RecordError as error:
+        end = End(kind="lost", detail=error.message)
+    return _ended(seat, end)
+
+
+def _write_result(store: ObjectStore, job: JobRecord) -> Lesson:
+    replaced = write_final(store, result_of(job))
+
+    def lesson(draft: Draft) -> None:
+        _tell_replaced(draft, job, replaced)
+        draft.result_written(job.id)
+
+    return lesson
+
+
+def _tell_replaced(draft: Draft, job: JobRecord, text: str) -> None:
+    if text:
+        draft.tell_of(job.id, job.project, what="final record replaced", text=text)
+
+
+def _create_once(store: ObjectStore, key: str, data: bytes) -> None:
+    try:
+        create_same(store, key, data)
+    except ConflictError:
+        return

@@ -1,0 +1,48 @@
+"""The sweep: a few registers read now and then, so that a lost bell costs time and nothing else."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from bastion.job import JobRecord
+from bastion.records.root import Root
+from bastion.service.act.actions import Work, register_work
+from bastion.service.intake.registers import seat_of
+from bastion.store import ObjectStore
+
+AT_ONCE = 8
+"""Registers that one sweep reads: a constant, whatever runs."""
+
+
+class Sweep:
+    """Walks the hosts of all admitted jobs in a circle, `AT_ONCE` a time."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._at: tuple[str, int, int] = ("", 0, 0)
+
+    def works(self, root: Root) -> Iterator[tuple[str, Work]]:
+        """(key, work) for the registers that were unread the longest."""
+        every = sorted(_unended(root))
+        begin = bisect_right(every, self._at)
+        for at in (every[begin:] + every[:begin])[:AT_ONCE]:
+            self._at = at
+            yield self._work(root.jobs[at[0]], *at[1:])
+
+    def _work(self, job: JobRecord, replica: int, host: int) -> tuple[str, Work]:
+        assert job.attempt is not None
+        is_claimed = job.attempt.hosts[replica][host].claim is not None
+        seat = seat_of(job, replica, host)
+        work = register_work(self._store, seat, is_claimed=is_claimed)
+        return f"sweep/{job.id}/{replica}/{host}", work
+
+
+def _unended(root: Root) -> Iterator[tuple[str, int, int]]:
+    """(job, replica, host) of every host that was told to start and has not ended."""
+    for job in root.jobs.values():
+        if job.attempt is None or not job.is_admitted:
+            continue
+        for r, h, _, state in job.attempt.each_host():
+            if state.end is None and state.instructed:
+                yield job.id, r, h

@@ -1,0 +1,41 @@
+"""Copies of root, once an hour, for disasters that no protocol foresees."""
+
+from __future__ import annotations
+
+import time
+
+from bastion.records import layout
+from bastion.records.register import create_same
+from bastion.records.root import Root, RootWriter
+from bastion.service.act.actions import Lesson, Work
+from bastion.store import ObjectStore
+
+EVERY_S = 3600.0
+AGAIN_S = 60.0
+"""After a copy that is not known to stand."""
+
+
+class Copies:
+    """Copies committed roots; a new leader makes one at once."""
+
+    def __init__(self, store: ObjectStore, writer: RootWriter) -> None:
+        self._store = store
+        self._writer = writer
+        self._next_at = float("-inf")
+
+    def work(self, root: Root) -> Work | None:
+        """The work that copies the committed `root`, or None when it is not time."""
+        if root.now < self._next_at:
+            return None
+        self._next_at = root.now + AGAIN_S
+        date = time.strftime("%Y-%m-%d", time.gmtime(root.now))
+        data = self._writer.encoded(root)
+
+        def work() -> Lesson:
+            create_same(self._store, layout.snapshot(date, root.seq), data)
+            return lambda _: self._made(root.now)
+
+        return work
+
+    def _made(self, at: float) -> None:
+        self._next_at = at + EVERY_S

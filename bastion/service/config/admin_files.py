@@ -1,0 +1,193 @@
+"""The two files that admins write, as they are in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from bastion.clock import Clock
+from bastion.errors import NotFoundError, OversizeError, StoreError, StoreRefusedError
+from bastion.monitor import Options
+from bastion.records import layout
+from bastion.records.limits import ADMIN_FILE_BYTES
+from bastion.records.root import Root
+from bastion.service.config.pool_config import Config, parse_config
+from bastion.service.intake.requests import Rules
+from bastion.store import ObjectStore, Version
+from quota import Quota, parse
+
+
+class AdminFile:
+    """
+    A file that admins write: the newest good contents, and what is wrong with a newer one.
+
+    A bad file never replaces a good one. There may be none.
+    """
+
+    def __init__(self, store: ObjectStore, key: str, parse: Callable[[str], object]) -> None:
+        self._store = store
+        self._key = key
+        self._parse = parse
+        self._version: Version | None = None
+        self.problem = ""
+        """Why a newer file is not in force."""
+        self.trouble = ""
+        """Why nobody knows whether there is a newer file."""
+        self.text = ""
+
+    def adopt(self, text: str) -> bool:
+        """Whether `text`, in force before, can still be: another version of us may have read it."""
+        self.problem = self._problem_of(text)
+        if not self.problem:
+            self.text = text
+        return not self.problem
+
+    def refresh(self) -> bool:
+        """
+        Look at the file; True when good new contents are in force.
+
+        Raises:
+            StoreError: It was never looked at, and the store is out of reach.
+        """
+        self.trouble = ""
+        try:
+            found = self._store.read(self._key, unless=self._version, limit_bytes=ADMIN_FILE_BYTES)
+        except StoreError as error:
+            if self.text or self.problem:
+                good = ", the last good one is in force" if self.text else ""
+                self.trouble = f"cannot be looked at now{good}: {error}"
+            elif isinstance(error, StoreRefusedError):
+                self.problem = f"{self._key}: cannot be read: {error}"
+            else:
+                raise  # nothing is known of it yet, and an outage is no news
+            return False
+        except NotFoundError:
+            self._version = None
+            self.problem = f"there is none at {self._key}"
+            return False
+        except OversizeError as error:
+            self.problem = str(error)
+            return False
+        if found is None:
+            return False
+        self._version = found.version
+        try:
+            text = found.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self.problem = f"{self._key}: is not UTF-8: {error}"
+            return False
+        self.problem = self._problem_of(text)
+        if self.problem:
+            return False
+        is_new = text != self.text
+        self.text = text
+        return is_new
+
+    def _problem_of(self, text: str) -> str:
+        try:
+            self._parse(text)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is not in force
+            return str(error) or repr(error)
+        return ""
+
+
+class AdminFiles:
+    """
+    The quota file and `config/bastion.toml`: the last good contents of each, and their problems.
+
+    The last good texts are in root too, so that a bastion that starts while a file is broken goes
+    on with what was in force before.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        quota_store: ObjectStore,
+        clock: Clock,
+        *,
+        quota_key: str = layout.QUOTA,
+        every_s: float,
+    ) -> None:
+        self._quota_file = AdminFile(quota_store, quota_key, parse)
+        self._config_file = AdminFile(store, layout.CONFIG, parse_config)
+        self._clock = clock
+        self._every_s = every_s
+        self._next_at = 0.0
+        self.quota: Quota | None = None
+        self.config = Config(pools={})
+
+    def adopt(self, root: Root) -> None:
+        """Go on with what was in force when `root` was committed."""
+        if root.quota_text and self._quota_file.adopt(root.quota_text):
+            self.quota = parse(root.quota_text)
+        if root.config_text and self._config_file.adopt(root.config_text):
+            self.config = parse_config(root.config_text)
+
+    def refresh(self) -> bool:
+        """
+        Look at both files, if it is time; True when anything in force changed.
+
+        One that cannot be read has a problem like any other: what was in force stays in force.
+
+        Raises:
+            StoreError: One of them was never looked at, and the store is out of reach.
+        """
+        now = self._clock.monotonic()
+        if now < self._next_at:
+            return False
+        problems = self.problems
+        is_new = False
+        if self._quota_file.refresh():
+            self.quota = parse(self._quota_file.text)
+            is_new = True
+        if self._config_file.refresh():
+            self.config = parse_config(self._config_file.text)
+            is_new = True
+        self._next_at = now + self._every_s
+        return is_new or problems != self.problems
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why a newer file is not in force."""
+        return tuple(each for each in (self._quota_file.problem, self._config_file.problem) if each)
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """By key, why a file could not be looked at; nothing is wrong with what is in force."""
+        every = {layout.QUOTA: self._quota_file.trouble, layout.CONFIG: self._config_file.trouble}
+        return {key: trouble for key, trouble in every.items() if trouble}
+
+    @property
+    def quota_problem(self) -> str:
+        """Why the newest quota file is not in force, or empty."""
+        return self._quota_file.problem
+
+    @property
+    def config_problem(self) -> str:
+        """Why the newest configuration is not in force, or empty."""
+        return self._config_file.problem
+
+    @property
+    def quota_text(self) -> str:
+        """The quota file in force."""
+        return self._quota_file.text
+
+    @property
+    def config_text(self) -> str:
+        """The configuration in force."""
+        return self._config_file.text
+
+    @property
+    def rules(self) -> Rules:
+        """What requests are judged by."""
+        options = Options(secrets=self.config.secrets)
+        if self.quota is not None:
+            scheduler = self.quota.scheduler
+            options = replace(options, grace_s=scheduler.grace_s, max_grace_s=scheduler.max_grace_s)
+        return Rules(
+            quota=self.quota,
+            quota_problem=self._quota_file.problem,
+            pools=self.config.pools,
+            options=options,
+            notifications=self.config.notifications,
+        )

@@ -1,0 +1,52 @@
+"""The scheduler's plan, applied to a draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from bastion.job import JobRecord, Phase, Stop, StopReason
+from bastion.lifecycle import Admitted, Reclassed, StopWanted
+from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
+from bastion.service.draft.root_draft import Draft
+
+
+def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
+    """
+    Let everything that `plan` wants happen; its verdicts for waiting jobs are no state.
+
+    True when it moved anything: the state it leads to is another one, and deserves a cycle of its
+    own, for some jobs get their turn only there.
+    """
+    moved = draft.keep_word(plan.promises, plan.planned) or bool(plan.new_machines)
+    for machine in plan.new_machines:
+        draft.put_machine(machine)
+    for job_id, verdict in sorted(plan.verdicts.decided.items()):
+        job = draft.jobs.get(job_id)
+        if job is None:  # a task that waits has no record before it is admitted
+            if not isinstance(verdict, Admit):
+                continue
+            job = draft.take_task(job_id)
+        match verdict:
+            case Admit(job_class=job_class, placement=placement):
+                event = Admitted(nonce=nonce(), placement=placement, job_class=job_class)
+                draft.apply(job_id, event)
+                moved = True
+            case Preempt(by=by, deadline=deadline):
+                moved |= _preempt(draft, job, by, deadline)
+            case Keep(job_class=job_class):
+                if job.attempt is not None and job.attempt.job_class is not job_class:
+                    draft.apply(job_id, Reclassed(job_class=job_class))
+            case Wait() | Refuse():
+                pass
+            case other:
+                assert_never(other)
+    return moved
+
+
+def _preempt(draft: Draft, job: JobRecord, by: str, deadline: float) -> bool:
+    if job.phase not in (Phase.STARTING, Phase.RUNNING):
+        return False
+    stop = Stop(reason=StopReason.PREEMPT, at=draft.now, deadline=deadline, by=by)
+    draft.apply(job.id, StopWanted(stop=stop))
+    return True

@@ -1,0 +1,1 @@
+"""Root as one turn changes it, and what is looked up in it."""

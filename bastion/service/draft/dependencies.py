@@ -1,0 +1,104 @@
+"""
+Jobs that wait for others: what a draft knows of their targets, and what the end of one means.
+
+What happened to a target is written into the waiting jobs in the very commit that sees it end: a
+finished job leaves root later, so nobody ever has to ask what became of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from bastion.errors import SpecError
+from bastion.job import JobRecord, Phase
+from bastion.lifecycle import DependencyEnded
+from bastion.lifecycle.awaited import Ended, tell_all
+from bastion.records.targets import Targets, ended_of, without_ended
+from bastion.records.tasks import array_told, ended_of_arrays, unended
+from bastion.service.draft.root_draft import Draft
+from bastion.spec import tasks_of_id
+
+
+def settle(draft: Draft) -> None:
+    """Tell every waiting job of the jobs that have ended, and go on until nobody ends by it."""
+    if not draft.dependents:
+        return
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for name in draft.dependents:
+        array = draft.arrays.get(name)
+        for each in array.each.after if array is not None else draft.jobs[name].after:
+            waiting[each.on].append(name)
+    tell_all(
+        [*ended_of(draft.working_jobs()), *ended_of_arrays(draft.arrays.values())],
+        going_on=unended(draft.jobs.values(), draft.arrays.values()),
+        waiting=waiting,
+        tell=partial(_tell, draft),
+    )
+
+
+def _tell(draft: Draft, name: str, event: DependencyEnded) -> Ended | None:
+    if name not in draft.dependents:
+        return None
+    if name not in draft.arrays:
+        draft.apply(name, event)
+        return next(ended_of([draft.jobs[name]]), None)
+    array = draft.arrays[name]
+    after = array_told(array, event, draft.now)
+    if after != array:
+        draft.put_array(after)
+        draft.is_scheduling = True
+        if not after.each.after and after.ended_at is None:
+            draft.tell(what="ready", text="all that it waited for has ended", job=after.each)
+    return next(ended_of_arrays([after]), None)
+
+
+def is_on_its_way(draft: Draft, jobs: Iterable[JobRecord]) -> bool:
+    """Whether a target of `jobs` came in this very turn, and may yet be refused."""
+    new = [job for job in draft.jobs.values() if job.id not in draft.root.jobs]
+    names = {name for job in new for name in (job.id, job.launch)}
+    names |= draft.arrays.keys() - draft.root.arrays.keys()
+    own = {job.id for job in jobs}
+    return any(each.on in names and each.on not in own for job in jobs for each in job.after)
+
+
+def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[JobRecord, ...]:
+    """
+    The jobs of a new launch, without what they need not wait for any more.
+
+    Raises:
+        SpecError: A target that nobody knows, or one that ended as it must not: every problem.
+    """
+    project = jobs[0].project
+    every = {**draft.root.jobs, **draft.jobs}
+    known = {name: job for name, job in every.items() if job.project == project}
+    each_array = {**draft.root.arrays, **draft.arrays}.values()
+    arrays = [array for array in each_array if array.project == project]
+    names = {name for job in known.values() for name in (job.id, job.launch)} | targets.keys()
+    names |= {array.id for array in arrays}
+    own = {job.id for job in jobs}
+    wanted = dict.fromkeys(each.on for job in jobs for each in job.after if each.on not in own)
+    tasks = [(each, named[0]) for each in wanted if (named := tasks_of_id(each)) is not None]
+    if tasks:
+        raise SpecError(
+            *(f"after: {each} is a task; wait for its array, {array}" for each, array in tasks)
+        )
+    unknown = [each for each in wanted if each not in names]
+    if unknown:
+        raise SpecError(*(_unknown(each, project, names) for each in unknown))
+    made = without_ended(jobs, known, targets, draft.now, arrays=arrays)
+    # A launch that was refused has a spec, and nothing that could ever end.
+    active = own | unended(known.values(), arrays).keys()
+    active |= {job.id for job in known.values() if job.phase is not Phase.DONE}
+    lost = dict.fromkeys(each.on for job in made for each in job.after if each.on not in active)
+    if lost:
+        raise SpecError(*(_unknown(each, project, active - own) for each in lost))
+    return made
+
+
+def _unknown(target: str, project: str, names: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(target, sorted(names), n=1)
+    meant = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"after: there is no job or launch {target!r} in project {project}{meant}"

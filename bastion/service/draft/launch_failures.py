@@ -1,0 +1,55 @@
+"""
+What the failure of one job means for the others of its launch: `scope="launch"`, `max_failures`.
+
+With `scope="launch"` they are stopped while it may yet be retried, and wait with it. Once it has
+failed for good they are cancelled, those that wait included, in the commit that knows it. The tasks
+of an array are so when `max_failures` of them have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from bastion.array import cancelled
+from bastion.job import JobRecord, Phase
+from bastion.lifecycle import CancelWanted
+from bastion.monitor import Options, grace_s
+from bastion.service.draft.root_draft import Draft
+
+
+def failing_launches(draft: Draft) -> Mapping[str, str]:
+    """Launch -> the job of it whose failure or loss stops the whole launch."""
+    return {
+        job.launch: job.id for job in draft.working_jobs() if job.launch_scope and job.is_failing
+    }
+
+
+def end_failed_launches(draft: Draft, options: Options) -> None:
+    """Cancel whatever is left of launches of which a job has failed for good."""
+    ended_by = _ended_by(draft)
+    for job in list(draft.jobs.values()) if ended_by else ():
+        by = ended_by.get(job.launch)
+        if by is not None and _is_left(job):
+            draft.apply(job.id, CancelWanted(by=by, grace_s=grace_s(job, options)))
+    for array in list(draft.arrays.values()) if ended_by else ():
+        by = ended_by.get(array.id)
+        if by is not None and array.waiting:
+            draft.put_array(cancelled(array, array.tasks, by, draft.now))
+
+
+def _ended_by(draft: Draft) -> Mapping[str, str]:
+    """Launch -> what ends it, in words."""
+    failed = [job for job in draft.working_jobs() if job.has_failed]
+    ended_by = {job.launch: f"the failure of {job.id}" for job in failed if job.launch_scope}
+    counts = Counter(job.launch for job in failed if job.task is not None)
+    for array in draft.arrays.values():
+        number = array.failed + counts[array.id]
+        if array.max_failures is not None and number >= array.max_failures:
+            tasks = "a task" if number == 1 else f"{number} tasks"
+            ended_by[array.id] = f"the failure of {tasks}"
+    return ended_by
+
+
+def _is_left(job: JobRecord) -> bool:
+    return not (job.phase is Phase.DONE or job.has_failed or job.cancelled_by)

@@ -1,0 +1,132 @@
+"""
+What a request is about: jobs by id, all jobs of a launch, an array, some tasks of one.
+
+A verb on an array changes its one record and the records that some of its tasks have. Tasks that
+it cannot be done to are passed over; that nothing at all could be done is a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bastion.array import ArrayRecord, cancelled, held_back, released, updated
+from bastion.job import JobRecord
+from bastion.records.request import JobsRequest, UpdateRequest
+from bastion.service.draft.root_draft import Draft
+from bastion.spec import Indices, tasks_of_id
+from bastion.spec.indices import NONE
+from bastion.value import value
+
+
+@value
+class Aimed:
+    """An array, or some of its tasks, as a target names them."""
+
+    target: str
+    array: ArrayRecord
+    tasks: Indices
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the array."""
+        return self.tasks == self.array.tasks
+
+
+@value
+class Targets:
+    """Everything that the targets of one request name."""
+
+    jobs: tuple[JobRecord, ...]
+    """Those with a record, tasks of arrays included."""
+    arrays: tuple[Aimed, ...] = ()
+    unknown: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def targets_of(draft: Draft, project: str, targets: Sequence[str]) -> Targets:
+    """What `targets` name in `project`."""
+    wanted = set(targets)
+    arrays: list[Aimed] = []
+    problems: list[str] = []
+    for target in targets:
+        array, tasks = _array_named(draft, target)
+        if array is None or array.project != project:
+            continue
+        strange = tasks - array.tasks
+        if strange:
+            problems.append(f"{target}: the tasks of {array.id} are {array.tasks}")
+        arrays.append(Aimed(target=target, array=array, tasks=tasks))
+    aimed: dict[str, list[Indices]] = {}
+    for each in arrays:
+        aimed.setdefault(each.array.id, []).append(each.tasks)
+    jobs = tuple(
+        job
+        for job in draft.jobs.values()
+        if job.project == project
+        and (
+            job.id in wanted
+            or job.launch in wanted
+            or any(job.task in tasks for tasks in aimed.get(job.launch, ()))
+        )
+    )
+    known = {job.id for job in jobs} | {job.launch for job in jobs}
+    known |= {each.target for each in arrays}
+    unknown = tuple(target for target in targets if target not in known)
+    return Targets(jobs=jobs, arrays=tuple(arrays), unknown=unknown, problems=tuple(problems))
+
+
+def _array_named(draft: Draft, target: str) -> tuple[ArrayRecord | None, Indices]:
+    array = draft.arrays.get(target)
+    if array is not None:
+        return array, array.tasks
+    named = tasks_of_id(target)
+    return (draft.arrays.get(named[0]), named[1]) if named is not None else (None, NONE)
+
+
+def reached(aimed: Aimed, verb: str) -> Indices:
+    """The tasks without a record of their own that `verb` concerns."""
+    waiting = aimed.array.held if verb == "release" else aimed.array.waiting
+    return waiting & aimed.tasks
+
+
+def obstacle(aimed: Aimed, verb: str, *, moves: bool, passed: str) -> str:
+    """
+    Why `verb` cannot be done to these tasks, or nothing.
+
+    Args:
+        aimed: The tasks.
+        verb: What is asked.
+        moves: Whether it is done to one of them that has a record.
+        passed: Why it cannot be done to another that has one, or nothing.
+    """
+    touched = reached(aimed, verb)
+    if verb == "update" and touched and not aimed.is_whole:
+        return (
+            f"{aimed.target}: tasks that never started are changed together; name the array,"
+            f" {aimed.array.id}"
+        )
+    if touched or moves or verb == "cancel":
+        return ""
+    what = {"hold": "waits", "release": "is held"}.get(verb, "waits or runs")
+    return passed or f"{aimed.target}: none of its tasks {what}"
+
+
+def change(
+    draft: Draft, aimed: Aimed, verb: str, body: JobsRequest | UpdateRequest, user: str
+) -> None:
+    """Do `verb` to the tasks that have no record of their own."""
+    array, tasks = draft.arrays[aimed.array.id], aimed.tasks
+    if isinstance(body, UpdateRequest):
+        if aimed.is_whole:
+            array = updated(array, priority=body.priority, max_runtime_s=body.max_runtime_s)
+    elif verb == "hold":
+        array = held_back(array, tasks, user)
+    elif verb == "release":
+        array = released(array, tasks)
+    else:
+        gone = reached(aimed, verb)
+        if gone:
+            text = f"tasks {gone} by {user}, before they started"
+            draft.tell(what="cancelled", text=text, job=array.each)
+        array = cancelled(array, tasks, user, draft.now)
+    draft.put_array(array)

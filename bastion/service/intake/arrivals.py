@@ -1,0 +1,159 @@
+"""Everything that arrived, let into a draft: bells first, then requests in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from bastion.errors import BastionError, ConflictError, StoreError
+from bastion.lane import Lane
+from bastion.machine import Pool
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.register import create_same
+from bastion.records.request import LaunchRequest
+from bastion.scheduler.machine_report import MachineReport
+from bastion.scheduler.plan import Plan, Refuse, Wait
+from bastion.scheduler.reason import NeverFits, text
+from bastion.scheduler.words import listed
+from bastion.service.draft.root_draft import Draft
+from bastion.service.intake.bells import apply_bell
+from bastion.service.intake.inbox import Arrived, Rung
+from bastion.service.intake.requests import (
+    Rules,
+    absorb,
+    answer_key,
+    general_problems,
+    refuse,
+    spec_record,
+)
+from bastion.service.journal import Journal
+from bastion.spec import task_id
+from bastion.store import ObjectStore
+
+SPECS_S = 30.0
+"""A turn whose specs are not written by then is thrown away, and tried again."""
+
+
+class Intake:
+    """
+    Lets requests and bells into a draft; one bad object harms only itself.
+
+    Args:
+        lane: Where specs are written, side by side; nobody else's work may be on it.
+    """
+
+    def __init__(self, store: ObjectStore, lane: Lane, journal: Journal) -> None:
+        self._store = store
+        self._lane = lane
+        self._journal = journal
+
+    def ring(self, draft: Draft, rung: Rung, pools: Mapping[str, Pool]) -> None:
+        """Apply a bell; a bad one is only noted, for its registers tell the same."""
+        ringing = rung.ringing
+        if rung.bell is None:
+            self._journal.note(f"bell set aside: {rung.problem}")
+            return
+        try:
+            apply_bell(draft, ringing, rung.bell, proof=rung.proof, pools=pools)
+        except BastionError as error:
+            self._journal.problem(ringing.entry.key, error)
+        except Exception as error:  # noqa: BLE001 - one bad bell must not stop the rest
+            self._journal.failure(ringing.entry.key, error)
+
+    def absorb(self, draft: Draft, arrived: Arrived, rules: Rules) -> bool:
+        """
+        Apply a request and answer it; False when it has to wait in the inbox.
+
+        An accepted launch needs its spec written, by `write_specs`, before the draft is committed.
+        """
+        waiting = arrived.waiting
+        if arrived.is_answered or answer_key(waiting) in draft.answers:
+            return True
+        problems = list(arrived.problems) or general_problems(waiting, rules)
+        if problems or arrived.body is None:
+            refuse(draft, waiting, problems)
+            return True
+        try:
+            if not absorb(
+                draft,
+                waiting,
+                arrived.body,
+                rules,
+                ended=arrived.ended,
+                awaited=arrived.targets,
+                taken=arrived.taken,
+            ):
+                return False
+        except BastionError as error:
+            refuse(draft, waiting, [error.message])
+        except Exception as error:  # noqa: BLE001 - one bad request must not stop the rest
+            self._journal.failure(waiting.entry.key, error)
+            refuse(draft, waiting, [f"internal error: {error!r}; the bastion's log has more"])
+        return True
+
+    def judge(self, draft: Draft, absorbed: Iterable[Arrived], plan: Plan) -> bool:
+        """
+        Refuse the launches just let in that `plan` says can never, or not now, run.
+
+        True when there were any: nothing may be done for them, so the plan is void.
+        """
+        refused = False
+        for arrived in absorbed:
+            answer = draft.brought(answer_key(arrived.waiting))
+            if answer is None:
+                continue
+            problems: dict[str, list[str]] = {}
+            machines: list[MachineReport] = []
+            for job_id in answer.jobs:
+                array = draft.arrays.get(job_id)
+                judged = job_id if array is None else task_id(job_id, array.tasks.first)
+                verdict = plan.verdicts.decided.get(judged)
+                machines += verdict.machines if isinstance(verdict, Refuse) else ()
+                match verdict:
+                    case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
+                        problems.setdefault(text(reason, draft.now), []).append(job_id)
+            if problems:
+                told = [f"{listed(tuple(jobs))}: {why}" for why, jobs in problems.items()]
+                self._withdraw(draft, arrived, told, machines=tuple(machines))
+                refused = True
+        return refused
+
+    def _withdraw(
+        self,
+        draft: Draft,
+        arrived: Arrived,
+        problems: list[str],
+        *,
+        machines: tuple[MachineReport, ...] = (),
+    ) -> None:
+        draft.withdraw(draft.answers[answer_key(arrived.waiting)].jobs)
+        refuse(draft, arrived.waiting, problems, machines=machines)
+
+    def write_specs(self, draft: Draft, absorbed: Iterable[Arrived]) -> None:
+        """
+        Write `spec.json` of every launch just let in: it stands before any commit names the launch.
+
+        Raises:
+            StoreError: In doubt whether they are all written; this turn must not be committed.
+        """
+        launches: dict[str, Arrived] = {}
+        for arrived in absorbed:
+            brought = draft.brought(answer_key(arrived.waiting))
+            if isinstance(arrived.body, LaunchRequest) and brought is not None:
+                record = spec_record(arrived.waiting, arrived.body)
+                key, data = layout.spec(record.project, record.id), encode(record)
+                launches[key] = arrived
+                self._lane.submit(key, partial(create_same, self._store, key, data))
+        if not launches:
+            return
+        self._lane.settle(SPECS_S)
+        written = {done.key: done.error for done in self._lane.collect()}
+        for key, arrived in launches.items():
+            match written.get(key, StoreError(f"{key} is not written after {SPECS_S:g} s")):
+                case None:
+                    pass
+                case ConflictError():
+                    self._withdraw(draft, arrived, ["there was a launch of this id; submit again"])
+                case error:
+                    raise error

@@ -1,0 +1,183 @@
+"""
+From what agents tell to what happened: bells applied to a draft.
+
+A fact is applied once: bells of a keeper life carry numbers, and each names the attempt by its
+nonce, so that one of an attempt that is over means nothing.
+
+A machine is believed about itself alone: about hosts that are placed on it, about ends and lives
+that stand in the bucket (`bastion.service.intake.proofs`), and about no more than its pool
+declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from bastion.job import Hold
+from bastion.lifecycle import (
+    Event,
+    HostCheckpointed,
+    HostClaimed,
+    HostDrained,
+    HostEnded,
+    HostHeld,
+    HostIdle,
+    HostPrepares,
+    HostReported,
+    HostStarted,
+)
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.records.facts import (
+    Bell,
+    Checkpointed,
+    Claimed,
+    Drained,
+    Ended,
+    Fact,
+    Health,
+    Heartbeat,
+    Held,
+    Hello,
+    HostFact,
+    Idle,
+    Preparing,
+    Reported,
+    Started,
+)
+from bastion.records.inbox import Ringing
+from bastion.service.draft.machine_health import host_ended, told_health
+from bastion.service.draft.root_draft import Draft
+from bastion.service.intake.proofs import Proof, has_host, placed
+
+
+def apply_bell(
+    draft: Draft, ringing: Ringing, bell: Bell, *, proof: Proof, pools: Mapping[str, Pool]
+) -> None:
+    """
+    Let everything in `bell` happen that its machine is believed, unless it did already.
+
+    Args:
+        draft: Where it happens.
+        ringing: Which machine rang, in which of its lives.
+        bell: What it tells.
+        proof: What of that stands in the bucket.
+        pools: What machines may have.
+    """
+    machine, life = draft.machines.get(ringing.machine), ringing.life
+    if machine is None or life < machine.life:
+        return
+    if life == machine.life and ringing.number <= machine.last_bell:
+        return
+    for fact in bell.facts:
+        _apply(draft, ringing, fact, proof, pools)
+    machine = draft.machines[ringing.machine]
+    if machine.life == life:
+        draft.put_machine(replace(machine, last_bell=ringing.number, heard_at=draft.now))
+
+
+def happen(draft: Draft, of: HostFact, event: Event) -> None:
+    """Let `event` happen to the attempt that `of` names, if that is still the job's attempt."""
+    job = draft.jobs.get(of.job)
+    if job is None or job.project != of.project or job.attempt is None:
+        return
+    is_current = job.attempt.nonce == of.nonce and has_host(job.attempt.hosts, of)
+    if is_current and draft.can(of.job, event):
+        draft.apply(of.job, event)
+
+
+def _apply(
+    draft: Draft, ringing: Ringing, fact: Fact, proof: Proof, pools: Mapping[str, Pool]
+) -> None:
+    machine = draft.machines[ringing.machine]
+    match fact:
+        case Hello():
+            if ringing.life == machine.life or proof.is_life:
+                _greet(draft, machine, ringing.life, fact, pools.get(machine.pool))
+        case Health():
+            _tell_health(draft, machine, fact)
+            told_health(draft, machine.name, fact.unwell)
+        case Heartbeat():
+            pass
+        case Ended(of=of):
+            end = proof.ends.get(of)
+            if end is not None:
+                happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=end))
+                host_ended(draft, machine.name, end)
+        case Claimed(claim=claim) if claim.machine != machine.name:
+            pass
+        case _:
+            if placed(draft.jobs.get(fact.of.job), fact.of, machine.name) is not None:
+                happen(draft, fact.of, _event_of(fact, draft.now))
+
+
+def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
+    """Which of the devices that `machine` has must not be used."""
+    has = {
+        kind: tuple(index for index in indices if index < machine.resources[kind])
+        for kind, indices in health.bad_devices.items()
+    }
+    bad = {kind: indices for kind, indices in has.items() if indices}
+    if bad != machine.bad_devices:
+        draft.put_machine(replace(machine, bad_devices=bad))
+        text = f"{machine.name}: {health.text or 'all devices are well'}"
+        draft.tell(what="machine health", text=text)
+
+
+_HostFact = Claimed | Preparing | Started | Checkpointed | Reported | Idle | Held | Drained
+
+
+def _event_of(fact: _HostFact, now: float) -> Event:
+    """What happened to the job by what is told of its host."""
+    r, h = fact.of.replica, fact.of.host
+    match fact:
+        case Claimed(claim=claim):
+            return HostClaimed(replica=r, host=h, claim=claim)
+        case Preparing(text=text):
+            return HostPrepares(replica=r, host=h, text=text)
+        case Started():
+            return HostStarted(replica=r, host=h)
+        case Checkpointed():
+            return HostCheckpointed(replica=r, host=h)
+        case Reported(numbers=numbers):
+            return HostReported(replica=r, host=h, numbers=numbers)
+        case Idle(text=text):
+            return HostIdle(replica=r, host=h, text=text)
+        case Held(for_s=for_s, folder=folder, end=end):
+            return HostHeld(replica=r, host=h, hold=Hold(until=now + for_s, folder=folder, end=end))
+        case Drained():
+            return HostDrained(replica=r, host=h)
+        case _:
+            assert_never(fact)
+
+
+def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool | None) -> None:
+    labels = {**machine.labels, **hello.labels}
+    if life == machine.life and machine.phase is MachinePhase.READY:
+        if labels != machine.labels:
+            draft.put_machine(replace(machine, labels=labels))
+        return
+    # A pool that is gone from the settings is asked no more: what its machine had is the most.
+    resources = hello.resources & (pool.resources if pool is not None else machine.resources)
+    batches = machine.batches if life == machine.life else 0
+    phase = machine.phase
+    if phase in (MachinePhase.CREATING, MachinePhase.SILENT):
+        phase = MachinePhase.READY
+    draft.put_machine(
+        replace(
+            machine,
+            phase=phase,
+            life=life,
+            batches=batches,
+            outgoing=machine.outgoing if life == machine.life else (),
+            last_bell=machine.last_bell if life == machine.life else -1,
+            unwell="" if machine.unwell_until is None else machine.unwell,
+            resources=resources,
+            address=hello.address,
+            hostname=hello.hostname,
+            labels=labels,
+        )
+    )
+    more = "" if resources == hello.resources else f"; it says {hello.resources}"
+    draft.tell(what="machine ready", text=f"{machine.name} ({resources}), life {life}{more}")

@@ -1,0 +1,387 @@
+"""
+What one turn reads of the inbox before it decides: requests and bells.
+
+A body is read once: one that has to wait in the inbox is remembered until it is absorbed, as far as
+memory for that goes. Whatever cannot be understood comes back as its problems, never as an
+exception: one bad object harms only itself. A request that is refused whatever it says is refused
+unread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import field, replace
+from functools import partial
+
+from bastion.errors import NotFoundError, OversizeError, RecordError, StoreError, StoreRefusedError
+from bastion.lane import Done, Lane
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.facts import Bell
+from bastion.records.inbox import Look, Misplaced, Ringing, Waiting
+from bastion.records.limits import BELL_BYTES, LAUNCH_BYTES, REQUEST_BYTES, REQUEST_VALUES
+from bastion.records.request import BODIES, Body, JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.targets import Targets, look_up
+from bastion.service.intake.ended_jobs import FinalRecords
+from bastion.service.intake.fair_share import OWNER_BYTES, OWNER_READS, Wish, fair_share
+from bastion.service.intake.proofs import Proof
+from bastion.spec import job_ids
+from bastion.store import Entry, Object, ObjectStore
+from bastion.value import value
+
+READS_S = 10.0
+"""What is not read by then waits for the next turn: a third of a lease on a cloud store."""
+REMEMBERED_BYTES = 8 << 20
+"""Bytes of requests that are remembered while they wait; beyond it they are read again."""
+REFUSED_TURNS = 3
+"""An object that the store lists and refuses to give in so many turns is set aside."""
+FAILED_TURNS = 300
+"""The same where it fails in another way, which may pass: minutes of turns."""
+LAUNCH_LOOKS = 100
+"""Jobs of one launch whose final records one turn looks for: some seconds on a cloud store."""
+_READS_OF_A_BODY = 2
+"""Its answer, which says whether it was absorbed before, and the body."""
+
+
+@value
+class Arrived:
+    """One request with its body, or with everything that is wrong with it."""
+
+    waiting: Waiting
+    body: Body | None = None
+    problems: tuple[str, ...] = ()
+    is_answered: bool = False
+    """It was answered by an earlier commit: only its deletion is left."""
+    ended: frozenset[str] = frozenset()
+    """Those of its targets, or of its jobs, that have a final record."""
+    taken: frozenset[str] = frozenset()
+    """Those of its jobs whose final record is of another request."""
+    targets: Targets = field(default_factory=dict)
+    """What the bucket keeps of those that it wants to wait for."""
+    unreadable: str = ""
+    """Why it cannot be read, where it never could."""
+
+
+@value
+class Rung:
+    """One bell with its facts, or with what is wrong with it."""
+
+    ringing: Ringing
+    bell: Bell | None = None
+    problem: str = ""
+    proof: Proof = field(default_factory=Proof)
+    """What stands in the bucket of what it tells."""
+
+
+@value
+class Gathered:
+    """Everything new in the inbox."""
+
+    requests: tuple[Arrived, ...] = ()
+    bells: tuple[Rung, ...] = ()
+    misplaced: tuple[Misplaced, ...] = ()
+    failures: tuple[tuple[str, Exception], ...] = ()
+    """Keys of objects that a mistake in Bastion kept from being read, and what it was."""
+
+
+@value
+class _Unread:
+    """An object that is listed, and that a store which answers otherwise does not give."""
+
+    error: StoreError
+
+
+@value
+class _Reading:
+    """A request that was read, and which of its targets or jobs are still to be looked for."""
+
+    arrived: Arrived
+    left: tuple[str, ...] = ()
+    looks: int = 0
+    """How many were looked for by now, beyond what its reading was counted for."""
+
+
+class Gatherer:
+    """
+    Reads the inbox; remembers what has to wait there.
+
+    Args:
+        lane: Where objects are read, side by side.
+    """
+
+    def __init__(self, store: ObjectStore, lane: Lane) -> None:
+        self._store = store
+        self._lane = lane
+        self._look = Look(store)
+        self._records = FinalRecords(store)
+        self._readings: dict[str, _Reading] = {}
+        self._remembered_bytes = 0
+        self._failed: Counter[str] = Counter()
+        self._debts: Counter[str] = Counter()
+
+    def gather(
+        self,
+        *,
+        skip: Callable[[str], bool],
+        is_active: Callable[[str], bool],
+        refusal: Callable[[Waiting], str] = lambda _: "",
+        prove: Callable[[Ringing, Bell], Proof] = lambda *_: Proof(),
+    ) -> Gathered:
+        """
+        What is in the inbox, apart from the keys that `skip` knows to be absorbed.
+
+        `is_active` tells whether a target names an active job or launch: the others are looked for
+        among the final records. `refusal` tells why a request is refused whatever it says, or
+        nothing: it is not read. `prove` tells what stands in the bucket of what a bell tells.
+
+        What cannot be read now is left in the inbox, and with a bell the later ones of its machine.
+
+        Raises:
+            StoreError: The inbox cannot be listed.
+        """
+        inbox = self._look.once()
+        requests: list[Waiting] = [each for each in inbox.requests if not skip(each.entry.key)]
+        bells: list[Ringing] = [each for each in inbox.bells if not skip(each.entry.key)]
+        self._submit(requests, is_active, refusal)
+        for ringing in bells:
+            self._lane.submit(ringing.entry.key, partial(self._bell, ringing, prove))
+        self._lane.settle(READS_S)
+        done = {each.key: each for each in self._lane.collect()}
+        arrived = [self._arrived(each, done.get(each.entry.key)) for each in requests]
+        rung, misplaced = self._rung(bells, done)
+        listed = {*(each.entry.key for each in requests), *(each.entry.key for each in bells)}
+        self._failed = Counter({key: n for key, n in self._failed.items() if key in listed})
+        return Gathered(
+            requests=tuple(each for each in arrived if each is not None),
+            bells=rung,
+            misplaced=(*(each for each in inbox.misplaced if not skip(each.entry.key)), *misplaced),
+            failures=tuple(
+                (each.key, each.error)
+                for each in done.values()
+                if each.error is not None and not isinstance(each.error, StoreError)
+            ),
+        )
+
+    def forget(self, key: str) -> None:
+        """The request at `key` was absorbed."""
+        reading = self._readings.pop(key, None)
+        if reading is not None:
+            self._remembered_bytes -= reading.arrived.waiting.entry.size
+
+    def _submit(
+        self,
+        requests: Collection[Waiting],
+        is_active: Callable[[str], bool],
+        refusal: Callable[[Waiting], str],
+    ) -> None:
+        """Begin to read what this turn reads of `requests`, everybody's share of them."""
+        listed = {each.entry.key for each in requests}
+        for key in [key for key, begun in self._readings.items() if begun.left]:
+            if key not in listed:
+                self.forget(key)
+        works: dict[str, Callable[[], _Reading | _Unread | None]] = {}
+        wishes: list[Wish] = []
+        unfinished: Counter[str] = Counter()
+        for begun in self._readings.values():
+            if begun.left:
+                unfinished[_owner(begun.arrived.waiting)] += begun.arrived.waiting.entry.size
+        is_full = unfinished.total() >= REMEMBERED_BYTES
+        for waiting in requests:
+            entry = waiting.entry
+            reading = self._readings.get(entry.key)
+            reads, size = _READS_OF_A_BODY, entry.size
+            problem = waiting.problem or refusal(waiting)
+            if reading is not None and not reading.left:
+                continue
+            if reading is not None:
+                works[entry.key] = partial(self._look_on, reading)
+                reads, size = min(len(reading.left), _looks(reading)), 0
+            elif problem:
+                works[entry.key] = partial(self._refused, waiting, problem)
+                reads, size = 1, 0
+            elif is_full or unfinished[_owner(waiting)] >= OWNER_BYTES:
+                continue  # what was begun is in memory, and is looked up to its end first
+            else:
+                works[entry.key] = partial(self._request, waiting, is_active)
+            wishes.append(Wish(key=entry.key, owner=_owner(waiting), reads=reads, size=size))
+        for key in fair_share(wishes, self._debts):
+            self._lane.submit(key, works[key])
+        left = {owner: reads - OWNER_READS for owner, reads in self._debts.items()}
+        self._debts = Counter({owner: reads for owner, reads in left.items() if reads > 0})
+
+    def _arrived(self, waiting: Waiting, done: Done | None) -> Arrived | None:
+        """What is known of a request by now; None where that is not enough to absorb it."""
+        key = waiting.entry.key
+        if done is None:
+            reading = self._readings.get(key)
+            return reading.arrived if reading is not None and not reading.left else None
+        match done.result if done.error is None else done.error:
+            case _Reading() as reading:
+                self._remember(key, reading)
+                self._debts[_owner(waiting)] += reading.looks
+                return None if reading.left else reading.arrived
+            case _Unread(error=error):
+                why = self._given_up(key, error)
+                problem = f"the request cannot be read: {why}"
+                made = Arrived(waiting=waiting, problems=(problem,), unreadable=why)
+                return made if why else None
+            case None | StoreError():
+                return None
+            case error:
+                problem = f"internal error: {error!r}; the bastion's log has more"
+                return Arrived(waiting=waiting, problems=(problem,))
+
+    def _rung(
+        self, bells: Iterable[Ringing], done: dict[str, Done]
+    ) -> tuple[tuple[Rung, ...], list[Misplaced]]:
+        """The bells that are heard in this turn, and those that never will be."""
+        rung: list[Rung] = []
+        misplaced: list[Misplaced] = []
+        unheard: set[str] = set()
+        for each in bells:
+            found = done.get(each.entry.key)
+            match found if found is None or found.error is None else found.error:
+                case Done(result=Rung() as heard) if each.machine not in unheard:
+                    rung.append(heard)
+                case Done(result=None):
+                    pass
+                case Done(result=_Unread(error=error)):
+                    why = self._given_up(each.entry.key, error)
+                    if why:
+                        misplaced.append(Misplaced(entry=each.entry, why=why, is_unreadable=True))
+                    else:
+                        unheard.add(each.machine)
+                case None | Done() | StoreError():
+                    unheard.add(each.machine)
+                case error:
+                    rung.append(Rung(ringing=each, problem=f"internal error: {error!r}"))
+        return tuple(rung), misplaced
+
+    def _given_up(self, key: str, error: StoreError) -> str:
+        """Why the object at `key`, which could not be read again, never can be; or nothing yet."""
+        self._failed[key] += 1
+        turns = REFUSED_TURNS if isinstance(error, StoreRefusedError) else FAILED_TURNS
+        return error.message if self._failed[key] >= turns else ""
+
+    def _remember(self, key: str, reading: _Reading) -> None:
+        """Keep what was read, unless a later turn would read something else, or it is too much."""
+        self.forget(key)
+        size = reading.arrived.waiting.entry.size
+        is_first = not self._readings
+        has_room = is_first or self._remembered_bytes + size <= REMEMBERED_BYTES
+        if reading.left or (_may_wait(reading.arrived.body) and has_room):
+            self._readings[key] = reading
+            self._remembered_bytes += size
+
+    def _refused(self, waiting: Waiting, problem: str) -> _Reading:
+        if self._is_answered(waiting):
+            return _Reading(arrived=Arrived(waiting=waiting, is_answered=True))
+        return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
+
+    def _request(
+        self, waiting: Waiting, is_active: Callable[[str], bool]
+    ) -> _Reading | _Unread | None:
+        name = waiting.name
+        if name.verb != "follow" and self._is_answered(waiting):
+            return _Reading(arrived=Arrived(waiting=waiting, is_answered=True))
+        kind = BODIES.get(name.verb)
+        if kind is None:
+            problem = f"{name.verb[:40]!r} is no verb; the verbs are {', '.join(BODIES)}"
+            return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
+        limit_bytes = LAUNCH_BYTES if name.verb == "launch" else REQUEST_BYTES
+        try:
+            found = self._object(waiting.entry, limit_bytes)
+            if found is None or isinstance(found, _Unread):
+                return found
+            body = decode(kind, found.data, key=name.verb, most_values=REQUEST_VALUES)
+        except RecordError as error:
+            return _Reading(arrived=Arrived(waiting=waiting, problems=(error.message,)))
+        targets: Targets = {}
+        if isinstance(body, LaunchRequest):
+            try:
+                targets = look_up(self._store, name.project, body.launch.waits_for_others)
+            except RecordError as error:
+                problem = f"after: {error.message}"
+                return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
+        arrived = Arrived(waiting=waiting, body=body, targets=targets)
+        sought = _sought(arrived, is_active)
+        made = self._look_on(_Reading(arrived=arrived, left=sought))
+        return replace(made, looks=len(sought) - len(made.left))
+
+    def _look_on(self, reading: _Reading) -> _Reading:
+        """Look for the final records of the next targets of a verb, or jobs of a launch."""
+        arrived, name = reading.arrived, reading.arrived.waiting.name
+        ended, taken = set(arrived.ended), set(arrived.taken)
+        looks = _looks(reading)
+        for target in reading.left[:looks]:
+            if isinstance(arrived.body, LaunchRequest):
+                is_of_another = self._records.is_of_another(name, target)
+                ended |= set() if is_of_another is None else {target}
+                taken |= {target} if is_of_another else set()
+            elif self._records.has_ended(name.project, target):
+                ended.add(target)
+        made = replace(arrived, ended=frozenset(ended), taken=frozenset(taken))
+        return _Reading(arrived=made, left=reading.left[looks:])
+
+    def _bell(
+        self, ringing: Ringing, prove: Callable[[Ringing, Bell], Proof]
+    ) -> Rung | _Unread | None:
+        try:
+            found = self._object(ringing.entry, BELL_BYTES)
+            if found is None or isinstance(found, _Unread):
+                return found
+            key = ringing.entry.key
+            bell = decode(Bell, found.data, key=key, most_values=REQUEST_VALUES)
+        except RecordError as error:
+            return Rung(ringing=ringing, problem=error.message)
+        return Rung(ringing=ringing, bell=bell, proof=prove(ringing, bell))
+
+    def _object(self, entry: Entry, limit_bytes: int) -> Object | _Unread | None:
+        """
+        The object that a list showed; None where it is there no more.
+
+        Raises:
+            OversizeError: It holds more than `limit_bytes`, or than the list said.
+            StoreError: The store does not answer anything else either.
+        """
+        try:
+            if entry.size > limit_bytes:
+                raise OversizeError(entry.key, limit_bytes=limit_bytes)
+            return self._store.read(entry.key, limit_bytes=entry.size)
+        except NotFoundError:
+            return None
+        except StoreError as error:
+            self._records.stands(layout.QUOTA)  # raises where it is not about this object
+            return _Unread(error=error)
+
+    def _is_answered(self, waiting: Waiting) -> bool:
+        name = waiting.name
+        return self._records.stands(layout.answer(name.project, name.user, name.ulid))
+
+
+def _owner(waiting: Waiting) -> str:
+    return f"{waiting.name.project}/{waiting.name.user}"
+
+
+def _looks(reading: _Reading) -> int:
+    """How many final records one turn looks for on behalf of this request."""
+    return LAUNCH_LOOKS if isinstance(reading.arrived.body, LaunchRequest) else OWNER_READS
+
+
+def _sought(arrived: Arrived, is_active: Callable[[str], bool]) -> tuple[str, ...]:
+    """Of which ids final records are looked for: a launch's jobs, a verb's unknown targets."""
+    match arrived.body:
+        case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
+            return tuple(target for target in targets if not is_active(target))
+        case LaunchRequest(launch=launch):
+            return job_ids(launch, arrived.waiting.name.ulid)
+        case _:
+            return ()
+
+
+def _may_wait(body: Body | None) -> bool:
+    """Whether `body` says the same later: what a launch waits for may have ended by then."""
+    return body is not None and not (
+        isinstance(body, LaunchRequest) and body.launch.waits_for_others
+    )

@@ -1,0 +1,116 @@
+"""
+Proofs: what the bucket holds of what a bell only tells.
+
+A bell is a hint, for whatever runs on a machine can ring as it. That a host has ended counts when
+its `end` stands; that a keeper life began, when that stands. Both are read side by side with the
+bells of a turn, so that a true bell costs no turn more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from bastion.errors import ForeignRecordError, RecordError
+from bastion.job import End, HostState, JobRecord
+from bastion.records import layout
+from bastion.records.facts import Bell, Ended, Hello, HostFact
+from bastion.records.inbox import Ringing
+from bastion.records.register import look
+from bastion.records.registers import LifeRegister
+from bastion.records.root import Root
+from bastion.service.intake.registers import Seat, seat_of, standing_end
+from bastion.store import ObjectStore
+from bastion.value import value
+
+NEW_LIVES = 1_000
+"""
+A keeper life whose number is so far above the one that was heard last is none: a machine begins one
+at each reboot, and numbers that nobody can count up to must not be reached by one bell.
+"""
+
+
+@value
+class Proof:
+    """What stands of what one bell tells."""
+
+    ends: Mapping[HostFact, End] = field(default_factory=dict)
+    """How those of its hosts ended that have, and that root does not know to have ended."""
+    is_life: bool = False
+    """Whether the keeper life that greets stands, where it is newer than the one in root."""
+
+
+class Proofs:
+    """
+    The proofs of one turn, as of the `root` that was committed last; threads may ask side by side.
+
+    Nothing is read twice. Of a machine at most as many registers are read as it has hosts that run,
+    whatever it tells.
+    """
+
+    def __init__(self, store: ObjectStore, root: Root) -> None:
+        self._store = store
+        self._root = root
+        self._ends: dict[HostFact, End | None] = {}
+        self._lives: dict[str, bool] = {}
+
+    def of(self, ringing: Ringing, bell: Bell) -> Proof:
+        """
+        What stands of what `bell` tells.
+
+        Raises:
+            StoreError: Out of reach: nothing is proved or refuted.
+        """
+        machine = self._root.machines.get(ringing.machine)
+        if machine is None or ringing.life < machine.life:
+            return Proof()
+        ends: dict[HostFact, End] = {}
+        for fact in bell.facts:
+            if isinstance(fact, Ended):
+                end = self._end(machine.name, fact.of)
+                if end is not None:
+                    ends[fact.of] = end
+        greets = any(isinstance(fact, Hello) for fact in bell.facts)
+        is_new = machine.life < ringing.life <= machine.life + NEW_LIVES
+        is_life = greets and is_new and self._is_life(machine.name, ringing.life)
+        return Proof(ends=ends, is_life=is_life)
+
+    def _end(self, machine: str, of: HostFact) -> End | None:
+        if of not in self._ends:
+            job = self._root.jobs.get(of.job)
+            seat = placed(job, of, machine)
+            if job is None or job.attempt is None or seat is None:
+                return None
+            if job.attempt.hosts[of.replica][of.host].end is not None:
+                return None
+            try:
+                self._ends[of] = standing_end(self._store, seat)
+            except ForeignRecordError:
+                self._ends[of] = None  # whoever can read it must say how it ended
+        return self._ends[of]
+
+    def _is_life(self, machine: str, number: int) -> bool:
+        key = layout.life(machine, number)
+        if key not in self._lives:
+            try:
+                self._lives[key] = look(self._store, key, LifeRegister) is not None
+            except ForeignRecordError:
+                self._lives[key] = True
+            except RecordError:
+                self._lives[key] = False  # what nobody can read is nobody's life
+        return self._lives[key]
+
+
+def placed(job: JobRecord | None, of: HostFact, machine: str) -> Seat | None:
+    """The seat that `of` names, if it is one of the attempt that `job` makes now, on `machine`."""
+    if job is None or job.project != of.project or job.attempt is None:
+        return None
+    if not has_host(job.attempt.hosts, of):
+        return None
+    seat = seat_of(job, of.replica, of.host)
+    return seat if seat.of == of and seat.machine == machine else None
+
+
+def has_host(hosts: tuple[tuple[HostState, ...], ...], of: HostFact) -> bool:
+    """Whether `hosts` have the one that `of` names; below zero there is none."""
+    return 0 <= of.replica < len(hosts) and 0 <= of.host < len(hosts[of.replica])

@@ -1,0 +1,382 @@
+"""
+Requests applied to a draft: what users asked for becomes jobs, stops, holds; or is refused.
+
+Identity is the path of the request, never its body. Every refusal names every problem. A verb for a
+job that nobody knows waits: the launch may be on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from bastion.array import ArrayRecord
+from bastion.catalog import resource_types
+from bastion.errors import SpecError
+from bastion.job import JobRecord
+from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
+from bastion.machine import Follow, Pool
+from bastion.monitor import Options, grace_s
+from bastion.records.codec import encode
+from bastion.records.inbox import Waiting
+from bastion.records.names import unknown_names
+from bastion.records.queued import queued_array, queued_jobs
+from bastion.records.request import (
+    Answer,
+    Body,
+    FollowRequest,
+    JobsRequest,
+    LaunchRequest,
+    SpecRecord,
+    UpdateRequest,
+)
+from bastion.records.root import MAX_ACTIVE_JOBS
+from bastion.records.targets import NO_TARGETS, Targets
+from bastion.records.ulid import is_ulid, seconds_of
+from bastion.records.webhooks import Notifications
+from bastion.scheduler.machine_report import MachineReport
+from bastion.service.draft.dependencies import is_on_its_way, joining
+from bastion.service.draft.root_draft import Draft
+from bastion.service.draft.targets import change, obstacle, targets_of
+from bastion.service.intake.ended_jobs import is_same_request
+from bastion.service.intake.permissions import membership_problem, ownership_problem
+from bastion.spec import CodeRef, Launch, job_id, python_problems
+from bastion.value import value
+from quota import Quota
+
+MAX_CLOCK_SKEW_S = 7 * 86400.0
+"""A request whose ULID and store time differ by more is refused; registers are kept far longer."""
+MAX_PROBLEMS = 50
+"""That one answer tells; the rest is counted."""
+MAX_PROBLEM_CHARACTERS = 300
+"""Of one problem of an answer."""
+MAX_JOB_BYTES = 64 << 10
+"""Of what root keeps of one job: it is written with every commit while the job is active."""
+UNKNOWN_JOB_WAIT_S = 600.0
+"""A verb for an unknown job waits this long: its launch may arrive later."""
+
+
+@value
+class Rules:
+    """What is in force while requests are absorbed."""
+
+    quota: Quota | None
+    """None until there is a first good quota file."""
+    quota_problem: str = ""
+    pools: Mapping[str, Pool]
+    options: Options
+    notifications: Notifications = Notifications()
+
+
+def answer_key(waiting: Waiting) -> str:
+    """How root names the answer to this request."""
+    return f"{waiting.name.project}/{waiting.name.user}/{waiting.name.ulid}"
+
+
+def refuse(
+    draft: Draft,
+    waiting: Waiting,
+    problems: Iterable[str],
+    *,
+    machines: tuple[MachineReport, ...] = (),
+) -> None:
+    """Answer a request with everything that is wrong with it."""
+    name = waiting.name
+    draft.answer(
+        answer_key(waiting),
+        Answer(
+            ulid=name.ulid,
+            verb=name.verb,
+            accepted=False,
+            problems=told(problems),
+            machines=machines,
+            at=draft.now,
+        ),
+    )
+
+
+def told(problems: Iterable[str]) -> tuple[str, ...]:
+    """The first of `problems`, none too long: an answer lies in root until it is written."""
+    every = tuple(problems)
+    shown = [
+        each if len(each) <= MAX_PROBLEM_CHARACTERS else f"{each[:MAX_PROBLEM_CHARACTERS]}..."
+        for each in every[:MAX_PROBLEMS]
+    ]
+    more = len(every) - len(shown)
+    return (*shown, f"and {more} more") if more > 0 else tuple(shown)
+
+
+def accept(draft: Draft, waiting: Waiting, *, launch: str = "", jobs: Iterable[str] = ()) -> None:
+    """Answer a request with yes."""
+    name = waiting.name
+    draft.answer(
+        answer_key(waiting),
+        Answer(
+            ulid=name.ulid,
+            verb=name.verb,
+            accepted=True,
+            launch=launch,
+            jobs=tuple(jobs),
+            at=draft.now,
+        ),
+    )
+
+
+def general_problems(
+    waiting: Waiting, rules: Rules, owns: Callable[[str, str], bool] = lambda *_: True
+) -> list[str]:
+    """
+    What is wrong with a request whatever it asks for.
+
+    `owns` tells whether in a project a user has an active job.
+    """
+    name = waiting.name
+    if not is_ulid(name.ulid):
+        return [f"request {name.ulid}: its name is not a ULID"]
+    if abs(seconds_of(name.ulid) - waiting.entry.modified_at) > MAX_CLOCK_SKEW_S:
+        return ["the request was made more than 7 days from the bucket's time: check your clock"]
+    if rules.quota is None:
+        why = rules.quota_problem or "there is none at project-quotas/project-quotas.config"
+        return [f"no quota file is in force: {why}"]
+    problem = membership_problem(name, rules.quota, owns)
+    return [problem] if problem else []
+
+
+def spec_record(waiting: Waiting, body: LaunchRequest) -> SpecRecord:
+    """What `spec.json` of this launch holds: a function of the request alone."""
+    name = waiting.name
+    return SpecRecord(
+        id=job_id(body.launch.name, name.ulid),
+        project=name.project,
+        user=name.user,
+        ulid=name.ulid,
+        launch=replace(body.launch, project=name.project),
+        origin=body.origin,
+        again_of=body.again_of,
+    )
+
+
+def absorb(
+    draft: Draft,
+    waiting: Waiting,
+    body: Body,
+    rules: Rules,
+    ended: Collection[str] = (),
+    awaited: Targets = NO_TARGETS,
+    taken: Collection[str] = (),
+) -> bool:
+    """
+    Apply one request, and answer it; False when it has to wait for a job nobody knows yet.
+
+    A launch's jobs are added; whether they can ever run is for the scheduler to say. `ended` holds
+    those of the request's targets that have a final record: nothing can change them any more.
+    `taken` holds those of a launch's jobs whose final record is of another request.
+    `awaited` says how those ended that a launch wants to wait for. A launch whose idempotency key
+    made its jobs before is accepted as these.
+    """
+    match body:
+        case LaunchRequest():
+            return _launch(draft, waiting, body, rules, ended, awaited, taken)
+        case FollowRequest(targets=targets):
+            _follow(draft, waiting, targets)
+            return True
+        case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
+            return _change(draft, waiting, body, [t for t in targets if t not in ended], rules)
+        case _:
+            assert_never(body)
+
+
+def _launch(
+    draft: Draft,
+    waiting: Waiting,
+    body: LaunchRequest,
+    rules: Rules,
+    ended: Collection[str],
+    awaited: Targets,
+    taken: Collection[str],
+) -> bool:
+    launch, name = body.launch, waiting.name
+    problems = _launch_problems(draft, waiting, launch, rules)
+    jobs: tuple[JobRecord, ...] = ()
+    array: ArrayRecord | None = None
+    try:
+        jobs = queued_jobs(
+            launch,
+            project=name.project,
+            user=name.user,
+            ulid=name.ulid,
+            at=waiting.entry.modified_at,
+            known_types=_known_types(draft, rules),
+        )
+        array = queued_array(launch, jobs[0])
+    except SpecError as error:
+        problems += error.problems
+    active: dict[str, JobRecord | ArrayRecord] = {**draft.jobs, **draft.arrays}
+    there = [job.id for job in jobs if job.id in active or job.id in ended]
+    of_others = {*taken, *(one for one in there if _is_of_another(active.get(one), waiting))}
+    is_known = bool(body.idempotency_key) and len(there) == len(launch.jobs) and not of_others
+    problems += [f"there is a job {one} already" for one in there if not is_known]
+    if any(job.after for job in jobs) and not is_known:
+        if is_on_its_way(draft, jobs):
+            return False
+        try:
+            jobs = joining(draft, jobs, awaited)
+        except SpecError as error:
+            problems += error.problems
+    if not is_known:
+        asked = dict.fromkeys(each for job in jobs for each in job.secrets)
+        problems += rules.options.secrets.problems(name.project, asked)
+        problems += _too_large(jobs)
+    if problems:
+        refuse(draft, waiting, problems)
+        return True
+    if array is not None and not is_known:
+        draft.add_array(array)
+    for job in jobs if array is None and not is_known else ():
+        draft.add(job)
+    accept(
+        draft, waiting, launch=job_id(launch.name, name.ulid), jobs=tuple(job.id for job in jobs)
+    )
+    return True
+
+
+def _is_of_another(active: JobRecord | ArrayRecord | None, waiting: Waiting) -> bool:
+    """Whether what is active under an id was asked for by another request."""
+    if active is None:
+        return False
+    job = active.each if isinstance(active, ArrayRecord) else active
+    return not is_same_request(waiting.name, user=job.user, ulid=job.ulid)
+
+
+def _too_large(jobs: Iterable[JobRecord]) -> list[str]:
+    """Which of `jobs` are more than root may have to keep of one."""
+    sizes = {job.name: len(encode(job)) for job in jobs}
+    return [
+        f"jobs.{name}: what the bastion has to keep of it is {size} bytes; at most {MAX_JOB_BYTES}:"
+        " ask for fewer secrets, dependencies or labels"
+        for name, size in sizes.items()
+        if size > MAX_JOB_BYTES
+    ]
+
+
+def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rules) -> list[str]:
+    name = waiting.name
+    if launch.project and launch.project != name.project:
+        return [
+            f"project: the launch says {launch.project!r}, but was put in the inbox of"
+            f" {name.project!r}"
+        ]
+    if launch.code is not None and not isinstance(launch.code, CodeRef):
+        return [f"code: {type(launch.code).__name__} was not sent; submit with bastion launch"]
+    problems = rules.notifications.problems_of(launch.tells)
+    problems += python_problems(launch.python, launch.code)
+    problems += unknown_names(launch.where, rules.pools, draft.machines.values())
+    if problems:
+        return problems
+    active = len(draft.jobs) + len(draft.arrays)
+    if active + len(launch.jobs) > MAX_ACTIVE_JOBS:
+        return [
+            f"there are {active} active jobs; with these {len(launch.jobs)} it would be"
+            f" more than the {MAX_ACTIVE_JOBS} that one bastion looks after"
+        ]
+    assert rules.quota is not None
+    limit = rules.quota.scheduler.max_queued_per_user
+    queued = draft.queued_of(name.user)
+    if queued + len(launch.jobs) > limit:
+        return [
+            f"{name.user} has {queued} jobs in the queue; with these {len(launch.jobs)} it would be"
+            f" more than the {limit} that max_queued_per_user allows"
+        ]
+    return []
+
+
+def _known_types(draft: Draft, rules: Rules) -> set[str]:
+    """Those that are here; as long as no pool is configured, those that may come."""
+    here = {kind for pool in rules.pools.values() for kind in pool.resources.types()}
+    here |= {kind for machine in draft.machines.values() for kind in machine.resources.types()}
+    under_quota = rules.quota.types if rules.quota is not None else ()
+    return {*here, *under_quota, *(() if rules.pools else resource_types())}
+
+
+def _follow(draft: Draft, waiting: Waiting, targets: tuple[str, ...]) -> None:
+    for job in targets_of(draft, waiting.name.project, targets).jobs:
+        if job.attempt is None:
+            continue
+        machines = {place.machine for _, _, place, s in job.attempt.each_host() if not s.drained}
+        for machine in sorted(machines & draft.machines.keys()):
+            if draft.machines[machine].life:
+                draft.instruct(machine, Follow(project=job.project, job=job.id))
+
+
+def _change(
+    draft: Draft,
+    waiting: Waiting,
+    body: JobsRequest | UpdateRequest,
+    targets: Sequence[str],
+    rules: Rules,
+) -> bool:
+    assert rules.quota is not None
+    name = waiting.name
+    aim = targets_of(draft, name.project, targets)
+    if aim.unknown and draft.now - waiting.entry.modified_at < UNKNOWN_JOB_WAIT_S:
+        return False
+    problems = [f"{target}: no such active job in project {name.project}" for target in aim.unknown]
+    problems += aim.problems
+    events: list[tuple[JobRecord, Event]] = []
+    passed: dict[str, str] = {}
+    for job in aim.jobs:
+        event = _event(waiting, body, job, rules)
+        problem = _obstacle(draft, job, event, waiting, rules)
+        if problem and job.task is not None:
+            passed[job.launch] = problem
+        elif problem:
+            problems.append(problem)
+        else:
+            events.append((job, event))
+    moved = {job.launch for job, _ in events}
+    for aimed in aim.arrays:
+        each = aimed.array.each
+        problem = ownership_problem(name, each, rules.quota) or obstacle(
+            aimed, name.verb, moves=each.id in moved, passed=passed.get(each.id, "")
+        )
+        problems += [problem] if problem else []
+    if problems:
+        refuse(draft, waiting, problems)
+        return True
+    for job, event in events:
+        draft.apply(job.id, event)
+    for aimed in aim.arrays:
+        change(draft, aimed, name.verb, body, name.user)
+    draft.is_scheduling = draft.is_scheduling or bool(events or aim.arrays)
+    accept(
+        draft,
+        waiting,
+        jobs=[*(job.id for job in aim.jobs if job.task is None), *(a.target for a in aim.arrays)],
+    )
+    return True
+
+
+def _event(
+    waiting: Waiting, body: JobsRequest | UpdateRequest, job: JobRecord, rules: Rules
+) -> Event:
+    user = waiting.name.user
+    if isinstance(body, UpdateRequest):
+        return Updated(priority=body.priority, max_runtime_s=body.max_runtime_s)
+    match waiting.name.verb:
+        case "hold":
+            return HeldBack(by=user)
+        case "release":
+            return Released(by=user)
+        case _:
+            return CancelWanted(by=user, grace_s=grace_s(job, rules.options))
+
+
+def _obstacle(draft: Draft, job: JobRecord, event: Event, waiting: Waiting, rules: Rules) -> str:
+    """Why `event` cannot happen to `job`, or nothing."""
+    if not draft.can(job.id, event):
+        return f"{job.id}: is {job.phase}; {waiting.name.verb} is not possible any more"
+    if isinstance(event, Released) and not (job.held or job.kept):
+        return f"{job.id}: is not held"
+    assert rules.quota is not None
+    return ownership_problem(waiting.name, job, rules.quota)

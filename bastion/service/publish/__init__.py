@@ -1,0 +1,1 @@
+"""What others read: the views of the queue, the pools and the bastion."""

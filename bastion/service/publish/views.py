@@ -1,0 +1,323 @@
+"""
+Views: what the command line and the page read, also when the bastion is dead.
+
+They are not state: nothing is decided by them, and they never cause a commit. Each is a function of
+one committed root and the plan made for it, published at a pace of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any
+
+from bastion.clock import Clock
+from bastion.errors import ConflictError, NotFoundError
+from bastion.job import JobRecord, Phase, state_of
+from bastion.lifecycle import kept_outcome, remark, trouble
+from bastion.machine import Machine, Pool
+from bastion.records import layout
+from bastion.records.codec import plain
+from bastion.records.root import Root
+from bastion.scheduler.charge import held_by
+from bastion.scheduler.plan import Plan
+from bastion.scheduler.reason import text
+from bastion.service.config.admin_files import AdminFiles
+from bastion.service.intake.requests import told
+from bastion.service.publish.array_rows import array_rows, plain_start
+from bastion.store import ObjectStore, Version
+from bastion.version import VERSION
+from quota import NOTHING, Amounts, Quota
+from quota.ledger import borrowed, lent
+
+_PHASE_ORDER = {"stopping": 0, "running": 1, "starting": 2, "draining": 3, "queued": 4, "done": 5}
+COST_SHARE = 10.0
+"""A view that took t seconds to publish is published again after this many times t."""
+
+
+class Publisher:
+    """Publishes the views of one bastion."""
+
+    def __init__(self, store: ObjectStore, clock: Clock, *, every_s: float) -> None:
+        self._store = store
+        self._clock = clock
+        self._every_s = every_s
+        self._next_at = 0.0
+        self._published = -1
+        self._shown: tuple[object, ...] = ()
+        self._shown_seq = -1
+        self._is_writing = False
+        self._versions: dict[str, Version] = {}
+
+    def works(
+        self, root: Root, plan: Plan | None, files: AdminFiles, problems: tuple[str, ...]
+    ) -> Callable[[], None] | None:
+        """
+        The work that publishes what is new since the last time, or None when it is not time.
+
+        A commit that only renews the lease changes no row: then the status alone is published, and
+        says of which commit the other views are, for what they show is still true.
+        """
+        now = self._clock.monotonic()
+        shown = (root.jobs, root.arrays, root.machines, plan)
+        is_same = len(self._shown) == len(shown) and all(a is b for a, b in zip(shown, self._shown))
+        if self._is_writing or now < self._next_at or (root.seq == self._published and is_same):
+            return None
+        self._published = root.seq
+        bodies: dict[str, dict[str, Any]] = {}
+        if not is_same:
+            self._shown, self._shown_seq = shown, root.seq
+            bodies["queue"] = queue_view(root, plan)
+            bodies["pool"] = pool_view(root, files.config.pools)
+        bodies["status"] = status_view(root, files, problems) | {"views_seq": self._shown_seq}
+        data = {name: view_bytes(body) for name, body in bodies.items()}
+        cost_s = self._clock.monotonic() - now
+        self._next_at = now + max(self._every_s, COST_SHARE * cost_s)
+        self._is_writing = True
+        return lambda: self._write(data, root.seq)
+
+    def _write(self, data: Mapping[str, bytes], seq: int) -> None:
+        try:
+            for name, body in data.items():
+                self._put(layout.view(name), body, seq)
+        except BaseException:
+            self._published, self._shown = -1, ()
+            raise
+        finally:
+            self._is_writing = False
+
+    def _put(self, key: str, body: bytes, seq: int) -> None:
+        """Publish `body`, unless a view of a later commit than `seq` stands."""
+        version = self._versions.get(key)
+        for _ in range(2):
+            try:
+                if version is None:
+                    written = self._store.create(key, body)
+                else:
+                    written = self._store.swap(key, body, if_version=version)
+            except ConflictError:
+                version, standing_seq = self._standing(key)
+                if standing_seq > seq:
+                    return
+            else:
+                self._versions[key] = written.version
+                return
+
+    def _standing(self, key: str) -> tuple[Version | None, int]:
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return None, -1
+        assert found is not None
+        try:
+            return found.version, int(json.loads(found.data)["seq"])
+        except (ValueError, KeyError, TypeError):
+            return found.version, -1
+
+
+def queue_view(root: Root, plan: Plan | None) -> dict[str, Any]:
+    """
+    Every active job, those that run first, then in the order of the queue; then arrays.
+
+    An array is one row, with the ranges of its tasks that have no row of their own.
+    """
+    jobs = sorted(root.jobs.values(), key=_queue_order)
+    rows = [_row(job, plan, root) for job in jobs]
+    return {
+        "schema": 1,
+        "now": root.now,
+        "seq": root.seq,
+        "jobs": rows,
+        "arrays": array_rows(root, plan, rows),
+    }
+
+
+def _queue_order(job: JobRecord) -> tuple[int, int, float, str]:
+    return _PHASE_ORDER[job.phase.value], job.request.priority, job.queued_at, job.id
+
+
+def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
+    verdict = plan.verdicts.get(job.id) if plan is not None else None
+    attempt = job.attempt
+    row: dict[str, Any] = {
+        "id": job.id,
+        "name": job.name,
+        "project": job.project,
+        "user": job.user,
+        "launch": job.launch,
+        "state": state_of(job),
+        "phase": job.phase.value,
+        "class": attempt.job_class.value if attempt else None,
+        "priority": job.request.priority,
+        "units": dict(job.request.units.items()),
+        "replicas": job.request.replicas,
+        "submitted_at": job.submitted_at,
+        "started_at": attempt.started_at if attempt else None,
+        "task": job.task,
+        "attempt": job.attempts,
+        "preemptions": job.preemptions,
+        "machines": _machines_of(job),
+        "reason": None,
+        "text": "",
+    }
+    row |= plain_start(verdict)
+    if job.report:
+        row["report"] = dict(job.report)
+    if job.after:
+        row["after"] = [plain(each) for each in job.after]
+    if verdict is not None:
+        row["reason"] = plain(verdict.reason)
+        row["text"] = text(verdict.reason, root.now)
+    said = trouble(job, root.machines, root.now)
+    row["text"] = said or remark(job) or row["text"]
+    kept = kept_outcome(job)
+    if kept is not None:
+        row |= {"outcome": kept.kind.value, "code": kept.code}
+    if job.phase is Phase.STOPPING and attempt is not None and attempt.stop is not None:
+        stop = attempt.stop
+        row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")
+        row["text"] += f"; it {said}" if said else ""
+    if job.outcome is not None:
+        # Its record is written next; whoever waits for its end may see this first.
+        row["text"], row["code"] = job.outcome.text, job.outcome.code
+        row["outcome"] = job.outcome.kind.value
+        row["started_at"] = job.past[-1].started_at if job.past else None
+        row["ended_at"] = job.ended_at
+    return row
+
+
+def _machines_of(job: JobRecord) -> list[str]:
+    if job.attempt is None:
+        return []
+    return sorted({place.machine for _, _, place, _ in job.attempt.each_host()})
+
+
+def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
+    """Every machine: what it has, what is used and by whom."""
+    used: dict[str, Amounts] = {}
+    jobs: dict[str, list[str]] = {}
+    for job in root.jobs.values():
+        for name in (host.machine for place in job.alive for host in place.hosts):
+            jobs.setdefault(name, []).append(job.id)
+            if not job.request.takes_whole:
+                used[name] = used.get(name, NOTHING) + job.request.per_replica
+            elif name in root.machines:
+                used[name] = root.machines[name].resources
+    machines = [
+        _machine_row(machine, used.get(machine.name, NOTHING), jobs.get(machine.name, []))
+        for machine in root.machines.values()
+    ]
+    return {
+        "schema": 1,
+        "now": root.now,
+        "seq": root.seq,
+        "machines": machines,
+        "pools": [plain(pool) for pool in pools.values()],
+    }
+
+
+def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, Any]:
+    free = machine.resources - used
+    return {
+        "name": machine.name,
+        "pool": machine.pool,
+        "phase": machine.phase.value,
+        "resources": dict(machine.resources.items()),
+        "used": dict(used.items()),
+        "free": dict(free.items()),
+        "jobs": sorted(set(jobs)),
+        "cordoned": machine.cordoned,
+        "unwell": machine.unwell,
+        "draining": machine.draining,
+        "bad_devices": {kind: list(bad) for kind, bad in machine.bad_devices.items()},
+        "tier": machine.tier,
+        "zone": machine.zone,
+        "hostname": machine.hostname,
+        "address": machine.address,
+        "life": machine.life,
+        "heard_at": machine.heard_at,
+    }
+
+
+def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dict[str, Any]:
+    """
+    Who leads since when, what is in force, how many jobs are where, what is wrong.
+
+    Of many problems it tells the first, shortened: the log has them all.
+    """
+    leader = root.leader
+    return {
+        "schema": 1,
+        "now": root.now,
+        "seq": root.seq,
+        "epoch": root.epoch,
+        "version": VERSION,
+        "leader": leader.holder if leader else None,
+        "host": leader.host if leader else None,
+        "pid": leader.pid if leader else None,
+        "since": leader.since if leader else None,
+        "ttl_s": leader.ttl_s if leader else None,
+        "quota": {"in_force": files.quota is not None, "problem": files.quota_problem},
+        "config": {"pools": sorted(files.config.pools), "problem": files.config_problem},
+        "counts": _counts(root),
+        "projects": _projects(root, files.quota) if files.quota else {},
+        "problems": list(told(problems)),
+    }
+
+
+def _counts(root: Root) -> dict[str, int]:
+    """How many jobs are in each state; a task counts as a job, also without a record of its own."""
+    counts = Counter(state_of(job) for job in root.jobs.values())
+    for array in root.arrays.values():
+        counts += Counter(queued=len(array.ready), held=len(array.held))
+    return dict(counts)
+
+
+def _projects(root: Root, quota: Quota) -> dict[str, Any]:
+    usage: dict[str, Amounts] = {}
+    queued: Counter[str] = Counter()
+    for job in root.jobs.values():
+        if job.is_admitted:
+            usage[job.project] = usage.get(job.project, NOTHING) + held_by(job, root.machines)
+        elif job.phase.value == "queued":
+            queued[job.project] += 1
+    for array in root.arrays.values():
+        queued[array.project] += len(array.waiting)
+    return {
+        name: {
+            "nominal": dict(project.nominal.items()),
+            "usage": dict(usage.get(name, NOTHING).items()),
+            "borrowed": dict(borrowed(quota, usage, name).items()),
+            "lent": dict(lent(quota, usage, name).items()),
+            "queued": queued[name],
+        }
+        for name, project in quota.projects.items()
+    }
+
+
+def view_bytes(body: object) -> bytes:
+    """
+    A view as JSON that every reader takes: what is no number there is null.
+
+    Python writes `NaN` and `Infinity`, which jq and browsers refuse together with all the rest.
+    """
+    try:
+        return _json(body)
+    except ValueError:
+        return _json(_finite(body))
+
+
+def _json(body: object) -> bytes:
+    separators = (",", ":")
+    return json.dumps(body, separators=separators, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _finite(body: object) -> object:
+    """`body` with null for every number that JSON does not have."""
+    if isinstance(body, dict):
+        return {name: _finite(item) for name, item in body.items()}
+    if isinstance(body, (list, tuple)):
+        return [_finite(item) for item in body]
+    return None if isinstance(body, float) and not isfinite(body) else body

@@ -1,0 +1,1 @@
+"""What audits a bucket and brings its root back."""

@@ -1,0 +1,393 @@
+"""
+Bringing a copy of root back: what copies there are, what it would mean, and doing it.
+
+For the day on which root was deleted, damaged or led astray. It never resets anything (see
+`bastion.service.repair.restored_root`), keeps what it replaces, and refuses while a leader lives.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from typing import TypeVar
+
+from bastion.clock import Clock
+from bastion.errors import (
+    ConflictError,
+    FencedError,
+    ForeignRecordError,
+    LeaseHeldError,
+    NotFoundError,
+    RecordError,
+)
+from bastion.job import Outcome, OutcomeKind
+from bastion.lifecycle.awaited import Ended
+from bastion.machine import Batch, Start
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.register import create_same
+from bastion.records.request import Answer, Result, SpecRecord
+from bastion.records.root import Held, Root, RootWriter, decode_root
+from bastion.records.targets import look_up
+from bastion.service.config.settings import CLOUD
+from bastion.service.repair.restored_root import Comeback, Since, comeback
+from bastion.service.repair.unstarted_launches import never_begun
+from bastion.service.run.election import PATIENCE
+from bastion.spec import job_ids, tasks_of_id
+from bastion.store import Entry, ObjectStore
+from bastion.store.port import Object
+from bastion.value import value
+
+_T = TypeVar("_T")
+
+SLACK_S = 60.0
+"""
+A commit's time is the store's carried forward: what followed it may bear a time a little before it.
+What is looked at in vain is known to the copy.
+"""
+
+
+def _nonce() -> str:
+    return secrets.token_hex(8)
+
+
+@value
+class Copy:
+    """One copy of root in the bucket."""
+
+    key: str
+    seq: int
+    """The commit that it shows."""
+    written_at: float
+    size_bytes: int
+
+
+class Restoring:
+    """
+    One root, a copy of it, and what bringing the copy back would mean.
+
+    Args:
+        key: The copy; empty for the newest that can be understood.
+
+    Raises:
+        NotFoundError: There is no such copy, or none at all.
+        RecordError: The copy cannot be understood, or none of them, or what a newer Bastion wrote
+            since.
+        StoreError: Out of reach.
+    """
+
+    def __init__(
+        self, store: ObjectStore, clock: Clock, *, key: str = "", nonce: Callable[[], str] = _nonce
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._writer = RootWriter(store, clock)
+        self.copies = tuple(_copies(store))
+        self.copy, root, self.damaged = _chosen(store, self.copies, key)
+        self._found = _object(store, layout.ROOT)
+        self._standing = _held(self._found)
+        since = _since(store, root, self.copies)
+        standing = self._standing.root if self._standing is not None else None
+        self.comeback: Comeback = comeback(root, since, standing=standing, write_id=nonce())
+
+    @property
+    def is_root_readable(self) -> bool:
+        """Whether the root that would be replaced is there and can be understood."""
+        return self._standing is not None
+
+    @property
+    def patience_s(self) -> float:
+        """
+        How long `commit` watches whether somebody leads; 0 when nobody can.
+
+        A root that we cannot read may be a newer Bastion's, with a leader on a cloud's lease.
+        """
+        if self._found is None:
+            return 0.0
+        if self._standing is None:
+            return PATIENCE * CLOUD.ttl_s
+        leader = self._standing.root.leader
+        return PATIENCE * leader.ttl_s if leader is not None else 0.0
+
+    def commit(self) -> Root:
+        """
+        Bring the copy back, and keep what it replaces.
+
+        Raises:
+            LeaseHeldError: A bastion leads here.
+            StoreError: Out of reach; nothing is lost, try again.
+        """
+        self._refuse_if_led()
+        self._keep()
+        root, found, over = self.comeback.root, self._found, self._standing
+        if over is None and found is not None:
+            over = Held(root=root, version=found.version, modified_at=found.modified_at)
+        try:
+            return self._writer.commit(root, over=over).root
+        except (FencedError, RecordError) as error:
+            raise LeaseHeldError(
+                "root was changed meanwhile", hint="stop every bastion, and run restore again"
+            ) from error
+
+    def _refuse_if_led(self) -> None:
+        """Somebody leads when root moves within the time after which a standby would take over."""
+        if self._found is None or not self.patience_s:
+            return
+        self._clock.sleep(self.patience_s)
+        found = _object(self._store, layout.ROOT)
+        if found is None or found.version != self._found.version:
+            leader = self._standing.root.leader if self._standing is not None else None
+            owner = f"{leader.holder} on {leader.host} (process {leader.pid})" if leader else ""
+            raise LeaseHeldError(
+                owner or "one whose root cannot be understood",
+                hint="stop it first: a root is not taken from under a leader",
+            )
+
+    def _keep(self) -> None:
+        """Keep the bytes that are replaced: as a copy among the others, or set aside."""
+        if self._found is None:
+            return
+        data = self._found.data
+        if self._standing is not None:
+            root = self._standing.root
+            date = time.strftime("%Y-%m-%d", time.gmtime(root.now))
+            key = layout.snapshot(date, root.seq)
+        else:
+            key = layout.aside(f"{layout.ROOT}-{sha256(data).hexdigest()[:12]}")
+        try:
+            create_same(self._store, key, data)
+        except ConflictError:
+            return  # the hourly copy of this very commit stands there, packed otherwise
+
+
+def _held(found: Object | None) -> Held | None:
+    """The root that was read, or None where there is none that can be understood."""
+    if found is None:
+        return None
+    try:
+        root = decode_root(found.data)
+    except RecordError:
+        return None
+    return Held(root=root, version=found.version, modified_at=found.modified_at)
+
+
+def _copies(store: ObjectStore) -> Iterator[Copy]:
+    """Every copy of root, newest first."""
+    for entry in sorted(
+        _all(store, layout.SNAPSHOTS), key=lambda entry: entry.modified_at, reverse=True
+    ):
+        name = layout.parse_snapshot(entry.key)
+        if name is not None:
+            yield Copy(
+                key=entry.key, seq=name[1], written_at=entry.modified_at, size_bytes=entry.size
+            )
+
+
+def _chosen(
+    store: ObjectStore, copies: tuple[Copy, ...], key: str
+) -> tuple[Copy, Root, dict[str, str]]:
+    """
+    The copy at `key`, or the newest that can be understood, and its root.
+
+    With them, by key, what is wrong with each newer copy that was stepped over.
+    """
+    if not copies:
+        raise NotFoundError(
+            f"there is no copy of root under {layout.SNAPSHOTS}",
+            hint="a bastion makes one when it takes the lead, and one an hour",
+        )
+    wanted = [copy for copy in copies if not key or copy.key == key]
+    if not wanted:
+        raise NotFoundError(f"there is no copy at {key!r}", hint=f"the newest is {copies[0].key}")
+    damaged: dict[str, str] = {}
+    for copy in wanted:
+        try:
+            return copy, _root_of(store, copy.key), damaged
+        except RecordError as error:
+            if key or error.hint:  # one that was asked for, or one of a newer Bastion
+                raise
+            damaged[copy.key] = error.message.removeprefix(f"{copy.key}: ")
+    listed = "; ".join(f"{name}: {why}" for name, why in damaged.items())
+    raise RecordError(f"no copy of root can be understood: {listed}")
+
+
+def _root_of(store: ObjectStore, key: str) -> Root:
+    data = _bytes(store, key)
+    if data is None:
+        raise RecordError(f"{key}: was deleted a moment ago")
+    return decode_root(data, key=key)
+
+
+def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
+    instructions = _all(store, layout.INSTRUCTIONS)
+    lives: dict[str, int] = {}
+    batches: dict[tuple[str, int], int] = {}
+    for entry in _all(store, layout.MACHINES):
+        if (life := layout.parse_life(entry.key)) is not None:
+            lives[life[0]] = max(life[1], lives.get(life[0], 0))
+    for entry in instructions:
+        if (batch := layout.parse_instructions(entry.key)) is not None:
+            batches[batch[:2]] = max(batch[2], batches.get(batch[:2], 0))
+    names = (layout.parse_result(entry.key) for entry in _all(store, layout.RESULTS))
+    results = frozenset(name for name in names if name is not None)
+    answers = dict(_fresh(store, layout.ANSWERS, Answer, copy.now))
+    specs = dict(_fresh(store, layout.SPECS, SpecRecord, copy.now)).values()
+    told = tuple(_starts(store, instructions, copy, results))
+    cancelled = frozenset(
+        job
+        for answer in answers.values()
+        if answer.accepted and answer.verb == "cancel"
+        for job in answer.jobs
+    )
+    begun = {start.job for _, _, start in told} | {job for _, job in results} | _registered(store)
+    return Since(
+        seq=max([*(each.seq for each in copies), *_view_seqs(store)]),
+        next_event=_next_event(store),
+        results=results,
+        lives=lives,
+        batches=batches,
+        starts=told,
+        cancelled=cancelled,
+        submitted=frozenset(_submitted(specs, answers, results)),
+        accepted=never_begun(store, specs, answers, begun=begun, cancelled=cancelled),
+        ended=tuple(_ended(store, copy, results)),
+        outcomes=dict(_outcomes(store, copy, results)),
+    )
+
+
+def _ended(store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]) -> Iterator[Ended]:
+    """How the jobs of `copy` ended that others of it may wait for."""
+    every = [*copy.jobs.values(), *(array.each for array in copy.arrays.values())]
+    if not any(job.after for job in every):
+        return
+    for job in every:
+        if (job.project, job.id) in results:
+            for found in look_up(store, job.project, [job.id]).values():
+                yield from found
+
+
+def _outcomes(
+    store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]
+) -> Iterator[tuple[str, Outcome]]:
+    """How the tasks ended that have a final record, and have not ended in `copy`."""
+    for project, job in sorted(results):
+        named = tasks_of_id(job)
+        array = copy.arrays.get(named[0]) if named is not None else None
+        if named is None or array is None or array.project != project:
+            continue
+        if not named[1] & array.all_ended:
+            yield job, _outcome(store, layout.result(project, job))
+
+
+def _outcome(store: ObjectStore, key: str) -> Outcome:
+    """How the task ended that has its final record at `key`, which may be damaged."""
+    try:
+        found = decode(Result, _bytes(store, key) or b"", key=key)
+        return Outcome(kind=OutcomeKind(found.outcome), text=found.text, code=found.code)
+    except ForeignRecordError:
+        raise
+    except (RecordError, ValueError):
+        return Outcome(kind=OutcomeKind.FAILED, text="its final record cannot be read")
+
+
+def _view_seqs(store: ObjectStore) -> Iterator[int]:
+    for entry in _all(store, layout.VIEWS):
+        try:
+            yield int(json.loads(_bytes(store, entry.key) or b"")["seq"])
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def _next_event(store: ObjectStore) -> int:
+    keys = [entry.key for entry in _all(store, layout.EVENTS)]
+    last = max(keys, key=lambda key: layout.parse_events(key) or 0, default="")
+    first = layout.parse_events(last)
+    return 0 if first is None else first + len((_bytes(store, last) or b"").splitlines())
+
+
+def _starts(
+    store: ObjectStore,
+    instructions: tuple[Entry, ...],
+    copy: Root,
+    results: frozenset[tuple[str, str]],
+) -> Iterator[tuple[str, int, Start]]:
+    """What agents were told to start since `copy`, and of which no end stands."""
+    for entry in instructions:
+        name = layout.parse_instructions(entry.key)
+        if name is None or entry.modified_at < copy.now - SLACK_S:
+            continue
+        try:
+            batch = decode(Batch, _bytes(store, entry.key) or b"", key=entry.key)
+        except ForeignRecordError:
+            raise
+        except RecordError:
+            continue  # nor can the agent read it
+        for start in batch.instructions:
+            if isinstance(start, Start) and (start.project, start.job) not in results:
+                end = layout.end(
+                    start.project, start.job, start.attempt, start.nonce,
+                    replica=start.replica, host=start.host, machine=name[0],
+                )  # fmt: skip
+                if _bytes(store, end) is None:
+                    yield name[0], name[1], start
+
+
+def _registered(store: ObjectStore) -> set[str]:
+    """Every job and task that a register names."""
+    entries = (*_all(store, layout.RUNS), *_all(store, layout.BARRIERS))
+    names = (layout.parse_register(entry.key) for entry in entries)
+    return {name.job for name in names if name is not None}
+
+
+def _submitted(
+    specs: Iterable[SpecRecord],
+    answers: dict[str, Answer],
+    results: frozenset[tuple[str, str]],
+) -> Iterator[str]:
+    """Jobs of specs written since the copy, unless they were refused or have ended."""
+    for spec in specs:
+        answer = answers.get(layout.answer(spec.project, spec.user, spec.ulid))
+        if answer is not None and not answer.accepted:
+            continue
+        for job in job_ids(spec.launch, spec.ulid):
+            if (spec.project, job) not in results:
+                yield job
+
+
+def _fresh(
+    store: ObjectStore, prefix: str, kind: type[_T], since: float
+) -> Iterator[tuple[str, _T]]:
+    """(key, record) of what was written below `prefix` at `since` or later."""
+    for entry in _all(store, prefix):
+        data = _bytes(store, entry.key) if entry.modified_at >= since - SLACK_S else None
+        if data is not None:
+            try:
+                yield entry.key, decode(kind, data, key=entry.key)
+            except ForeignRecordError:
+                raise
+            except RecordError:
+                continue
+
+
+def _all(store: ObjectStore, prefix: str) -> tuple[Entry, ...]:
+    found: list[Entry] = []
+    while page := store.list(prefix, start_after=found[-1].key if found else ""):
+        found += page
+    return tuple(found)
+
+
+def _object(store: ObjectStore, key: str) -> Object | None:
+    """The object at `key`, or None where there is none."""
+    try:
+        return store.read(key)
+    except NotFoundError:
+        return None
+
+
+def _bytes(store: ObjectStore, key: str) -> bytes | None:
+    """The bytes at `key`, or None where there is nothing."""
+    found = _object(store, key)
+    return None if found is None else found.data

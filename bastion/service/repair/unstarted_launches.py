@@ -1,0 +1,94 @@
+"""
+Launches that were accepted after a copy of root was made, and never started: queued anew.
+
+A launch is made anew from its spec only where the bucket shows that nothing of it was ever begun:
+its answer says yes, no cancel of it was accepted, and neither an instruction, a register, a log nor
+a final record names any of its jobs. Everything else waits for a person.
+
+Left out are launches that wait for others, for how those ended may be lost too, and launches that
+were to start at once or never: one of these that was accepted had started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from bastion.array import ArrayRecord
+from bastion.errors import SpecError
+from bastion.job import JobRecord
+from bastion.records import layout
+from bastion.records.queued import queued_array, queued_jobs
+from bastion.records.request import Answer, SpecRecord
+from bastion.service.repair.restored_arrays import array_named
+from bastion.spec import job_ids
+from bastion.store import ObjectStore
+from bastion.value import value
+
+
+@value
+class Accepted:
+    """A launch that was accepted since, and of which nothing was ever begun."""
+
+    spec: SpecRecord
+    at: float
+    """When it was accepted, in the store's seconds."""
+
+
+def never_begun(
+    store: ObjectStore,
+    specs: Iterable[SpecRecord],
+    answers: Mapping[str, Answer],
+    *,
+    begun: Collection[str],
+    cancelled: Collection[str],
+) -> tuple[Accepted, ...]:
+    """
+    Those of `specs` that were accepted and never begun.
+
+    Args:
+        store: Asked for their logs.
+        specs: Of launches that came after the copy.
+        answers: By key.
+        begun: Jobs and tasks that an instruction, a register or a final record names.
+        cancelled: What accepted cancels name.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    touched = {array_named(job) for job in (*begun, *cancelled)} | set(begun) | set(cancelled)
+    found = []
+    for spec in specs:
+        answer = answers.get(layout.answer(spec.project, spec.user, spec.ulid))
+        jobs = job_ids(spec.launch, spec.ulid)
+        is_apart = spec.launch.waits_for_others or spec.launch.when_busy == "fail"
+        if answer is None or not answer.accepted or answer.jobs != jobs or is_apart:
+            continue
+        if touched & {*jobs, spec.id}:
+            continue
+        if not any(store.list(layout.job_logs(spec.project, job), limit=1) for job in jobs):
+            found.append(Accepted(spec=spec, at=answer.at))
+    return tuple(found)
+
+
+def made_anew(
+    accepted: Iterable[Accepted], known: Collection[str]
+) -> tuple[dict[str, JobRecord], dict[str, ArrayRecord]]:
+    """The jobs and arrays of `accepted` as they joined the queue, but for what is `known`."""
+    jobs: dict[str, JobRecord] = {}
+    arrays: dict[str, ArrayRecord] = {}
+    for each in accepted:
+        spec = each.spec
+        try:
+            made = queued_jobs(
+                spec.launch, project=spec.project, user=spec.user, ulid=spec.ulid, at=each.at
+            )
+            array = queued_array(spec.launch, made[0])
+        except SpecError:
+            continue  # another version took it: it is named among those that are lost
+        if any(job.id in known or job.launch in known for job in made):
+            continue
+        if array is not None:
+            arrays[array.id] = array
+        else:
+            jobs.update((job.id, job) for job in made)
+    return jobs, arrays

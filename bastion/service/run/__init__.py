@@ -1,0 +1,1 @@
+"""One bastion as a program: put together, elected, run, stopped."""

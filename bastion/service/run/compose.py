@@ -1,0 +1,184 @@
+"""From settings to a bastion that is ready to run: adapters, lanes, loops."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import psutil
+
+from bastion.clock import Clock, SystemClock
+from bastion.errors import StoreError, StoreRefusedError
+from bastion.lane import ThreadLane
+from bastion.machine import Pool
+from bastion.provider.agent_environment import has_own_credentials
+from bastion.provider.open import open_provider
+from bastion.records import layout
+from bastion.records.root import Held, RootWriter
+from bastion.service.act.machines import Fleet, Post
+from bastion.service.act.notifications import Courier
+from bastion.service.act.webhook import post
+from bastion.service.config.admin_files import AdminFiles
+from bastion.service.config.settings import LOCAL, ServeSettings
+from bastion.service.journal import Journal
+from bastion.service.leader import Leader
+from bastion.service.publish.views import Publisher
+from bastion.service.run.election import Candidate, Election
+from bastion.service.run.serve import STORE_RETRY_S, Service
+from bastion.store import ObjectStore, open_store
+from bastion.store.probe import probe
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+WEBHOOK_WORKERS = 16
+"""Webhooks that may hang at a time before others wait, for a deadline at most."""
+PROVIDER_WORKERS = 4
+"""Threads of each pool's lane."""
+
+
+def compose(
+    settings: ServeSettings,
+    *,
+    is_stopping: Callable[[], bool],
+    is_over: Callable[[], bool] | None = None,
+    nonce: Callable[[], str],
+) -> Service:
+    """
+    The bastion that `settings` describe.
+
+    Args:
+        settings: What was asked for.
+        is_stopping: Whether it was told to stop.
+        is_over: Whether the time to stop is up. None: it never is.
+        nonce: Fresh names for commits and attempts.
+
+    Raises:
+        SpecError: A URL is malformed or of an unknown kind.
+        StoreRefusedError: The store cannot be used, or ignores preconditions.
+    """
+    clock = SystemClock()
+    store = open_store(settings.root_url, makes_root=not _has_machines(settings.machines_dir))
+    journal = Journal(settings.name, clock)
+    _probe(store, clock, journal, is_stopping, pause_s=settings.pace.commit_s)
+    is_folder = settings.pace == LOCAL
+    writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)
+    quota_store, quota_key = _quota_place(settings, store)
+
+    def lead(held: Held) -> Leader:
+        # Nothing that one term has seen or begun goes into the next: another may have led between.
+        fleet = Fleet(clock, journal, _posts(settings, journal), listing_s=settings.pace.listing_s)
+        files = AdminFiles(
+            store, quota_store, clock, quota_key=quota_key, every_s=settings.pace.files_s
+        )
+        return Leader(
+            held,
+            store=store,
+            writer=writer,
+            clock=clock,
+            fleet=fleet,
+            files=files,
+            publisher=Publisher(store, clock, every_s=settings.pace.view_s),
+            courier=Courier(clock, journal, ThreadLane("webhooks", workers=WEBHOOK_WORKERS), post),
+            lane=ThreadLane("store", workers=settings.workers),
+            spec_lane=ThreadLane("specs", workers=settings.workers),
+            pace=settings.pace,
+            nonce=nonce,
+            journal=journal,
+        )
+
+    election = Election(
+        writer,
+        clock,
+        _candidate(settings),
+        is_alive=_is_alive,
+        nonce=nonce,
+    )
+    return Service(
+        election,
+        lead,
+        clock,
+        journal,
+        pace=settings.pace,
+        is_stopping=is_stopping,
+        is_over=is_over or (lambda: False),
+        standby=settings.standby,
+    )
+
+
+def _probe(
+    store: ObjectStore,
+    clock: Clock,
+    journal: Journal,
+    is_stopping: Callable[[], bool],
+    *,
+    pause_s: float,
+) -> None:
+    """Probe `store`, as soon as it can be reached: a bastion may be started during an outage."""
+    while not is_stopping():
+        try:
+            probe(store, pause=lambda: clock.sleep(pause_s))
+            return
+        except StoreRefusedError:
+            raise
+        except StoreError as error:
+            journal.problem("store", error)
+            clock.sleep(STORE_RETRY_S)
+
+
+def _has_machines(folder: Path) -> bool:
+    """
+    Whether local machines stand, so that the bucket they serve was there before.
+
+    A bucket in a folder has machines on its own machine only. Where some stand and the folder is
+    gone, it is away, and a new one in its place would take what belongs to it.
+    """
+    return next(folder.glob("*/*"), None) is not None
+
+
+def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:
+    if not settings.quota_url:
+        return store, layout.QUOTA
+    parts = urlsplit(settings.quota_url)
+    folder, _, name = parts.path.rpartition("/")
+    return open_store(parts._replace(path=folder).geturl()), unquote(name)
+
+
+def _posts(settings: ServeSettings, journal: Journal) -> Callable[[Pool], Post]:
+    def open_post(pool: Pool) -> Post:
+        is_shared = pool.provider == "local" and settings.pace != LOCAL
+        if is_shared and not has_own_credentials(os.environ):
+            journal.note(
+                f"pool {pool.name}: its machines are this one, and its agents have the bastion's"
+                " own credentials, so every job there can do what the bastion may; give agents"
+                " their own in variables that begin with AGENT_, as"
+                " AGENT_GOOGLE_APPLICATION_CREDENTIALS or AGENT_AWS_PROFILE"
+            )
+        provider = open_provider(
+            pool, root_url=settings.root_url, machines_dir=settings.machines_dir
+        )
+        lane = ThreadLane(f"pool-{pool.name}", workers=PROVIDER_WORKERS)
+        return Post(pool=pool, provider=provider, lane=lane)
+
+    return open_post
+
+
+def _candidate(settings: ServeSettings) -> Candidate:
+    return Candidate(
+        holder=settings.name,
+        host=socket.gethostname(),
+        boot=_BOOT_ID.read_text().strip(),
+        pid=os.getpid(),
+        pid_started=psutil.Process().create_time(),
+        ttl_s=settings.pace.ttl_s,
+    )
+
+
+def _is_alive(pid: int, started: float) -> bool:
+    try:
+        process = psutil.Process(pid)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return abs(process.create_time() - started) < 1.0 and not is_zombie
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,88 @@
+"""When a host's output is kept, and what becomes of it where it cannot be read."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bastion.agent.errands import Errands
+from bastion.agent.home import FolderHome
+from bastion.agent.host.output_saving import Saving
+from bastion.lane import InlineLane
+from bastion.store.memory import MemoryStore
+from bastion.store.port import ObjectStore, Written
+from tests.bastion.agent.rig import OF
+
+
+class Starved(MemoryStore):
+    """A store whose caller's machine fails with these errors first."""
+
+    def __init__(self, errors: list[int]) -> None:
+        super().__init__(lambda: 0.0)
+        self.errors = errors
+
+    def create(self, key: str, data: bytes) -> Written:
+        """Fail, while there are errors left."""
+        if self.errors:
+            number = self.errors.pop()
+            raise OSError(number, os.strerror(number))
+        return super().create(key, data)
+
+
+class Bench:
+    """One host with some output."""
+
+    def __init__(self, folder: Path, *errors: int) -> None:
+        self.store: ObjectStore = Starved(list(errors))
+        self.said: list[str] = []
+        home = FolderHome(folder)
+        Path(home.folders("k").output, "model").write_text("weights")
+        around = SimpleNamespace(
+            store=self.store,
+            home=home,
+            errands=Errands(InlineLane(), InlineLane(), retry_s=1.0, say=self.said.append),
+            say=self.said.append,
+            moment=lambda: 7,
+        )
+        self.errands = around.errands
+        self.saving = Saving(OF, "k", around)
+        self.now = 0.0
+
+    def pass_s(self, seconds: float) -> None:
+        """Let time pass."""
+        deadline = self.now + seconds
+        while self.now < deadline:
+            self.errands.collect(self.now)
+            self.saving.turn(self.now)
+            self.now += 0.1
+        self.errands.collect(self.now)
+
+    def kept(self) -> int:
+        """How many lists of files are in the bucket."""
+        return sum("/saved/" in entry.key for entry in self.store.list(""))
+
+
+def test_output_is_kept_when_the_machine_can_read_it_again(tmp_path: Path) -> None:
+    """A machine without descriptors keeps the output of a job later, and says nothing of it."""
+    bench = Bench(tmp_path, *[errno.EMFILE] * 5)
+    bench.saving.ask()
+    bench.pass_s(1.0)
+    assert not bench.saving.is_done
+    bench.pass_s(60.0)
+    assert bench.saving.is_done
+    assert (bench.kept(), bench.said) == (1, [])
+
+
+@pytest.mark.parametrize("errors", [[errno.EACCES], [errno.EIO] * 100])
+def test_output_that_cannot_be_read_is_told(tmp_path: Path, errors: list[int]) -> None:
+    """What is no fault of the machine's, or never ends, is told once and holds up no end."""
+    bench = Bench(tmp_path, *errors)
+    bench.saving.ask()
+    bench.pass_s(400.0)
+    assert bench.saving.is_done
+    assert len(bench.said) == 1
+    assert "its output is not kept" in bench.said[0]

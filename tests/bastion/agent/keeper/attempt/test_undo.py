@@ -1,0 +1,120 @@
+"""An attempt that has more than processes is over when that is undone, and not before."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.decommission import end_home
+from bastion.agent.keeper.port import AttemptStart, KeeperError, Running
+from tests.bastion.agent.keepers import EXITS, IGNORES, SLEEPS, RealWorld, attempt, shell
+
+KEY = "p/j/a1-x/r0/h0"
+
+UNDO = """
+import os, sys
+folder = sys.argv[1]
+with open(folder + "/tried", "a") as file:
+    file.write("x")
+if not os.path.exists(folder + "/may"):
+    sys.exit(1)
+os.rename(folder + "/made", folder + "/undone")
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[RealWorld]:
+    """A home with a real keeper."""
+    made = RealWorld(tmp_path / "home")
+    yield made
+    made.close()
+
+
+def undoable(folder: Path, line: str) -> AttemptStart:
+    """An attempt that has made something, which can be undone once `may` is there."""
+    (folder / "made").touch()
+    undo = (sys.executable, "-I", "-S", "-c", UNDO, str(folder))
+    return replace(attempt(KEY, line), undo=undo)
+
+
+def tries(folder: Path) -> int:
+    """How often the command was run."""
+    tried = folder / "tried"
+    return tried.stat().st_size if tried.exists() else 0
+
+
+def test_an_end_waits_for_the_undoing(world: RealWorld, tmp_path: Path) -> None:
+    """While the command fails it is run again, and the attempt is not over though it is dead."""
+    world.keeper.start(undoable(tmp_path, EXITS))
+    world.until(lambda: tries(tmp_path) > 2, "it is not tried again")
+    (state,) = world.keeper.attempts()
+    assert isinstance(state, Running)
+    assert state.pids == (None,)
+    (tmp_path / "may").touch()
+    assert world.ended(KEY).processes[0].code == 0
+    assert (tmp_path / "undone").exists()
+
+
+def test_nothing_is_undone_while_something_lives(world: RealWorld, tmp_path: Path) -> None:
+    """The command runs after the last process is dead, one that ignores SIGTERM too."""
+    (tmp_path / "may").touch()
+    world.keeper.start(undoable(tmp_path, IGNORES))
+    world.wrote(KEY, 3)
+    assert (tmp_path / "made").exists()
+    world.keeper.stop(KEY, reason="cancel", by="ada", grace_s=0.1)
+    assert world.ended(KEY).processes[0].signal == 9
+    assert (tmp_path / "undone").exists()
+
+
+def test_a_later_life_undoes_what_an_older_left(world: RealWorld, tmp_path: Path) -> None:
+    """A keeper that is killed leaves the undoing to the next, which is not ready before."""
+    world.keeper.start(undoable(tmp_path, SLEEPS))
+    world.wrote(KEY, 3)
+    (tmp_path / "may").touch()
+    world.crash()
+    assert (tmp_path / "made").exists()
+    world.next_life()
+    assert (tmp_path / "undone").exists()
+    assert world.record(KEY).lost
+
+
+def test_a_keeper_killed_while_it_undoes_is_followed(world: RealWorld, tmp_path: Path) -> None:
+    """Half an undoing is begun again by the next life."""
+    world.keeper.start(undoable(tmp_path, EXITS))
+    world.until(lambda: tries(tmp_path) > 1, "it is not tried again")
+    world.crash()
+    (tmp_path / "may").touch()
+    world.next_life()
+    assert (tmp_path / "undone").exists()
+    assert world.record(KEY).lost
+
+
+def test_ending_a_home_undoes_what_it_held(world: RealWorld, tmp_path: Path) -> None:
+    """A machine that is given back has undone what its killed keeper could not."""
+    world.keeper.start(undoable(tmp_path, SLEEPS))
+    world.wrote(KEY, 3)
+    (tmp_path / "may").touch()
+    world.crash()
+    end_home(world.home, patience_s=1.0)
+    assert (tmp_path / "undone").exists()
+
+
+def test_a_program_to_undo_is_a_path(world: RealWorld) -> None:
+    """A command that would have to be looked for is refused before anything is started."""
+    with pytest.raises(KeeperError, match="undo must begin with the path of a program: 'docker'"):
+        world.keeper.start(replace(attempt(KEY, EXITS), undo=("docker", "rm")))
+    assert world.keeper.attempts() == ()
+
+
+def test_what_a_clean_up_makes_is_undone_too(world: RealWorld, tmp_path: Path) -> None:
+    """The command runs after the processes, and again after the clean-up."""
+    (tmp_path / "may").touch()
+    start = replace(undoable(tmp_path, EXITS), on_end=shell(f"touch {tmp_path}/made"), on_end_s=9.0)
+    world.keeper.start(start)
+    world.ended(KEY)
+    assert tries(tmp_path) == 2
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,58 @@
+"""Whether a machine can start anything, as its agent sees it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.machine.health import unwell
+from tests.bastion.agent.test_agent_real import HOUSE
+
+
+def test_a_machine_with_room_is_well(tmp_path: Path) -> None:
+    """A disk with room, descriptors and memory: nothing is wrong."""
+    assert unwell(str(tmp_path)) == ""
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    """A home whose disk does not answer makes its machine unwell."""
+    assert "does not answer" in unwell(str(tmp_path / "gone"))
+
+
+def test_want_of_descriptors_is_told(tmp_path: Path) -> None:
+    """A process without a free descriptor says so, and keeps none of those it tried."""
+    code = (
+        "import os, resource, sys\n"
+        "from bastion.agent.machine.health import unwell\n"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/proc/self/fd')) + 4, hard))\n"
+        "print(unwell(sys.argv[1]))\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))\n"
+        "print(unwell(sys.argv[1]))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=HOUSE, capture_output=True, check=True
+    )
+    first, second = ran.stdout.decode().splitlines()
+    assert first == "it is out of file descriptors: Too many open files"
+    assert second == ""
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    """A small disk that is almost full makes its machine unwell, until there is room again."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]
+    if subprocess.run(words, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a disk here")
+    try:
+        assert unwell(str(disk)) == ""
+        (disk / "full").write_bytes(b"x" * (8 << 20))
+        assert unwell(str(disk)).startswith("its disk is full")
+        (disk / "full").unlink()
+        assert unwell(str(disk)) == ""
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

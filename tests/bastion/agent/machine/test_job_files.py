@@ -1,0 +1,184 @@
+"""What a job may have put where a file is expected, and what is made of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.machine.job_files import (
+    MAX_DEPTH,
+    create_file,
+    files_below,
+    names_in,
+    read_end,
+    read_start,
+    replace_file,
+    touched_at,
+)
+
+
+def pipe(path: Path) -> None:
+    """A pipe, on which a plain open waits for ever."""
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    """A link to a file that the job could not read itself."""
+    secret = path.parent.parent / "secret"
+    secret.write_bytes(b"secret\n")
+    path.symlink_to(secret)
+
+
+def endless(path: Path) -> None:
+    """A link to a file without end."""
+    path.symlink_to("/dev/zero")
+
+
+def loop(path: Path) -> None:
+    """A link to itself."""
+    path.symlink_to(path)
+
+
+def folder(path: Path) -> None:
+    """A folder."""
+    path.mkdir()
+
+
+def listening(path: Path) -> None:
+    """A socket."""
+    with socket.socket(socket.AF_UNIX) as server:
+        before = Path.cwd()
+        os.chdir(path.parent)
+        server.bind(path.name)
+        os.chdir(before)
+
+
+ODD: list[Callable[[Path], None]] = [pipe, link, endless, loop, folder, listening]
+
+
+def descriptors() -> int:
+    """How many this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """The folder of a job."""
+    made = tmp_path / "base"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.parametrize("put", ODD)
+def test_what_is_no_plain_file_is_not_there(put: Callable[[Path], None], base: Path) -> None:
+    """A pipe, a link, a folder or a socket is neither read nor waited for."""
+    put(base / "report")
+    for read in (read_start, read_end):
+        with pytest.raises(FileNotFoundError):
+            read(f"{base}/report", 100)
+    assert touched_at(f"{base}/report") is None
+    put(base / "other")
+    assert list(files_below(str(base))) == []
+
+
+@pytest.mark.parametrize("put", [pipe, link, endless, loop, listening])
+def test_what_stands_in_the_way_is_replaced(put: Callable[[Path], None], base: Path) -> None:
+    """A file is written beside what a job put there, and never through it."""
+    put(base / "notice")
+    put(base / "notice.new")
+    replace_file(f"{base}/notice", b"said")
+    assert (base / "notice").read_bytes() == b"said"
+    assert not (base / "notice").is_symlink()
+    if put is link:
+        assert (base.parent / "secret").read_bytes() == b"secret\n"
+
+
+def test_a_folder_in_the_way_is_an_error(base: Path) -> None:
+    """What cannot be replaced is told, and nothing is written elsewhere."""
+    (base / "notice.new").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        replace_file(f"{base}/notice", b"said")
+
+
+def test_reads_have_a_limit(base: Path) -> None:
+    """Of a huge file only so much is read, from its start or its end."""
+    with (base / "report").open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek(0, os.SEEK_END)
+        file.write(b"end")
+    assert read_end(f"{base}/report", 5) == b"\0\0end"
+    assert read_start(f"{base}/report", 5) == bytes(5)
+
+
+def test_a_tree_is_walked_in_order(base: Path) -> None:
+    """Plain files come with their path, size and mode; links to folders lead nowhere."""
+    (base / "b").mkdir()
+    (base / "b" / "one").write_bytes(b"1")
+    (base / "a").write_bytes(b"22")
+    (base / "a").chmod(0o755)
+    (base / "link").symlink_to(base / "b")
+    found = [(file.path, file.size, file.executable) for file in files_below(str(base))]
+    assert found == [("a", 2, True), ("b/one", 1, False)]
+
+
+def test_a_folder_that_became_a_link_is_not_walked(base: Path, tmp_path: Path) -> None:
+    """Where the folder itself is a link nothing below is seen."""
+    (base / "plain").write_bytes(b"1")
+    (tmp_path / "output").symlink_to(base)
+    assert list(files_below(f"{tmp_path}/output")) == []
+    assert names_in(f"{tmp_path}/output") == []
+    assert names_in(str(base)) == ["plain"]
+
+
+def test_a_file_larger_than_its_disk_is_left_out(base: Path) -> None:
+    """A file of holes that its disk could not hold is not read for days."""
+    disk = os.statvfs(base)
+    with (base / "holes").open("wb") as file:
+        try:
+            file.truncate(disk.f_blocks * disk.f_frsize + 1)
+        except OSError:
+            pytest.skip("this file system holds no file that is larger than itself")
+    (base / "plain").touch()
+    assert [file.path for file in files_below(str(base))] == ["plain"]
+
+
+def test_folders_too_deep_are_left_out(base: Path) -> None:
+    """A tree deeper than any real one cannot use up the descriptors of this process."""
+    deepest = base
+    for _ in range(MAX_DEPTH - 1):
+        deepest = deepest / "d"
+        deepest.mkdir()
+    (deepest / "seen").touch()
+    (deepest / "d").mkdir()
+    (deepest / "d" / "unseen").touch()
+    before = descriptors()
+    assert [Path(file.path).name for file in files_below(str(base))] == ["seen"]
+    assert descriptors() == before
+
+
+def test_names_that_are_no_text_are_left_out(base: Path) -> None:
+    """A name that no record can hold does not spoil the rest."""
+    Path(os.fsdecode(os.fsencode(base) + b"/\xff")).touch()
+    (base / "good").touch()
+    assert [file.path for file in files_below(str(base))] == ["good"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_files_of_third_users_are_left_out(base: Path) -> None:
+    """Below another user's folder only that user's files count: a hard link brings no others."""
+    (base / "ours").write_bytes(b"root's")
+    (base / "theirs").write_bytes(b"1")
+    os.chown(base / "theirs", 65534, 65534)
+    os.chown(base, 65534, 65534)
+    assert [file.path for file in files_below(str(base))] == ["theirs"]
+
+
+def test_a_new_file_is_private_where_that_is_asked(base: Path) -> None:
+    """The mode is that of the file from its first moment on."""
+    with create_file(f"{base}/secret", mode=0o600) as file:
+        file.write(b"x")
+    assert (base / "secret").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,112 @@
+"""Finding and killing processes that are provably ours, and no others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.machine import stray_processes as strays
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> str:
+    """A mark that nothing else carries."""
+    return f"{tmp_path}:"
+
+
+@pytest.fixture
+def run() -> Iterator[object]:
+    """Starts marked shells; kills them in the end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(line: str, mark: str = "") -> subprocess.Popen[bytes]:
+        env = {"PATH": "/usr/bin:/bin", **({strays.MARK: mark} if mark else {})}
+        process = subprocess.Popen(
+            ["sh", "-c", line], env=env, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert process.stdout
+        assert process.stdout.readline() == b"up\n"
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdout
+        process.stdout.close()
+
+
+def test_marked_processes_and_their_descendants_are_found(run: object, mark: str) -> None:
+    """A mark finds its bearer and everything below it, even what has wiped the mark."""
+    assert callable(run)
+    process = run("env -i sh -c 'echo up; sleep 1000; sleep 1000'; :", mark + "a")
+    other = run("echo up; sleep 1000; :")
+    found = {each.pid for each in strays.find(mark)}
+    assert process.pid in found
+    assert len(found) >= 2
+    assert other.pid not in found
+    assert strays.find(mark + "b") == []
+    assert strays.kill_all(mark) >= 2
+    assert process.wait() == -signal.SIGKILL
+    assert other.poll() is None
+
+
+def test_leaders_count_only_with_their_start_time(run: object, mark: str) -> None:
+    """A session is ours when its leader is the very one we started, not one with its pid."""
+    assert callable(run)
+    process = run("echo up; sleep 1000; :")
+    seen = strays.look(process.pid)
+    assert seen
+    assert strays.find(mark, leaders=[(process.pid, seen.start + 1)]) == []
+    found = strays.find(mark, leaders=[(process.pid, seen.start)])
+    assert {each.session for each in found} == {process.pid}
+
+
+def test_a_recycled_pid_is_never_signalled(run: object) -> None:
+    """A signal goes to the process that was seen, or to none."""
+    assert callable(run)
+    process = run("echo up; sleep 1000; :")
+    seen = strays.look(process.pid)
+    assert seen
+    stranger = strays.Seen(seen.pid, seen.parent, seen.session, seen.start + 1, zombie=False)
+    assert not strays.send(stranger, signal.SIGKILL)
+    assert process.poll() is None
+    assert strays.send(seen, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+
+
+def test_strange_names_are_read_right(tmp_path: Path) -> None:
+    """A program named like the fields of /proc/PID/stat confuses nothing."""
+    name = tmp_path / ") S 1 2 3 ("
+    name.symlink_to("/bin/sleep")
+    process = subprocess.Popen([str(name), "1000"], start_new_session=True)
+    try:
+        seen = strays.look(process.pid)
+        assert seen
+        assert (seen.parent, seen.session) == (os.getpid(), process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_is_gone_is_none() -> None:
+    """Nobody has pid 2**22 + 1, above the kernel's highest."""
+    assert strays.look((1 << 22) + 1) is None
+    assert strays.mark_of((1 << 22) + 1) == ""
+    assert strays.children((1 << 22) + 1) == []
+
+
+def test_zombies_and_ourselves_are_no_strays(mark: str) -> None:
+    """A dead child that was not reaped is not found, nor is who looks."""
+    process = subprocess.Popen(["true"], env={strays.MARK: mark + "a"})
+    assert os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert strays.find(mark) == []
+    assert strays.kill_all(mark) == 0
+    process.wait()
+    assert os.getpid() not in {each.pid for each in strays.find("")}

@@ -1,0 +1,286 @@
+"""What a process sees, case by case."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.host.start_request import memory_limit
+from bastion.agent.machine import stray_processes as strays
+from bastion.agent.setup.environment import PATH, Place, device_shares, environments
+from bastion.errors import SpecError
+from bastion.machine import Start
+from bastion.spec import Job, Process, Resources
+from tests.bastion.agent.rig import start
+
+PLACE = Place(
+    home="/home/ada",
+    user="ada",
+    notice_file="/work/notice.json",
+    marks="/work",
+    output="/work/output",
+    addresses=("10.0.0.1",),
+    port=29500,
+)
+
+
+def place(*addresses: str) -> Place:
+    """A place in a gang."""
+    return Place(
+        home="/home/ada",
+        user="ada",
+        notice_file="/n",
+        marks="/m",
+        output="/o",
+        addresses=addresses,
+        port=1234,
+    )
+
+
+def job(*processes: Process, **fields: object) -> Job:
+    """A job."""
+    return Job(name="train", processes=processes or (Process(["true"]),), **fields)
+
+
+def one(said: Start, of: Job | None = None, where: Place = PLACE) -> dict[str, str]:
+    """The environment of the first process."""
+    return environments(said, of or job(), where)[0]
+
+
+def test_a_lone_process_sees_exactly_this() -> None:
+    """The whole environment of the simplest job; nothing of the agent's own is in it."""
+    assert one(start()) == {
+        "PATH": PATH,
+        "HOME": "/home/ada",
+        "USER": "ada",
+        "LOGNAME": "ada",
+        "SHELL": "/bin/sh",
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",
+        "PYTHONUNBUFFERED": "1",
+        "MASTER_ADDR": "10.0.0.1",
+        "MASTER_PORT": "29500",
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": "0",
+        "JAX_COORDINATOR_ADDRESS": "10.0.0.1:29500",
+        "JAX_NUM_PROCESSES": "1",
+        "JAX_PROCESS_ID": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "BASTION_PROJECT": "vision",
+        "BASTION_LAUNCH_ID": "launch-abc",
+        "BASTION_JOB_NAME": "train",
+        "BASTION_JOB_ID": "train-abc",
+        "BASTION_ATTEMPT": "1",
+        "BASTION_REPLICA_INDEX": "0",
+        "BASTION_REPLICA_COUNT": "1",
+        "BASTION_HOST_INDEX": "0",
+        "BASTION_HOST_COUNT": "1",
+        "BASTION_HOSTS": "10.0.0.1",
+        "BASTION_TIER": "0",
+        "BASTION_OUTPUT_DIR": "/work/output",
+        "BASTION_MARKS_DIR": "/work",
+        "BASTION_NOTICE_FILE": "/work/notice.json",
+        "BASTION_PROCESS_INDEX": "0",
+        "BASTION_PROCESS_INDEX_ON_MACHINE": "0",
+        "BASTION_PROCESS_INDEX_ACROSS_ALL_REPLICAS": "0",
+        "BASTION_PROCESS_COUNT_ACROSS_ALL_REPLICAS": "1",
+    }
+
+
+@pytest.mark.parametrize("replica", range(2))
+@pytest.mark.parametrize("host", range(3))
+def test_ranks_count_replica_by_replica_host_by_host(replica: int, host: int) -> None:
+    """Ranks are dense and unique, and torch's relation of ranks holds everywhere."""
+    said = replace(start(replicas=2, hosts=3, replicas_here=1), replica=replica, host=host)
+    envs = environments(
+        said, job(Process(["a"]), Process(["b"])), place(*(f"h{n}" for n in range(6)))
+    )
+    for local, env in enumerate(envs):
+        rank = (replica * 3 + host) * 2 + local
+        assert env["RANK"] == env["JAX_PROCESS_ID"] == str(rank)
+        assert env["BASTION_PROCESS_INDEX_ACROSS_ALL_REPLICAS"] == str(rank)
+        assert env["WORLD_SIZE"] == env["JAX_NUM_PROCESSES"] == "12"
+        assert env["BASTION_PROCESS_COUNT_ACROSS_ALL_REPLICAS"] == "12"
+        assert int(env["RANK"]) == int(env["NODE_RANK"]) * int(env["LOCAL_WORLD_SIZE"]) + local
+        assert env["LOCAL_RANK"] == str(local)
+        assert env["BASTION_PROCESS_INDEX"] == str(host * 2 + local)
+        assert env["BASTION_PROCESS_INDEX_ON_MACHINE"] == str(2 + local)
+        assert env["MASTER_ADDR"] == "h0"
+        assert env["BASTION_HOSTS"] == "h0,h1,h2,h3,h4,h5"
+
+
+def test_the_process_outranks_the_job_and_nobody_the_bastion() -> None:
+    """Env of the process wins over the job's, both over defaults; the devices are not for them."""
+    env = one(
+        start(devices={"h100": (1,)}),
+        job(
+            Process(["a"], env={"A": "process", "HOME": "/x"}, resources=Resources(h100=1)),
+            env={"A": "job", "B": "job", "RANK": "7", "CUDA_VISIBLE_DEVICES": "0,1,2"},
+        ),
+    )
+    assert (env["A"], env["B"], env["HOME"], env["RANK"]) == ("process", "job", "/x", "7")
+    assert env["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("devices", "asked", "hosts", "visible"),
+    [
+        ({}, (0,), 1, ("",)),
+        ({"h100": (3, 5)}, (2,), 1, ("3,5",)),
+        ({"h100": (3, 5, 6)}, (1, 2), 1, ("3", "5,6")),
+        ({"h100": (3, 5)}, (0, 2), 1, ("", "3,5")),
+        ({"h100": (0, 1, 2, 3)}, (0,), 1, ("0,1,2,3",)),
+        ({"h100": (0, 1)}, (0, 0), 1, ("0,1", "0,1")),
+        ({"h100": (0, 1, 2, 3)}, (8,), 2, ("0,1,2,3",)),
+        ({"h100": (0, 1, 2, 3)}, (4, 4), 2, ("0,1", "2,3")),
+        ({"cpu": (0, 1), "h100": (4,)}, (1,), 1, ("4",)),
+        ({"v4": (0, 1, 2, 3)}, (0,), 1, ("",)),
+    ],
+)
+def test_devices_are_split_by_what_each_asked_for(
+    devices: dict[str, tuple[int, ...]],
+    asked: tuple[int, ...],
+    hosts: int,
+    visible: tuple[str, ...],
+) -> None:
+    """Each process sees its own share in order, and none of another's."""
+    processes = [
+        Process(["a"], resources=Resources(**({"h100": units} if units else {}))) for units in asked
+    ]
+    envs = environments(
+        start(devices=devices, hosts=hosts), job(*processes), place(*("a" for _ in range(hosts)))
+    )
+    assert tuple(env["CUDA_VISIBLE_DEVICES"] for env in envs) == visible
+
+
+def test_shares_of_two_types_are_apart() -> None:
+    """Types are split each on its own."""
+    processes = (
+        Process(["a"], resources=Resources(h100=1, a10=2)),
+        Process(["b"], resources=Resources(h100=1)),
+    )
+    assert device_shares({"h100": (0, 1), "a10": (4, 5)}, processes, hosts=1) == (
+        {"h100": (0,), "a10": (4, 5)},
+        {"h100": (1,), "a10": ()},
+    )
+
+
+def test_a_slice_finds_its_hosts_and_the_other_slices() -> None:
+    """Hosts of a TPU slice know each other; several slices know their coordinator."""
+    said = start(devices={"v4": (0, 1, 2, 3)}, replicas=2, hosts=2, tier=1)
+    env = one(said, where=place("a", "b", "c", "d"))
+    assert (env["TPU_WORKER_ID"], env["TPU_WORKER_HOSTNAMES"]) == ("0", "a,b")
+    assert env["MEGASCALE_COORDINATOR_ADDRESS"] == "a:8080"
+    assert (env["MEGASCALE_NUM_SLICES"], env["MEGASCALE_SLICE_ID"]) == ("2", "0")
+    assert env["BASTION_TIER"] == "1"
+    alone = one(start(devices={"v4": (0,)}), where=place("a"))
+    assert alone["TPU_WORKER_HOSTNAMES"] == "a"
+    assert "MEGASCALE_NUM_SLICES" not in alone
+
+
+@pytest.mark.parametrize(
+    ("asked", "hosts", "limit"),
+    [((), 1, None), ((10,), 1, 10), ((10, 20), 1, 30), ((10, 0), 1, None), ((40,), 2, 20)],
+)
+def test_processes_share_the_memory_they_asked_for(
+    asked: tuple[int, ...], hosts: int, limit: int | None
+) -> None:
+    """There is a limit only where every process named one."""
+    processes = tuple(
+        Process(["a"], resources=Resources(**({"memory": units} if units else {})))
+        for units in asked or (0,)
+    )
+    assert memory_limit(processes, hosts=hosts) == limit
+
+
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "environment.md"
+
+
+def test_the_reference_names_every_variable() -> None:
+    """What any process can see stands on the page, and the page names nothing else."""
+    gang = start(devices={"v4": (0,), "h100": (1,)}, replicas=2)
+    seen = one(
+        gang,
+        job(aliases=["clusterfudge", "blox"]),
+        replace(place("a", "b"), python="/env"),
+    )
+    told = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", PAGE.read_text(), re.MULTILINE)
+    names = [name for cell in told for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(names) == sorted([*seen, strays.MARK])
+
+
+@pytest.mark.parametrize(
+    ("processes", "visible"),
+    [
+        ([Process(["a"], resources=Resources(h100=4))], ["4,5,6,7"]),
+        ([Process(["a"], resources=Resources(h100=1))] * 4, ["4", "5", "6", "7"]),
+        ([Process(["a"])] * 4, ["4,5,6,7"] * 4),
+    ],
+)
+def test_local_ranks_and_devices_are_as_the_reference_says(
+    processes: list[Process], visible: list[str]
+) -> None:
+    """LOCAL_RANK counts processes, and devices are split apart from it: the table's three rows."""
+    envs = environments(start(devices={"h100": (4, 5, 6, 7)}), job(*processes), PLACE)
+    assert [env["LOCAL_RANK"] for env in envs] == [str(n) for n in range(len(processes))]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in envs] == visible
+
+
+def test_other_schedulers_names_mean_what_they_meant() -> None:
+    """On request, each process of a gang sees Clusterfudge's and Blox's variables."""
+    said = replace(start(devices={"h100": (2, 3)}, replicas=2, replicas_here=1), replica=1)
+    halves = [Process([name], resources=Resources(h100=1)) for name in "ab"]
+    _, second = environments(
+        said, job(*halves, aliases=["clusterfudge", "blox"]), place("10.0.0.1", "10.0.0.2")
+    )
+    theirs = {name: text for name, text in second.items() if name.startswith("CLUSTERFUDGE_")}
+    assert theirs == {
+        "CLUSTERFUDGE_LAUNCH_ID": "launch-abc",
+        "CLUSTERFUDGE_JOB_NAME": "train",
+        "CLUSTERFUDGE_REPLICA_INDEX": "1",
+        "CLUSTERFUDGE_REPLICA_COUNT": "2",
+        "CLUSTERFUDGE_PROCESS_COUNT_ACROSS_ALL_REPLICAS": "4",
+        "CLUSTERFUDGE_PROCESS_INDEX": "3",
+        "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS": "3",
+    }
+    assert {name: text for name, text in second.items() if name.islower()} == {
+        "local_gpu_id": "3",
+        "local_accessible_gpu": "2,3",
+        "local_accessible_gpus": "2,3",
+        "master_ip_address": "10.0.0.1",
+        "world_size": "4",
+        "dist_rank": "3",
+        "job_id": "train-abc",
+    }
+    assert not any(name.startswith("CLUSTERFUDGE_") for name in one(said, job(*halves)))
+
+
+def test_an_unknown_scheduler_is_refused() -> None:
+    """A slip in a name is told with the names there are."""
+    with pytest.raises(SpecError, match=r"aliases\[0\]: 'cluster' is unknown, .*clusterfudge"):
+        job(aliases=["cluster"])
+
+
+def test_a_container_counts_its_devices_anew() -> None:
+    """It sees the GPUs of its host alone, from 0 on, and of each process those that are its own."""
+    two = tuple(Process(["true"], resources=Resources(h100=1)) for _ in range(2))
+    made = environments(
+        start(devices={"h100": (3, 6)}), job(*two), replace(PLACE, in_image=True, home="")
+    )
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in made] == ["0", "1"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in made[0]
+
+
+def test_what_an_image_says_of_itself_stands() -> None:
+    """Nothing of the machine's own files is set, and no GPU is given to an image that asks."""
+    env = one(start(), where=replace(PLACE, in_image=True, home=""))
+    assert not env.keys() & {"PATH", "HOME", "SHELL", "LANG", "TMPDIR"}
+    assert (env["USER"], env["CUDA_VISIBLE_DEVICES"]) == ("ada", "")
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "void"

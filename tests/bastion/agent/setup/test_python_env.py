@@ -1,0 +1,262 @@
+"""Python environments: built once, whole or not there, kept while they are used."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.home import FolderHome
+from bastion.agent.setup.code_setup import SetUpError
+from bastion.agent.setup.python_env import BuildError, build, recipe_of, take
+from bastion.records import layout
+from bastion.records.bundles import Bundles
+from bastion.records.codec import encode
+from bastion.records.facts import HostFact
+from bastion.records.request import SpecRecord
+from bastion.spec import BundleRef, Job, Launch, Process, PythonEnv
+from bundler.code import LocalDir
+from bundler.upload import bundle
+from tests.bastion.agent.rig import OF, start
+from tests.bastion.agent.test_agent_real import Machine
+from tests.servers.wheels import make_wheel
+
+UV = Path(sys.executable).with_name("uv")
+QUICK = ["uv" if UV.exists() else "pip"]
+"""Pip takes ten times as long."""
+TOOLS = [*QUICK, pytest.param("pip", marks=pytest.mark.prove)] if UV.exists() else QUICK
+MARK = "test:python"
+BUILD_S = 120.0
+"""Longest build of an environment with one package: seconds, on a machine with nothing to do."""
+
+
+@pytest.fixture
+def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which tool is in the PATH; none has a cache or an index."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if request.param == "uv":
+        (programs / "uv").symlink_to(UV)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return str(request.param)
+
+
+class Code:
+    """A folder of code with a lock file, and the wheels that this names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "code"
+        self.root.mkdir()
+        self.wheels = folder / "wheels"
+        self.cache = folder / "cache"
+        self.sha256 = make_wheel(self.wheels, "greet", "1.0")
+        self.lock()
+
+    def lock(self, *lines: str, name: str = "requirements.txt") -> None:
+        """Write the lock file."""
+        wanted = lines or (f"greet==1.0 --hash=sha256:{self.sha256}",)
+        text = "\n".join(["--no-index", f"--find-links {self.wheels}", *wanted])
+        (self.root / name).write_text(f"{text}\n")
+
+    def digest(self, **env: str) -> str:
+        """What an environment for it is kept by."""
+        return recipe_of(PythonEnv(**env), self.root, self.cache).digest
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Code:
+    """Code that needs one package."""
+    return Code(tmp_path)
+
+
+@pytest.mark.parametrize("tool", TOOLS, indirect=True)
+def test_an_environment_is_there_whole_or_not_at_all(code: Code, tool: str) -> None:
+    """What a killed builder left is nobody's; what was built is found again, and is read-only."""
+    recipe = recipe_of(PythonEnv(), code.root, code.cache)
+    left = recipe.folder / "try-killed"
+    (left / "bin").mkdir(parents=True)
+    link = code.root / "python"
+    assert take(recipe, link) == ""
+    build(recipe, mark=MARK)
+    place = Path(take(recipe, link))
+    assert not left.exists()
+    said = subprocess.run([place / "bin" / "greet"], capture_output=True, check=True)
+    assert said.stdout == b"1.0\n"
+    modes = [path.lstat() for path in place.rglob("*") if not path.is_symlink()]
+    assert not any(each.st_mode & 0o222 for each in modes)
+    assert any(stat.S_ISREG(each.st_mode) for each in modes)
+    assert list(place.rglob("greet.*.pyc"))
+    assert take(recipe, link) == str(place) == os.fspath(link.readlink())
+
+
+@pytest.mark.parametrize("tool", QUICK, indirect=True)
+def test_a_failed_build_says_why(code: Code, tool: str) -> None:
+    """A package with another hash is not installed; the output is told, without passwords."""
+    (code.root / "requirements.txt").write_text(
+        f"--no-index\n--find-links {code.wheels}\ngreet==1.0 --hash=sha256:{'0' * 64}\n"
+    )
+    recipe = recipe_of(PythonEnv(), code.root, code.cache)
+    with pytest.raises(BuildError) as caught:
+        build(recipe, mark=MARK)
+    assert "the Python environment of requirements.txt cannot be built, " in str(caught.value)
+    assert b"hash" in caught.value.printed.lower()
+    assert take(recipe, code.root / "python") == ""
+
+
+@pytest.mark.skipif(not UV.exists(), reason="no uv")
+@pytest.mark.parametrize("tool", ["uv"], indirect=True)
+def test_a_uv_lock_is_synced_as_it_stands(code: Code, tool: str) -> None:
+    """`uv.lock` is installed without the project beside it, and without resolving anything."""
+    (code.root / "pyproject.toml").write_text(
+        '[project]\nname = "mine"\nversion = "0"\nrequires-python = ">=3.11"\n'
+        f'dependencies = ["greet"]\n[tool.uv]\nno-index = true\nfind-links = ["{code.wheels}"]\n'
+    )
+    subprocess.run([UV, "lock", "-q"], cwd=code.root, check=True)
+    recipe = recipe_of(PythonEnv(lock="uv.lock"), code.root, code.cache)
+    make_wheel(code.wheels, "greet", "2.0")
+    build(recipe, mark=MARK)
+    place = take(recipe, code.root / "python")
+    said = subprocess.run([f"{place}/bin/greet"], capture_output=True, check=True)
+    assert said.stdout == b"1.0\n"
+    before = recipe.digest
+    (code.root / "pyproject.toml").write_text((code.root / "pyproject.toml").read_text() + "\n")
+    assert code.digest(lock="uv.lock") != before
+
+
+def test_a_digest_is_that_of_the_lock_and_the_interpreter(code: Code) -> None:
+    """Another lock file is another environment; where it is called something else is not."""
+    first = code.digest()
+    shutil.copy(code.root / "requirements.txt", code.root / "other.txt")
+    assert code.digest(lock="other.txt") == first
+    code.lock("greet==1.0")
+    assert code.digest() != first
+
+
+@pytest.mark.parametrize(
+    "line", ["-r base.txt", "-c limits.txt", "-e .", "./pkg", "/pkg", "mine @ file:///pkg"]
+)
+def test_a_lock_that_needs_other_files_is_refused(code: Code, line: str) -> None:
+    """What the digest would not know is an error that names the line."""
+    code.lock(line)
+    with pytest.raises(SetUpError, match=f"requirements.txt, line 3: '{line}' stands for files"):
+        code.digest()
+
+
+def test_a_lock_that_is_missing_is_named(code: Code) -> None:
+    """A lock file that is not in the code is an error that says so."""
+    with pytest.raises(
+        SetUpError, match=r"locks/a\.txt cannot be read from the code: No such file"
+    ):
+        code.digest(lock="locks/a.txt")
+
+
+@pytest.mark.parametrize("tool", ["pip"], indirect=True)
+def test_what_a_machine_lacks_is_named(code: Code, tool: str) -> None:
+    """A version that nobody can bring, or a lock that only uv reads, is an error."""
+    with pytest.raises(SetUpError, match=r"this machine has no Python 3\.99, its agent runs on 3"):
+        code.digest(python="3.99")
+    (code.root / "uv.lock").touch()
+    with pytest.raises(SetUpError, match="this machine has no uv"):
+        code.digest(lock="uv.lock")
+
+
+def test_only_what_nobody_uses_is_cleaned(tmp_path: Path) -> None:
+    """An environment goes when it was taken long ago and no living host links to it."""
+    home = FolderHome(tmp_path)
+    places = {}
+    for name in ("used", "old", "new"):
+        folder = home.cache / "python" / name
+        (folder / "try-a" / "bin").mkdir(parents=True)
+        (folder / "try-a" / "bin").chmod(0o500)
+        (folder / "whole").write_text("try-a")
+        places[name] = folder
+    for name in ("used", "old"):
+        os.utime(places[name] / "whole", (0, 0))
+    Path(home.folders("a").python).symlink_to(places["used"] / "try-a")
+    Path(home.folders("b").python).symlink_to(places["old"] / "try-a")
+    home.clean(ended=0.0, taken=1000.0, spared=frozenset({"a"}))
+    assert sorted(each.name for each in (home.cache / "python").iterdir()) == ["new", "used"]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine whose agent runs."""
+    made = Machine(tmp_path)
+    made.begin()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def submit(machine: Machine, code: Code, launch: str = "launch-abc") -> None:
+    """Write the spec of a launch that runs `greet` in the environment of the code."""
+    sent = bundle(LocalDir(str(code.root)), Bundles(machine.bucket.store), start=code.root)
+    record = SpecRecord(
+        id=launch,
+        project="vision",
+        user="ada",
+        ulid="0" * 26,
+        launch=Launch(
+            name="launch",
+            jobs=(Job(name="train", processes=(Process("greet; echo $VIRTUAL_ENV", shell=True),)),),
+            project="vision",
+            code=BundleRef(digest=sent.digest),
+            python=PythonEnv(),
+        ),
+    )
+    machine.bucket.store.create(layout.spec("vision", launch), encode(record))
+
+
+def at(nonce: str, job: str = "train-abc") -> HostFact:
+    """One of several hosts."""
+    return HostFact(project="vision", job=job, attempt=1, nonce=nonce, replica=0, host=0)
+
+
+@pytest.mark.parametrize("tool", QUICK, indirect=True)
+def test_jobs_that_start_together_build_once(tool: str, machine: Machine, code: Code) -> None:
+    """One host builds while the others wait; a later job finds it, and so does the next agent."""
+    submit(machine, code)
+    hosts = [at(f"n{n}") for n in range(5)]
+    machine.bucket.instruct(*map(start, hosts))
+    for of in hosts:
+        machine.until(lambda of=of: "drained" in machine.bucket.told(of), patience_s=BUILD_S)
+    machine.kill()
+    machine.begin()
+    last = at("n9")
+    machine.bucket.instruct(start(last))
+    machine.until(lambda: "drained" in machine.bucket.told(last))
+    (place,) = (machine.home / "cache" / "python").glob("*/try-*")
+    for of in (*hosts, last):
+        assert machine.bucket.log(of=of).decode() == f"1.0\n{place}\n"
+
+
+@pytest.mark.parametrize("tool", QUICK, indirect=True)
+def test_the_output_of_a_failed_build_is_kept(tool: str, machine: Machine, code: Code) -> None:
+    """The outcome has its end, the log all of it; the next attempt tries again."""
+    code.lock("nothing-of-this-name==1.0")
+    submit(machine, code)
+    machine.bucket.instruct(start())
+    machine.until(lambda: "drained" in machine.bucket.told(), patience_s=BUILD_S)
+    end = machine.bucket.end()
+    assert end is not None
+    assert end.kind == "setup_failed"
+    *output, told = end.detail.splitlines()
+    assert re.match(
+        "the Python environment of requirements.txt cannot be built, (python -m pip|uv pip install)"
+        " ended with 1: .*nothing-of-this-name==1.0",
+        told,
+    )
+    assert machine.bucket.log(of=OF).decode().strip().endswith("\n".join(output))
+    assert end.sizes == (len(machine.bucket.log(of=OF)),)

@@ -1,0 +1,203 @@
+"""Reading the values of secrets: from this machine, and from the clouds' secret managers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.settings import AgentSettings
+from bastion.agent.setup.code_setup import SetUpError
+from bastion.agent.setup.secret_values import values_of
+from bastion.clock import VirtualClock
+from bastion.secret_rules import SecretRule
+from bastion.spec import Secret
+from tests.servers.canned import canned
+from tests.servers.s3 import credentials, moto_server
+from tests.servers.secret_manager import Asked, secret_manager
+
+VALUE = "hf_s3cr3t-token"
+
+
+def value(source: str, folder: Path | None = None) -> str:
+    """The value at `source`, which the machine reads for this project."""
+    return of_machine(source, folder, (SecretRule(source=source, projects=("vision",)),))
+
+
+def of_machine(source: str, folder: Path | None, listed: tuple[SecretRule, ...]) -> str:
+    """The value at `source` on a machine that reads what is `listed`."""
+    settings = AgentSettings(
+        machine="m", secrets_dir=str(folder or "/nonexistent"), secret_sources=listed
+    )
+    given = {"A": source}
+    return values_of([Secret("A")], given, settings, project="vision", clock=VirtualClock())["A"]
+
+
+def refused(source: str, folder: Path | None = None) -> str:
+    """Why there is none; the name is in it, and the value never."""
+    with pytest.raises(SetUpError) as caught:
+        value(source, folder)
+    said = str(caught.value)
+    assert said.startswith(f"secret A: {source}: ")
+    assert VALUE not in f"{said} {caught.value.hint} {caught.value!r}"
+    return said.removeprefix(f"secret A: {source}: ")
+
+
+def test_a_file_is_read_without_its_line_end(tmp_path: Path) -> None:
+    """An editor's line end is no part of the value; links within the folder are followed."""
+    (tmp_path / "real").write_text(f"{VALUE}\r\n")
+    (tmp_path / "vision").mkdir()
+    (tmp_path / "vision" / "A").symlink_to("../real")
+    assert value("file:vision/A", tmp_path) == VALUE
+
+
+def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
+    """Whatever a source or a link says, only plain files below the folder are given out."""
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (tmp_path / "secrets-of-others").mkdir()
+    for place in (tmp_path / "out", tmp_path / "secrets-of-others" / "x"):
+        place.write_text(VALUE)
+    (folder / "link").symlink_to(tmp_path / "out")
+    (folder / "others").symlink_to(tmp_path / "secrets-of-others")
+    for path in ("link", "others/x", "../out", "../secrets-of-others/x", str(tmp_path / "out")):
+        assert "leads out of" in refused(f"file:{path}", folder)
+    for path in (".", "missing"):
+        assert "no such file" in refused(f"file:{path}", folder)
+
+
+def test_a_machine_gives_no_files_of_another_project(tmp_path: Path) -> None:
+    """Whatever an instruction names, a job gets files of its own folder, or listed ones."""
+    for project in ("vision", "red"):
+        (tmp_path / project).mkdir()
+        (tmp_path / project / "A").write_text(VALUE)
+    assert of_machine("file:vision/A", tmp_path, ()) == VALUE
+    for source in ("file:red/A", "file:vision/../red/A", "file:visionary/A", "file:A"):
+        with pytest.raises(SetUpError, match="does not read it for project vision"):
+            of_machine(source, tmp_path, ())
+    reds = (SecretRule(source="file:red/A", projects=("red",)),)
+    with pytest.raises(SetUpError, match="does not read it for project vision") as told:
+        of_machine("file:red/A", tmp_path, reds)
+    assert told.value.hint.endswith("--secret_source=vision=file:red/A")
+    for projects in ("vision",), ("*",):
+        listed = (SecretRule(source="file:red/*", projects=projects),)
+        assert of_machine("file:red/A", tmp_path, listed) == VALUE
+
+
+def test_a_list_is_all_that_a_machine_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a list variables are read for every project; with one, those that it names."""
+    monkeypatch.setenv("BASTION_SECRET_HF", VALUE)
+    assert of_machine("env:HF", tmp_path, ()) == VALUE
+    with pytest.raises(SetUpError, match="does not read it for project vision"):
+        of_machine("env:HF", tmp_path, (SecretRule(source="env:WANDB", projects=("*",)),))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"short", "5 bytes; a secret has at least 8"),
+        (b"", "0 bytes"),
+        (b"\xff" * 20, "not UTF-8 text"),
+        (b"a\0" * 20, "not UTF-8 text without NUL"),
+        (b"x" * 70_000, "more than 65536 bytes"),
+    ],
+)
+def test_what_cannot_be_given_or_masked_is_refused(tmp_path: Path, data: bytes, why: str) -> None:
+    """A value that no variable can hold, or that could not be masked, is an error."""
+    (tmp_path / "A").write_bytes(data)
+    assert why in refused("file:A", tmp_path)
+
+
+def test_only_variables_with_the_prefix_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`env:` reaches the variables that are meant for jobs, and none of the agent's own."""
+    monkeypatch.setenv("BASTION_SECRET_HF", VALUE)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", VALUE)
+    assert value("env:HF") == VALUE
+    assert "has no variable BASTION_SECRET_AWS_SECRET_ACCESS_KEY" in refused(
+        "env:AWS_SECRET_ACCESS_KEY"
+    )
+
+
+def test_a_secret_that_was_not_granted_is_not_read() -> None:
+    """A name that the instruction does not have was denied since the launch was taken."""
+    with pytest.raises(SetUpError, match="secret B: this job may not ask for it any more"):
+        values_of([Secret("B")], {"A": "env:A"}, AgentSettings(machine="m"), project="vision")
+
+
+HF = "projects/acme/secrets/hf"
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    """Google's secret manager, on loopback."""
+    values = {f"{HF}/versions/latest": VALUE.encode(), f"{HF}/versions/1": b"old-s3cr3t-token"}
+    with secret_manager(values) as (url, asked):
+        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER", f"{url}/")
+        yield asked
+        assert not asked.strange
+
+
+def test_google_is_asked_for_the_latest_version(google: Asked) -> None:
+    """A secret without a version is its latest one; each is one request."""
+    assert value(f"gcp:{HF}") == VALUE
+    assert value(f"gcp:{HF}/versions/1") == "old-s3cr3t-token"
+    assert google.names == [f"{HF}/versions/latest", f"{HF}/versions/1"]
+
+
+def test_google_says_no(google: Asked) -> None:
+    """What Google says is told, and it is not asked again."""
+    name = f"{HF}/versions/9"
+    assert refused(f"gcp:{name}") == (
+        f"Secret Manager says no to {name}: 404 Secret Version [{name}] not found."
+    )
+    assert len(google.names) == 1
+
+
+def test_a_busy_google_is_asked_again(google: Asked) -> None:
+    """429 and 5xx pass; a start waits for a few tries and then fails."""
+    google.failures = [503, 429]
+    assert value(f"gcp:{HF}") == VALUE
+    google.failures = [500] * 9
+    assert refused(f"gcp:{HF}") == "Secret Manager answered 500"
+    assert len(google.failures) == 4
+
+
+def test_nonsense_from_google_is_told_by_its_kind_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that cannot be understood may hold the value: it is not shown."""
+    body = f'{{"payload": {{"data": "{VALUE}"}}}}'
+    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    with canned(answer) as url:
+        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER", url)
+        assert refused(f"gcp:{HF}") == "cannot be read: Error"
+
+
+@pytest.fixture
+def amazon() -> Iterator[None]:
+    """Amazon's secret manager, on loopback."""
+    import os
+
+    with moto_server() as url, credentials():
+        os.environ["AWS_ENDPOINT_URL_SECRETS_MANAGER"] = url
+        yield
+
+
+def test_amazon_gives_text_and_bytes(amazon: None) -> None:
+    """A secret is found by name and by ARN, as a string or as bytes; no other is."""
+    import boto3
+
+    client = boto3.client("secretsmanager")
+    made = client.create_secret(Name="prod/hf", SecretString=VALUE)
+    client.create_secret(Name="bytes", SecretBinary=VALUE.encode())
+    assert value("aws:prod/hf") == value(f"aws:{made['ARN']}") == value("aws:bytes") == VALUE
+    assert "Secrets Manager says no: ResourceNotFoundException: " in refused("aws:missing")
+
+
+def test_a_machine_without_credentials_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with the machine itself is told at once."""
+    with credentials():
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+        assert refused("aws:hf").startswith("Secrets Manager cannot be asked: ")

@@ -1,0 +1,301 @@
+"""What jobs printed: whole, its end, its lines, and while it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.client import Chunk, Client, Wanted
+from bastion.client.follow.log_filter import Grep, last_lines
+from bastion.client.follow.log_reader import JobLog, follow
+from bastion.client.patience import Outage
+from bastion.errors import NotFoundError, SpecError
+from bastion.records import layout
+from bastion.records.layout import LogStream
+from bastion.records.request import MAX_TARGETS, FollowRequest
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from tests.bastion.client.scripted import (
+    Clock,
+    ScriptedBastion,
+    end,
+    print_log,
+    publish,
+    row,
+    world,
+)
+
+JOB = "train-0123456789"
+STREAM = LogStream(attempt=1, replica=0, host=0, process=0)
+
+
+def read(store: MemoryStore, wanted: Wanted | None = None) -> bytes:
+    """What the log of the job holds now."""
+    log = JobLog(store, "blue", JOB)
+    return b"".join(chunk.data for chunk in log.read(wanted or Wanted()))
+
+
+def test_a_log_is_read_byte_for_byte() -> None:
+    """Whatever bytes a program printed come back, cut anywhere."""
+    store, _ = world()
+    print_log(store, JOB, b"\x00\xff\n", b"\r", b"\xf0\x9f", b"\x8d\x8e no end")
+    assert read(store) == b"\x00\xff\n\r\xf0\x9f\x8d\x8e no end"
+
+
+def test_the_newest_attempt_is_meant_unless_said_otherwise() -> None:
+    """Attempts count as numbers: the tenth is newer than the second."""
+    store, _ = world()
+    for attempt in (1, 2, 10):
+        print_log(store, JOB, f"attempt {attempt}\n".encode(), attempt=attempt)
+    assert read(store) == b"attempt 10\n"
+    assert read(store, Wanted(attempt=2)) == b"attempt 2\n"
+    assert read(store, Wanted(attempt=0)) == b"attempt 1\nattempt 2\nattempt 10\n"
+
+
+def test_replicas_come_one_after_the_other() -> None:
+    """Chunks say whose they are; one replica can be chosen."""
+    store, _ = world()
+    print_log(store, JOB, b"a\n", replica=1)
+    print_log(store, JOB, b"b\n", replica=0)
+    assert [chunk.stream.replica for chunk in JobLog(store, "blue", JOB).read(Wanted())] == [0, 1]
+    assert read(store, Wanted(replica=1)) == b"a\n"
+    assert read(store, Wanted(process=1)) == b""
+
+
+def test_a_gap_is_told_not_hidden() -> None:
+    """Bytes that were never stored are an error that says which."""
+    store, _ = world()
+    print_log(store, JOB, b"abc", b"defg")
+    prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
+    store.create(f"{prefix}{layout.padded(9)}.log", b"late")
+    with pytest.raises(NotFoundError, match="bytes 7 to 9 are missing"):
+        read(store)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=8), max_size=12), st.integers(0, 8))
+def test_the_tail_is_the_last_lines(parts: list[bytes], count: int) -> None:
+    """However the log is cut into segments, its last lines are the same."""
+    store, _ = world()
+    parts = [part.replace(b"a", b"\n") for part in parts]
+    print_log(store, JOB, *parts)
+    lines = _lines(b"".join(parts))
+    assert read(store, Wanted(tail=count)) == b"".join(lines[len(lines) - min(count, len(lines)) :])
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """Lines as a newline byte ends them, nothing else does."""
+    ended = data.split(b"\n")
+    return [line + b"\n" for line in ended[:-1]] + ([ended[-1]] if ended[-1] else [])
+
+
+@given(st.binary(max_size=40), st.integers(0, 6))
+def test_last_lines_keep_the_end(data: bytes, count: int) -> None:
+    """The last lines are a suffix, and as many as wanted where there are as many."""
+    kept = last_lines(data, count)
+    assert data.endswith(kept)
+    assert len(_lines(kept)) == min(count, len(_lines(data)))
+
+
+@given(st.lists(st.binary(max_size=6), max_size=10))
+def test_grep_does_not_care_where_segments_end(parts: list[bytes]) -> None:
+    """A line that two segments share is found as one that lies in one."""
+    parts = [part.replace(b"z", b"\n") for part in parts]
+    cut, whole = Grep("[a-m]"), Grep("[a-m]")
+    found = b"".join(cut.take(STREAM, part) for part in parts) + cut.rest(STREAM)
+    assert found == whole.take(STREAM, b"".join(parts)) + whole.rest(STREAM)
+
+
+def test_grep_keeps_the_lines_that_match() -> None:
+    """Only lines in which the pattern is found are shown, the last without an end too."""
+    store, _ = world()
+    print_log(store, JOB, b"loss 1\nstep", b" 2\nlo", b"ss 3")
+    assert read(store, Wanted(grep="^loss")) == b"loss 1\nloss 3"
+
+
+def test_since_leaves_older_segments_out() -> None:
+    """By the store's own time, in whole segments."""
+    store, clock = world()
+    print_log(store, JOB, b"old\n")
+    clock.advance(100)
+    print_log(store, JOB, b"new\n")
+    assert read(store, Wanted(since=clock.wall() - 50)) == b"new\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: Wanted(tail=-1), "tail: -1 is not allowed; 0 or more lines"),
+        (lambda: Wanted(grep="("), r"grep: '\(' is not a regular expression"),
+    ],
+)
+def test_what_cannot_be_wanted_is_refused(made: Callable[[], Wanted], message: str) -> None:
+    """Errors of the flags come before anything is read."""
+    with pytest.raises(SpecError, match=message):
+        made()
+
+
+def followed(
+    script: list[Callable[[], None]], *, wanted: Wanted | None = None
+) -> tuple[Callable[[], list[Chunk]], MemoryStore]:
+    """A client that follows the job while `script` plays, one step a sleep."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    steps = iter(script)
+    clock.on_sleep.append(lambda: next(steps, lambda: None)())
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    return lambda: list(client.logs("train", wanted, follow=True)), store
+
+
+def test_following_shows_everything_and_ends_with_the_job() -> None:
+    """What comes while following, in later attempts and at the very end, is all shown once."""
+    script: list[Callable[[], None]] = []
+    watched, store = followed(script)
+    print_log(store, JOB, b"before\n")
+    script.extend(
+        (
+            lambda: print_log(store, JOB, b"during\n"),
+            lambda: None,
+            lambda: print_log(store, JOB, b"second attempt\n", attempt=2),
+            lambda: print_log(store, JOB, b"last words", attempt=2),
+            lambda: end(store, JOB),
+        )
+    )
+    data = b"".join(chunk.data for chunk in watched())
+    assert data == b"before\nduring\nsecond attempt\nlast words"
+
+
+def test_following_from_the_tail_misses_nothing_that_comes() -> None:
+    """The tail is about what stood at the beginning; everything after it is shown."""
+    script: list[Callable[[], None]] = []
+    watched, store = followed(script, wanted=Wanted(tail=1))
+    print_log(store, JOB, b"one\ntwo\n")
+    script.extend((lambda: print_log(store, JOB, b"three\n"), lambda: end(store, JOB)))
+    assert [chunk.data for chunk in watched()] == [b"two\n", b"three\n"]
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
+    """Whatever reads and lists fail on the way, every byte is shown once."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    print_log(store, JOB, b"old 1\n", b"old 2\n")
+    steps = iter(
+        (
+            lambda: print_log(store, JOB, b"new 3\n"),
+            lambda: None,
+            lambda: print_log(store, JOB, b"new 4\n", attempt=2),
+            lambda: end(store, JOB),
+        )
+    )
+    clock.on_sleep.append(lambda: next(steps, lambda: None)())
+    failing = data.draw(st.lists(st.booleans(), max_size=40).map(iter))
+    faulty = FaultyStore(store, lambda op, key: Fault.BEFORE if next(failing, False) else None)
+    tail = data.draw(st.sampled_from((None, 1)))
+    log = JobLog(faulty, "blue", JOB)
+    chunks = follow(
+        [log.followed(Wanted(tail=tail), outage=Outage(clock, say=lambda _: None))],
+        lambda: {JOB} if store.list("jobs/") else set(),
+        clock,
+        poll_s=1,
+    )
+    shown = b"".join(chunk.data for chunk in chunks)
+    lines = [b"old 1\n", b"old 2\n", b"new 3\n", b"new 4\n"]
+    # What came before the first look that succeeded may count as having stood there.
+    assert shown in (b"".join(lines[n:]) for n in ((0, 3) if tail is None else (1, 2, 3)))
+
+
+def test_a_gap_is_told_when_following_ends() -> None:
+    """Following stops before a gap, and says at the end that there is one."""
+    script: list[Callable[[], None]] = []
+    watched, store = followed(script)
+    prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
+    store.create(f"{prefix}{layout.padded(0)}.log", b"abc")
+    store.create(f"{prefix}{layout.padded(5)}.log", b"late")
+    script.append(lambda: end(store, JOB))
+    with pytest.raises(NotFoundError, match="bytes 3 to 5 are missing"):
+        watched()
+
+
+def test_following_a_job_that_prints_nothing_ends_too() -> None:
+    """A silent job is followed until its record is written."""
+    script: list[Callable[[], None]] = [lambda: None]
+    watched, store = followed(script)
+    script.append(lambda: end(store, JOB))
+    assert watched() == []
+
+
+def test_on_a_cloud_the_bastion_is_told_that_someone_follows() -> None:
+    """One note every 45 s, so that agents flush at once; none where they do anyway."""
+    store, clock = world()
+    bastion = ScriptedBastion(store, clock)
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    began = clock.monotonic()
+    clock.on_sleep.append(
+        lambda: end(store, JOB) if clock.monotonic() - began > 100 and _runs(store) else None
+    )
+    client = Client("gs://bucket/x", user="ada", store=store, clock=clock)
+    list(client.logs("train", follow=True))
+    notes = [body for _, body in bastion.taken if isinstance(body, FollowRequest)]
+    assert notes == [FollowRequest(targets=(JOB,))] * 3
+
+
+def test_more_jobs_than_a_request_may_name_are_followed() -> None:
+    """The bastion is told of all of them, in as many notes as that takes."""
+    store, clock = world()
+    bastion = ScriptedBastion(store, clock)
+    jobs = {f"job{n:04}-0123456789": "blue" for n in range(MAX_TARGETS + 1)}
+    publish(store, "queue", {"jobs": []})
+    for job in jobs:
+        end(store, job)
+    client = Client("gs://bucket/x", user="ada", store=store, clock=clock)
+    assert list(client.following.of_new(jobs, tell=lambda _: None)) == []
+    bastion.turn()
+    notes = [body for _, body in bastion.taken if isinstance(body, FollowRequest)]
+    assert [len(note.targets) for note in notes] == [MAX_TARGETS, 1]
+
+
+def _runs(store: MemoryStore) -> bool:
+    return not store.list(layout.results_of("blue"))
+
+
+def test_a_new_job_is_followed_from_its_first_byte() -> None:
+    """`run` shows all attempts, and is told of every state on the way."""
+    store, clock = world()
+    steps = iter(
+        (
+            lambda: publish(store, "queue", {"jobs": [row(JOB, state="starting")]}),
+            lambda: print_log(store, JOB, b"one\n"),
+            lambda: print_log(store, JOB, b"two\n", attempt=2),
+            lambda: end(store, JOB),
+        )
+    )
+    clock.on_sleep.append(lambda: next(steps, lambda: None)())
+    told: list[str] = []
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    chunks = list(client.following.of_new({JOB: "blue"}, tell=lambda job: told.append(job.state)))
+    assert b"".join(chunk.data for chunk in chunks) == b"one\ntwo\n"
+    assert told[0] == "starting"
+
+
+def test_streams_are_found_without_reading_them() -> None:
+    """A thousand segments of two processes cost one list each."""
+    store, _ = world()
+    for replica in (0, 1):
+        print_log(store, JOB, *[b"x"] * 1000, replica=replica)
+    found = JobLog(store, "blue", JOB).streams()
+    assert [stream.replica for stream in found] == [0, 1]
+
+
+def test_a_clock_is_only_for_waiting() -> None:
+    """A job that has ended is read at once."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": []})
+    print_log(store, JOB, b"done\n")
+    end(store, JOB)
+    before = clock.monotonic()
+    client = Client("memory:", user="ada", store=store, clock=Clock())
+    assert [chunk.data for chunk in client.logs("train", follow=True)] == [b"done\n"]
+    assert clock.monotonic() == before

@@ -1,0 +1,135 @@
+"""Which job a word names."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bastion.client.look.find_job import find, find_all
+from bastion.client.look.published import Published
+from bastion.errors import NotFoundError, SpecError
+from bastion.job import JobRecord
+from bastion.records import layout
+from bastion.records.codec import encode, plain
+from bastion.records.request import SpecRecord
+from bastion.spec import Job, Launch, Process
+from bastion.spec.request import Request
+from tests.bastion.client.scripted import NOW, end, publish, put, row, world
+
+A, B, C = "train-aaaaaaaaaa", "train-bbbbbbbbbb", "eval-aaaaaaaaaa"
+
+
+def published(*rows: dict[str, object]) -> tuple[Published, object]:
+    """A bucket with these active jobs."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": list(rows)})
+    return Published(store, clock.wall), store
+
+
+def test_an_id_or_its_unique_beginning_names_a_job() -> None:
+    """A whole id always works; a beginning does while it is the only one."""
+    place, _ = published(row(A), row(B), row(C))
+    assert find(place, A).id == A
+    assert find(place, "train-b").id == B
+    assert find(place, "ev").id == C
+
+
+def test_a_name_names_the_newest_job_that_has_it() -> None:
+    """Plain names repeat; reading takes the newest."""
+    place, _ = published(row(A, submitted_at=NOW), row(B, submitted_at=NOW + 5))
+    assert find(place, "train").id == B
+
+
+def test_the_name_in_the_launch_counts_too() -> None:
+    """A job is found by its own name, also when its id carries its launch's."""
+    place, _ = published(row("sweep-main-aaaaaaaaaa", name="main"))
+    assert find(place, "main").id == find(place, "sweep-main").id == "sweep-main-aaaaaaaaaa"
+
+
+def test_an_ambiguous_beginning_lists_the_candidates() -> None:
+    """The error shows what one could have meant."""
+    place, _ = published(row(A), row(B))
+    with pytest.raises(SpecError) as caught:
+        find(place, "trai")
+    assert str(caught.value) == f"'trai' names 2 jobs: {A}, {B}"
+    assert caught.value.hint == "give the whole id, or more of it"
+
+
+def test_a_change_never_guesses_between_active_jobs() -> None:
+    """What is cancelled must be named so that only one active job is meant."""
+    place, _ = published(row(A), row(B))
+    with pytest.raises(SpecError, match="'train' names 2 jobs"):
+        find_all(place, "train")
+    assert [job.id for job in find_all(place, A)] == [A]
+
+
+def test_who_waits_takes_the_newest() -> None:
+    """Waiting changes nothing, so a name means what it means to everybody who only looks."""
+    place, _ = published(row(A, submitted_at=NOW), row(B, submitted_at=NOW + 5))
+    assert [job.id for job in find_all(place, "train", newest=True)] == [B]
+
+
+def test_a_launch_is_all_of_its_jobs() -> None:
+    """Those that have ended and left the queue are among them, as long as their records stand."""
+    jobs = ("exp-a-0000000000", "exp-b-0000000000", "exp-c-0000000000")
+    place, store = published(*(row(job, launch="exp-0000000000") for job in jobs[1:]))
+    made = [Job(name=name, processes=[Process(["true"])]) for name in "abc"]
+    record = SpecRecord(
+        id="exp-0000000000",
+        project="blue",
+        user="ada",
+        ulid="0" * 26,
+        launch=Launch(name="exp", jobs=made, together=False),
+    )
+    put(store, layout.spec("blue", record.id), encode(record))  # type: ignore[arg-type]
+    end(store, jobs[0], outcome="failed", code=3)  # type: ignore[arg-type]
+    assert [job.id for job in find_all(place, record.id)] == list(jobs)
+    assert [job.id for job in find_all(place, "exp")] == list(jobs)
+    second = row("exp-a-1111111111", launch="exp-1111111111", submitted_at=NOW + 5)
+    other = [row(job, launch=record.id) for job in jobs[1:]]
+    publish(store, "queue", {"jobs": [second, *other]})  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="'exp' names 2 jobs: exp-0000000000, exp-1111111111"):
+        find_all(place, "exp")
+    assert [job.id for job in find_all(place, "exp", newest=True)] == [second["id"]]
+    publish(store, "queue", {"jobs": []})  # type: ignore[arg-type]
+    end(store, jobs[1])  # type: ignore[arg-type]
+    end(store, jobs[2])  # type: ignore[arg-type]
+    assert [job.code for job in find_all(place, record.id)] == [3, 0, 0]
+
+
+def test_finished_jobs_are_found_in_every_project() -> None:
+    """A job that left the queue is found by its final record."""
+    place, store = published(row(C))
+    end(store, A, project="green")  # type: ignore[arg-type]
+    end(store, B)  # type: ignore[arg-type]
+    assert find(place, A).project == "green"
+    assert find(place, "train-b").state == "succeeded"
+    assert find(place, "train", project="blue").id == B
+    with pytest.raises(NotFoundError, match=f"no job '{A}' in project blue"):
+        find(place, A, project="blue")
+
+
+def test_a_job_that_no_view_shows_yet_is_found_in_root() -> None:
+    """Between the answer and the next view, root already knows the job."""
+    place, store = published()
+    record = JobRecord(
+        id=A,
+        project="blue",
+        user="ada",
+        launch=A,
+        ulid="0" * 26,
+        submitted_at=NOW,
+        request=Request(),
+    )
+    put(store, layout.ROOT, json.dumps({"jobs": {A: plain(record)}}).encode())  # type: ignore[arg-type]
+    assert find(place, A).state == "queued"
+
+
+def test_no_such_job_says_how_to_look() -> None:
+    """A word that names nothing is told apart from an empty bucket."""
+    place, _ = published(row(A))
+    with pytest.raises(NotFoundError) as caught:
+        find(place, "nothing")
+    assert str(caught.value) == "no job 'nothing'"
+    assert "bastion list" in caught.value.hint

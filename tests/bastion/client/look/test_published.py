@@ -1,0 +1,153 @@
+"""What the bastion published, read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from bastion.client.look.published import Published
+from bastion.errors import NotFoundError, RecordError
+from bastion.records import layout
+from bastion.store.memory import FaultyStore
+from tests.bastion.client.scripted import NOW, end, publish, put, row, world
+
+
+def test_an_unchanged_view_is_neither_read_nor_parsed_again() -> None:
+    """Polling a queue that stands still costs one conditional read."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": [row("a-0123456789")]})
+    place = Published(store, clock.wall)
+    first = place.queue()
+    assert place.queue() is first
+    publish(store, "queue", {"jobs": []})
+    assert place.queue() == ()
+
+
+def test_a_status_of_the_same_commit_keeps_a_view_true() -> None:
+    """Views are not written again while nothing changes; the status says until when they hold."""
+    store, clock = world()
+    publish(store, "queue", {"seq": 7, "jobs": []})
+    place = Published(store, clock.wall)
+    assert place.queue_as_of() == NOW + 10
+    publish(store, "status", {"now": NOW + 500, "views_seq": 7})
+    assert place.queue_as_of() == NOW + 500
+    publish(store, "status", {"now": NOW + 600, "views_seq": 8})
+    assert place.queue_as_of() == NOW + 10
+
+
+def test_a_view_of_another_schema_is_refused() -> None:
+    """A newer format is not guessed at."""
+    store, clock = world()
+    publish(store, "queue", {"schema": 2, "jobs": []})
+    with pytest.raises(RecordError, match=r"view/queue\.json: schema 2 is not known here"):
+        Published(store, clock.wall).queue()
+
+
+def test_a_damaged_view_names_its_key() -> None:
+    """What is not JSON says which object it is."""
+    store, clock = world()
+    put(store, layout.view("queue"), b"{")
+    with pytest.raises(RecordError, match=r"view/queue\.json: not JSON"):
+        Published(store, clock.wall).queue()
+
+
+def test_fields_of_a_newer_bastion_are_ignored() -> None:
+    """Reading goes on while the bastion is upgraded."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": [row("a-0123456789", novelty=1)], "more": 2})
+    assert Published(store, clock.wall).queue()[0].id == "a-0123456789"
+
+
+def test_events_are_in_order_and_none_twice() -> None:
+    """Sealed segments first, then what root has not sealed; a job's own on demand."""
+    store, clock = world()
+
+    def line(number: int, job: str) -> dict[str, object]:
+        return {"n": number, "at": NOW + number, "job": job, "what": f"w{number}"}
+
+    sealed = [line(0, "a"), line(1, "b")]
+    put(store, layout.events(0), "\n".join(map(json.dumps, sealed)).encode())
+    root = {
+        "sealed": [{"first": 1, "events": [line(1, "b"), line(2, "a")]}],
+        "events": [line(3, "a")],
+    }
+    put(store, layout.ROOT, gzip.compress(json.dumps(root).encode()))
+    place = Published(store, clock.wall)
+    assert [event.number for event in place.events()] == [0, 1, 2, 3]
+    assert [event.number for event in place.events(job="a")] == [0, 2, 3]
+    assert [event.number for event in place.events(since=NOW + 2)] == [2, 3]
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"7", b'{"n": 1, "wh', b"\xff\n{}"])
+def test_a_segment_that_nobody_can_read_hides_no_other_event(spoilt: bytes) -> None:
+    """While root holds its events they are read there; afterwards they alone are missing."""
+    store, clock = world()
+    lines = [{"n": n, "at": NOW + n, "job": "a", "what": "w"} for n in range(4)]
+    for n in (0, 2, 3):
+        put(store, layout.events(n), json.dumps(lines[n]).encode())
+    put(store, layout.events(1), spoilt)
+    assert [event.number for event in Published(store, clock.wall).events()] == [0, 2, 3]
+    root = {"sealed": [{"first": 1, "events": [lines[1]]}]}
+    put(store, layout.ROOT, json.dumps(root).encode())
+    assert [event.number for event in Published(store, clock.wall).events()] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("moment", ["read", "list"])
+def test_events_sealed_while_they_are_read_are_read(moment: str) -> None:
+    """What root had not sealed when it was read is in it; what it sealed then is listed later."""
+    store, clock = world()
+    lines = [{"n": n, "at": NOW + n, "what": "w"} for n in range(3)]
+    put(store, layout.ROOT, json.dumps({"events": lines}).encode())
+
+    def seal(op: str, key: str) -> None:
+        if op == moment and not store.list(layout.EVENTS):
+            data = "\n".join(map(json.dumps, lines)).encode()
+            put(store, layout.events(0), data)
+            put(store, layout.ROOT, b"{}")
+
+    place = Published(FaultyStore(store, seal), clock.wall)
+    assert [event.number for event in place.events()] == [0, 1, 2]
+
+
+def test_segments_older_than_a_job_are_not_read() -> None:
+    """The events of a young job cost nothing of a long history."""
+    store, clock = world()
+    for first in range(20):
+        put(store, layout.events(first), json.dumps({"n": first, "job": "x", "at": 0}).encode())
+    clock.advance(3600)
+    counting = FaultyStore(store, lambda op, key: None)
+    assert list(Published(counting, clock.wall).events(job="a", since=clock.wall())) == []
+    assert counting.counts["read"] == 1  # root alone
+
+
+def test_projects_are_found_one_list_each() -> None:
+    """However many jobs have ended, each project costs one list."""
+    store, clock = world()
+    for number in range(50):
+        for project in ("blue", "blue-2", "blue0", "green"):
+            end(store, f"a-{number:010d}", project=project)
+    counting = FaultyStore(store, lambda op, key: None)
+    assert set(Published(counting, clock.wall).projects()) == {"blue", "blue-2", "blue0", "green"}
+    assert counting.counts["list"] == 5
+
+
+def test_the_newest_finished_jobs_come_first() -> None:
+    """By the store's own time, as many as wanted."""
+    store, clock = world()
+    for number in range(5):
+        end(store, f"a-{number:010d}")
+        clock.advance(1)
+    end(store, "b-0000000000", project="green")
+    counting = FaultyStore(store, lambda op, key: None)
+    found = Published(counting, clock.wall).finished(("blue", "green"), limit=2)
+    assert [job.id for job in found] == ["b-0000000000", "a-0000000004"]
+    assert counting.counts["read"] == 2
+
+
+def test_nothing_at_all_is_not_an_empty_queue() -> None:
+    """Where no bastion ever ran there is no queue to be empty."""
+    store, clock = world()
+    with pytest.raises(NotFoundError):
+        Published(store, clock.wall).queue()

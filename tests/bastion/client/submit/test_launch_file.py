@@ -1,0 +1,184 @@
+"""A launch as a TOML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion.client.submit.launch_file import parse_launch, read_launch
+from bastion.errors import NotFoundError, SpecError
+from bastion.spec import After, BundleRef, Job, Launch, Notify, Process, Resources, Where
+from bundler.code import DockerBuild, GitRepo, Image, LocalDir
+
+WHOLE = """\
+name = "experiment"
+project = "project1"
+description = "as in the guide"
+when_busy = "fail"
+together = false
+notify = ["team", { to = "ops", on = ["ended"] }]
+after = ["prepare-0123456789", { job = "old-0123456789", when = "any" }]
+[where]
+cluster = "primary"
+hostnames = ["a", "b"]
+[[jobs]]
+name = "trainer"
+replicas = 3
+on_failure = "stop_others"
+max_runtime = "8h"
+retries = 2
+env = { SEED = "1" }
+[[jobs.processes]]
+command = ["python3", "train.py"]
+resources = { h100 = 2, memory = "64GiB" }
+[[jobs]]
+name = "watcher"
+after = ["trainer:failed"]
+[[jobs.processes]]
+command = "watch | tee log"
+shell = true
+"""
+SMALL = 'name = "a"\n[[jobs]]\n[[jobs.processes]]\ncommand = ["true"]\n'
+
+
+def test_a_file_says_what_the_python_values_say() -> None:
+    """Same names, same meaning."""
+    assert parse_launch(WHOLE, source="spec.toml") == Launch(
+        name="experiment",
+        project="project1",
+        description="as in the guide",
+        when_busy="fail",
+        together=False,
+        after=(After("prepare-0123456789"), After("old-0123456789", when="any")),
+        notify=(Notify("team"), Notify("ops", on=("ended",))),
+        where=Where(cluster="primary", hostnames=("a", "b")),
+        jobs=(
+            Job(
+                name="trainer",
+                replicas=3,
+                on_failure="stop_others",
+                max_runtime="8h",
+                retries=2,
+                env={"SEED": "1"},
+                processes=(
+                    Process(["python3", "train.py"], resources=Resources(h100=2, memory="64GiB")),
+                ),
+            ),
+            Job(
+                name="watcher",
+                after=("trainer:failed",),
+                processes=(Process("watch | tee log", shell=True),),
+            ),
+        ),
+    )
+
+
+def test_every_problem_is_told_at_once_with_its_path() -> None:
+    """One look at the file is enough to correct it."""
+    text = """\
+name = "a b"
+colour = "red"
+notify = [{ to = "https://h/x", kind = "teams" }, { to = "ops", on = ["end"] }]
+[code]
+type = "local"
+rot = "."
+[[jobs]]
+replicas = 0
+priorty = 2
+after = [{ job = "a-1", wen = "ok" }, { job = "b-1", when = "often" }, "c-1:never"]
+[[jobs.processes]]
+command = ["true"]
+resources = { h100 = 0 }
+"""
+    with pytest.raises(SpecError) as caught:
+        parse_launch(text, source="spec.toml")
+    told = "\n".join(caught.value.problems)
+    assert "spec.toml: code.rot: unknown field, nearest is root" in told
+    assert "spec.toml: jobs.0.priorty: unknown field, nearest is priority" in told
+    assert "spec.toml: jobs.0.after.0.wen: unknown field, nearest is when" in told
+    assert "jobs.0.after.1.when: input should be 'ok', 'any' or 'failed' (found 'often')" in told
+    assert "notify.0.kind: input should be '', 'json' or 'slack' (found 'teams')" in told
+    assert "notify.1.on.0: input should be 'started'" in told
+    assert "spec.toml: colour: unknown field" in told
+    assert "resources.h100: 0 is not above zero" in told
+
+
+@pytest.mark.parametrize(
+    ("written", "made"),
+    [
+        ('type = "local"\nroot = "src"\nexclude = ["data/"]', LocalDir("src", exclude=["data/"])),
+        ('root = "src"', LocalDir("src")),
+        (
+            'type = "git"\nurl = "https://example.com/a.git"\nbranch = "main"',
+            GitRepo("https://example.com/a.git", branch="main"),
+        ),
+        ('type = "image"\nref = "registry.example/a:1"', Image("registry.example/a:1")),
+        ('type = "docker"\nimage = "registry.example/a"', DockerBuild(image="registry.example/a")),
+        (f'type = "bundle"\ndigest = "{"0" * 64}"', BundleRef(digest="0" * 64)),
+    ],
+)
+def test_code_of_every_type_may_be_written(written: str, made: object) -> None:
+    """The `[code]` table makes the value of its type."""
+    assert parse_launch(f"{SMALL}[code]\n{written}\n", source="s").code == made
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (
+            "[code]\ntype = 'zip'",
+            "s: code.type: 'zip' is not known; allowed: local, git, image, do",
+        ),
+        ("[code]\ntype = 'git'", "s: code.url: missing"),
+        ("[code]\ntype = 'git'\nurl = 'x'", "s: code.url: "),
+        ("[[code]]", "s: code: [{}] is not a table; allowed: [code] with a type"),
+        ("= 3", "s: not TOML, "),
+    ],
+)
+def test_wrong_code_is_told_with_what_is_allowed(written: str, problem: str) -> None:
+    """Errors of the table name the field."""
+    with pytest.raises(SpecError) as caught:
+        parse_launch(f"{SMALL}{written}\n", source="s")
+    assert str(caught.value).startswith(problem)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """Missing, binary, a folder: one line each."""
+    with pytest.raises(NotFoundError, match="no file"):
+        read_launch(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SpecError, match="cannot be read as text"):
+        read_launch(tmp_path / "bad.toml")
+    with pytest.raises(SpecError, match="cannot be read: Is a directory"):
+        read_launch(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("top", "job", "problem"),
+    [
+        (
+            "replicas = 2",
+            "",
+            "replicas: unknown here; replicas is a field of a job, under [[jobs]]",
+        ),
+        (
+            "replica = 2",
+            "",
+            "replica: unknown field, nearest is replicas; replicas is a field of a job, under"
+            " [[jobs]]",
+        ),
+        (
+            "",
+            'where = { cluster = "north" }',
+            "jobs.0.where: unknown here; where is a field of the launch, above the first [[jobs]]",
+        ),
+        ("", "replica = 2", "jobs.0.replica: unknown field, nearest is replicas"),
+    ],
+)
+def test_a_field_that_stands_elsewhere_is_told_where(top: str, job: str, problem: str) -> None:
+    """What is known on another level of the file is no riddle."""
+    text = f'name = "a"\n{top}\n[[jobs]]\n{job}\nprocesses = [{{ command = ["true"] }}]\n'
+    with pytest.raises(SpecError) as caught:
+        parse_launch(text, source="spec.toml")
+    assert caught.value.problems == (f"spec.toml: {problem}",)

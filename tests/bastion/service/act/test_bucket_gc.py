@@ -1,0 +1,250 @@
+"""What leaves the bucket by age, and what stays for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.machine import Batch, Start
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.root import Root
+from bastion.service.act.bucket_gc import DAY_S, DELETES, PAGE, Place, clean
+from bastion.store.memory import FaultyStore, MemoryStore
+from tests.bastion.service.rig import Rig
+
+NOW = 1_000 * DAY_S
+
+
+class Old:
+    """A bucket in which objects of any age are put."""
+
+    def __init__(self, *, page: int = PAGE, deletes: int = DELETES) -> None:
+        self.page = page
+        self.deletes = deletes
+        self.at = 0.0
+        self.store = MemoryStore(lambda: self.at)
+        self._puts: list[tuple[float, str, bytes]] = []
+
+    def put(self, key: str, days: float, data: bytes = b"x") -> str:
+        """An object written so many days ago."""
+        self._puts.append((NOW - days * DAY_S, key, data))
+        return key
+
+    def left(self, root: Root | None = None) -> set[str]:
+        """The keys that stand after one whole round."""
+        for at, key, data in sorted(self._puts):
+            self.at = at
+            self.store.create(key, data)
+        self._puts = []
+        root = root or empty()
+        place: Place | None = None
+        while place != Place():
+            stood = len(self.store.list("", limit=100_000))
+            place = clean(self.store, root, place or Place(), page=self.page, deletes=self.deletes)
+            assert stood - len(self.store.list("", limit=100_000)) <= self.deletes
+        return {entry.key for entry in self.store.list("", limit=100_000)}
+
+
+def empty(**more: object) -> Root:
+    """A root as of `NOW`."""
+    return Root(epoch=1, seq=1, now=NOW, write_id="w", **more)  # type: ignore[arg-type]
+
+
+def claim(job: str) -> str:
+    """A register of `job`."""
+    return layout.claim("blue", job, 1, "n", replica=0, host=0, machine="gpu-1-0")
+
+
+def test_what_a_killed_probe_left_goes_after_a_day() -> None:
+    """An object of a start-up probe goes when it is a day old, and not while a probe may use it."""
+    old = Old()
+    old.put(f"{layout.PROBES}aa", days=2)
+    young = old.put(f"{layout.PROBES}bb", days=0.5)
+    assert old.left() == {young}
+
+
+def test_registers_go_a_month_after_their_jobs_result() -> None:
+    """Registers go once they and the final record are 30 days old; the record itself stays."""
+    old = Old()
+    gone = [old.put(claim("ended"), 50), old.put(layout.go("blue", "ended", 1, "n"), 50)]
+    stays = {
+        old.put(layout.result("blue", "ended"), 31),
+        old.put(claim("lately"), 50),
+        old.put(layout.result("blue", "lately"), 29),
+        old.put(claim("never"), 400),
+        old.put(layout.claim("blue", "ended", 2, "late", replica=0, host=0, machine="gpu-1-0"), 29),
+    }
+    assert old.left() == stays
+    assert gone
+
+
+def test_registers_of_an_active_job_stay() -> None:
+    """Whatever its age and whatever stands beside it, a job in root keeps its registers."""
+    rig = Rig()
+    job = rig.start()
+    old = Old()
+    stays = {old.put(claim(job), 90), old.put(layout.result("blue", job), 80)}
+    assert old.left(empty(jobs=rig.root.jobs)) == stays
+
+
+def batch(*jobs: str) -> bytes:
+    """Instructions that start `jobs`."""
+    starts = tuple(
+        Start(
+            project="blue", job=job, launch=job, index=0, attempt=1, nonce="n", replica=0, host=0,
+            devices={},
+        )
+        for job in jobs
+    )  # fmt: skip
+    return encode(Batch(number=1, life=1, instructions=starts))
+
+
+def test_instructions_go_with_all_the_jobs_they_name() -> None:
+    """A batch to a machine that is gone goes when each of its jobs ended a month ago."""
+    old = Old()
+    stays = {
+        old.put(layout.result("blue", "a"), 40),
+        old.put(layout.result("blue", "b"), 20),
+        old.put(layout.instructions("m", 1, 2), 50, batch("a", "b")),
+        old.put(layout.instructions("m", 1, 3), 50, batch("a", "unknown")),
+        old.put(layout.instructions("m", 1, 4), 20, batch("a")),
+    }
+    old.put(layout.instructions("m", 1, 1), 50, batch("a"))
+    old.put(layout.instructions("m", 1, 5), 50, batch())
+    old.put(layout.instructions("m", 1, 6), 50, b"nobody can read it")
+    assert old.left() == stays
+
+
+def test_instructions_to_a_living_machine_stay() -> None:
+    """What the life in root may still read stays, so that no agent ever waits on a gap."""
+    rig = Rig()
+    rig.turn(3)
+    name, machine = next(iter(rig.root.machines.items()))
+    assert machine.life == 1
+    old = Old()
+    stays = {old.put(layout.instructions(name, 1, 1), 50, batch())}
+    old.put(layout.instructions(name, 0, 1), 50, batch())
+    assert old.left(empty(machines=rig.root.machines)) == stays
+
+
+def test_old_instructions_to_a_life_that_goes_on_go_in_order() -> None:
+    """The oldest batches go until one names a job that has not ended; the newest stays."""
+    rig = Rig()
+    rig.turn(3)
+    name = next(iter(rig.root.machines))
+    old = Old()
+    stays = {
+        old.put(layout.result("blue", "a"), 40),
+        old.put(layout.instructions(name, 1, 3), 50, batch("runs")),
+        old.put(layout.instructions(name, 1, 4), 49, batch("a")),
+    }
+    old.put(layout.instructions(name, 1, 1), 52, batch("a"))
+    old.put(layout.instructions(name, 1, 2), 51, batch("a"))
+    root = empty(machines=rig.root.machines)
+    assert old.left(root) == stays, "no agent that reads from the first on meets a gap"
+    stays -= {layout.instructions(name, 1, 3)}
+    stays.add(old.put(layout.result("blue", "runs"), 35))
+    assert old.left(root) == stays, "the newest number stands for ever: none is given twice"
+
+
+def test_the_newest_life_stays() -> None:
+    """Old lives go but for the newest of each machine, so that no number is given twice."""
+    old = Old()
+    strange = old.put(f"{layout.lives('m')}none", 100)
+    for number in (1, 2, 3):
+        old.put(layout.life("m", number), 100 - number)
+    old.put(layout.life("other", 7), 100)
+    assert old.left() == {layout.life("m", 3), layout.life("other", 7), strange}
+
+
+def test_answers_go_after_a_month_unless_their_request_waits() -> None:
+    """An answer whose request is still in the inbox keeps it from being applied again."""
+    old = Old()
+    waits = "01" + "A" * 24
+    stays = {
+        old.put(layout.answer("blue", "ann", "young"), 29),
+        old.put(layout.answer("blue", "ann", waits), 60),
+        old.put(layout.request("blue", "ann", waits, "launch"), 61),
+    }
+    old.put(layout.answer("blue", "ann", "old"), 31)
+    old.put(layout.answer("red", "cat", waits), 60)
+    assert old.left() == stays
+
+
+def test_what_was_set_aside_goes_after_a_month() -> None:
+    """Nobody looks at it any more."""
+    old = Old()
+    stays = {old.put(layout.aside("inbox/x"), 29)}
+    old.put(layout.aside("inbox/y"), 31)
+    assert old.left() == stays
+
+
+def test_copies_of_root_thin_out() -> None:
+    """Every copy of the last two days stays, then the first of each day, for 30 days."""
+    old = Old()
+    stays = {
+        old.put(layout.snapshot("day-30", 100), 1.0),
+        old.put(layout.snapshot("day-30", 101), 0.5),
+        old.put(layout.snapshot("day-10", 50), 20.0),
+    }
+    old.put(layout.snapshot("day-10", 51), 19.9)
+    old.put(layout.snapshot("day-10", 52), 19.8)
+    old.put(layout.snapshot("day-00", 1), 31.0)
+    assert old.left() == stays
+
+
+def test_what_tells_what_was_stays_for_ever() -> None:
+    """Logs, specs, final records, events, kept outputs and bundles outlive everything."""
+    old = Old()
+    stays = {
+        old.put(layout.log("blue", "j", 1, replica=0, host=0, process=0) + "0.log", 999),
+        old.put(layout.spec("blue", "j"), 999),
+        old.put(layout.result("blue", "j"), 999),
+        old.put(layout.events(0), 999),
+        old.put(layout.output_content("blue", "j", "d"), 999),
+        old.put(f"{layout.BUNDLES}packs/d", 999),
+        old.put(layout.ROOT, 999),
+        old.put(layout.QUOTA, 999),
+        old.put(layout.bell("m", 1, 1), 999),
+    }
+    assert old.left() == stays
+
+
+def test_strangers_names_stay() -> None:
+    """What has no name of ours is nobody's garbage."""
+    old = Old()
+    prefixes = (layout.RUNS, layout.BARRIERS, layout.MACHINES, layout.INSTRUCTIONS, layout.ANSWERS)
+    stays = {old.put(f"{prefix}something/else", 99) for prefix in prefixes}
+    assert old.left() == stays
+
+
+@pytest.mark.parametrize(("page", "deletes"), [(1, 1), (2, 1), (3, 2), (1000, 1)])
+def test_a_round_in_small_steps_comes_to_the_same(page: int, deletes: int) -> None:
+    """However little one step may do, a round deletes the same."""
+    old = Old(page=page, deletes=deletes)
+    stays = {old.put(layout.result("blue", f"job-{n}"), 40) for n in range(3)}
+    for n in range(3):
+        old.put(claim(f"job-{n}"), 50)
+        old.put(layout.life("m", n), 50)
+        old.put(layout.snapshot("day-00", n), 5 - n / 10)
+    stays |= {layout.life("m", 2), layout.snapshot("day-00", 0)}
+    assert old.left() == stays
+
+
+def test_the_leader_cleans_at_a_slow_pace() -> None:
+    """A leader begins after ten minutes, takes a step a minute, and rests after a round."""
+    lists: list[str] = []
+
+    def listed(operation: str, key: str) -> None:
+        if operation == "list":
+            lists.append(key)
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, listed))
+    rig.bucket.create(layout.aside("inbox/x"), b"x")
+    lists.clear()
+    rig.turn(9, seconds=60.0)
+    assert layout.RUNS not in lists
+    rig.turn(40, seconds=60.0)
+    assert [lists.count(prefix) for prefix in (layout.RUNS, layout.SNAPSHOTS)] == [1, 1]
+    rig.turn(40, seconds=DAY_S)
+    assert not rig.keys(layout.ASIDE)

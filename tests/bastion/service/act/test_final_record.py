@@ -1,0 +1,104 @@
+"""The final record of a job, where something else stands in its place."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.limits import RECORD_BYTES
+from bastion.records.request import Result
+from bastion.service.act.final_record import write_final
+from bastion.spec import Array
+from bastion.store.memory import MemoryStore
+from tests.bastion.service.rig import Rig
+
+FORGED = json.dumps(
+    {
+        "id": "forged",
+        "project": "blue",
+        "user": "eve",
+        "launch": "forged",
+        "name": "forged",
+        "outcome": "succeeded",
+        "text": "exited with code 0",
+        "submitted_at": 0.0,
+        "ended_at": 0.0,
+    }
+).encode()
+
+
+def told(rig: Rig, job: str) -> list[str]:
+    """What the history says of a final record of `job` that was replaced."""
+    return [
+        each.text
+        for each in rig.history()
+        if each.job == job and each.what == "final record replaced"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("forged", "said"),
+    [
+        (FORGED, "it said succeeded and root says failed"),
+        (b"{", "it could not be understood and root says failed"),
+    ],
+)
+def test_a_forged_final_record_is_replaced_and_told(forged: bytes, said: str) -> None:
+    """Root is the truth: what stood in its place is kept aside, and the job leaves root."""
+    rig = Rig()
+    job = rig.start()
+    rig.bucket.create(layout.result("blue", job), forged)
+    rig.agent_of(job).end(job, 3)
+    rig.until(lambda: job not in rig.root.jobs)
+    found = rig.result(job)
+    assert found is not None
+    assert (found.id, found.outcome, found.code) == (job, "failed", 3)
+    rig.turn(70)
+    (text,) = told(rig, job)
+    assert text.startswith(said)
+    aside = rig.bucket.read(text.rpartition(" ")[2])
+    assert aside is not None
+    assert aside.data == forged
+
+
+def test_a_final_record_in_other_bytes_is_the_same() -> None:
+    """What another version of ours wrote with other spaces says the same, and stays."""
+    store = MemoryStore(lambda: 0.0)
+    record = decode(Result, FORGED, key="forged")
+    key = layout.result("blue", "forged")
+    spaced = json.dumps(json.loads(FORGED), indent=1).encode()
+    store.create(key, spaced)
+    assert write_final(store, record) == ""
+    standing = store.read(key)
+    assert standing is not None
+    assert standing.data == spaced
+    assert [entry.key for entry in store.list("")] == [key]
+
+
+def test_a_huge_final_record_keeps_no_job_in_root() -> None:
+    """What is too large to be read is replaced by the version that a list tells."""
+    rig = Rig()
+    job = rig.start()
+    rig.bucket.create(layout.result("blue", job), b" " * (RECORD_BYTES + 1))
+    rig.agent_of(job).end(job)
+    rig.until(lambda: job not in rig.root.jobs)
+    found = rig.result(job)
+    assert found is not None
+    assert found.outcome == "succeeded"
+
+
+def test_a_forged_final_record_of_an_array_is_replaced() -> None:
+    """An array's record is held to root as a job's is."""
+    rig = Rig()
+    array = rig.submit("sweep", array=Array("0-1%1"))
+    rig.bucket.create(layout.result("blue", array), FORGED)
+    for task in (f"{array}.0", f"{array}.1"):
+        rig.until(lambda task=task: rig.phase(task) == "running")  # type: ignore[misc]
+        rig.agent_of(task).end(task, 1)
+    rig.until(lambda: array not in rig.root.arrays)
+    found = rig.result(array)
+    assert found is not None
+    assert found.outcome == "failed"

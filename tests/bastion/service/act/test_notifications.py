@@ -1,0 +1,332 @@
+"""Notifications through the leader: when they are due, how often they are sent, when no more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bastion.records import layout
+from bastion.records.notification import Notification, body_of
+from bastion.service.act.notifications import LIFE_S, label
+from bastion.service.act.webhook import DeliveryError
+from bastion.service.draft.root_draft import MAX_OUTBOX_OF_ONE
+from bastion.spec import Job, Notify, Process, Resources
+from tests.bastion.service.rig import CONFIG, Rig
+
+SECRET = "https://hooks.slack.com/services/T0/B0/verysecret"
+WEBHOOKS = f"""{CONFIG}
+[webhooks.team]
+url = "{SECRET}"
+kind = "slack"
+[webhooks.ops]
+url = "http://127.0.0.1:1/ops"
+[notifications]
+allow_hosts = ["Hooks.Internal"]
+"""
+URL = "https://example.com/hook"
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A bastion with two webhooks, and two machines that stand."""
+    made = Rig(config=WEBHOOKS)
+    made.turn(3)
+    return made
+
+
+def told(rig: Rig) -> list[tuple[str, Any]]:
+    """(occasion, state) of everything that was taken."""
+    return [(body["occasion"], body["state"]) for _, body in rig.webhooks.taken]
+
+
+def settled(rig: Rig) -> None:
+    """Turn until nothing waits to be told."""
+    rig.until(lambda: not rig.root.outbox)
+
+
+def test_an_end_is_told_with_everything_known(rig: Rig) -> None:
+    """One JSON object, versioned, with an id, times and the outcome; once."""
+    job = rig.start("train", notify=["ops"])
+    rig.agent_of(job).end(job, 3)
+    rig.ended(job)
+    settled(rig)
+    ((identity, body),) = rig.webhooks.taken
+    times = {name: body.pop(name) for name in ("at", "submitted_at", "started_at")}
+    assert body == {
+        "schema": 1,
+        "id": f"{job}.1.ended.0",
+        "occasion": "ended",
+        "state": "failed",
+        "text": "exited with code 3",
+        "code": 3,
+        "job": job,
+        "name": "main",
+        "launch": job,
+        "project": "blue",
+        "user": "ann",
+        "attempt": 1,
+    }
+    assert identity == body["id"]
+    assert times["submitted_at"] < times["started_at"] < times["at"]
+    assert times["at"].endswith("Z")
+
+
+def test_every_occasion_is_told_to_who_wants_it(rig: Rig) -> None:
+    """Starts only to who asks for them, a preemption and a retry to everybody who did not say."""
+    everything = Notify(URL, on=("started", "preempted", "retried", "failed"))
+    job = rig.start("train", notify=["ops", everything], retries=1, retry_backoff=0.0)
+    rig.agent_of(job).end(job, 1)
+    rig.until_attempt(job, 2)
+    rig.agent_of(job).end(job, 2)
+    rig.ended(job)
+    settled(rig)
+    by_hook: dict[str, list[str]] = {}
+    for identity, body in rig.webhooks.taken:
+        by_hook.setdefault(identity[-1], []).append(body["occasion"])
+    assert by_hook == {"0": ["retried", "ended"], "1": ["started", "retried", "started", "ended"]}
+
+
+def test_a_preemption_is_told(rig: Rig) -> None:
+    """The job waits again; its webhook knows, and hears of the end later."""
+    jobs = [rig.start(f"lent{n}", h100=8, notify=["ops"]) for n in range(2)]
+    rig.start("owner", user="cat", project="red", h100=8)
+    settled(rig)
+    ((identity, body),) = rig.webhooks.taken
+    assert body["job"] in jobs
+    assert identity == f"{body['job']}.1.preempted.0"
+    assert body["text"].startswith("preempted for owner-")
+
+
+def test_who_only_wants_failures_hears_of_no_success(rig: Rig) -> None:
+    """`failed` is an end without success, and nothing else."""
+    only = Notify("ops", on=("failed",))
+    good = rig.start("good", notify=[only])
+    rig.agent_of(good).end(good)
+    rig.ended(good)
+    waiting = rig.submit("bad", notify=[only], hold=True)
+    rig.verb("cancel", waiting)
+    rig.ended_later(waiting)
+    settled(rig)
+    assert told(rig) == [("ended", "cancelled")]
+
+
+def test_slack_gets_one_readable_message(rig: Rig) -> None:
+    """One text, with what Slack wants escaped."""
+    job = rig.start("train", notify=["team"])
+    rig.agent_of(job).end(job, 1, detail="<b> & co")
+    rig.ended(job)
+    settled(rig)
+    ((_, body),) = rig.webhooks.taken
+    first, second = body.pop("text").split("\n")
+    assert body == {}
+    assert first == f"*{job}* failed: exited with code 1: &lt;b&gt; &amp; co"
+    assert second.startswith("project blue, ann, attempt 1, ran ")
+    assert rig.webhooks.urls == [SECRET]
+
+
+def test_what_is_not_taken_is_sent_again_with_the_same_id(rig: Rig) -> None:
+    """It waits longer each time, and leaves root only once it was taken."""
+    rig.webhooks.error = DeliveryError("answered 500")
+    job = rig.start("train", notify=["ops"])
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    rig.turn(60)
+    assert len(rig.root.outbox) == 1
+    tries = len(rig.webhooks.urls)
+    assert 3 <= tries <= 5, "at 0, 5, 15, 35 s and not every second"
+    problem = "webhook ops: answered 500"
+    assert problem in rig.leader._courier.problems
+    status = rig.bucket.read(layout.view("status"))
+    assert status is not None
+    assert json.loads(status.data)["problems"].count(problem) == 1
+    rig.webhooks.error = None
+    settled(rig)
+    assert [identity for identity, _ in rig.webhooks.taken] == [f"{job}.1.ended.0"]
+    assert rig.leader._courier.problems == ()
+
+
+def test_a_webhook_that_asks_to_be_left_alone_is(rig: Rig) -> None:
+    """Nothing is sent before its time is over."""
+    rig.webhooks.error = DeliveryError("answered 429", retry_after_s=50.0)
+    job = rig.start("train", notify=["ops"])
+    rig.agent_of(job).end(job)
+    rig.until(lambda: len(rig.webhooks.urls) == 1)
+    rig.turn(45)
+    assert len(rig.webhooks.urls) == 1
+    rig.turn(10)
+    assert len(rig.webhooks.urls) == 2
+
+
+def test_one_that_fails_delays_no_other(rig: Rig) -> None:
+    """While one webhook is down, another gets everything."""
+    take = rig.webhooks.send
+
+    def send(webhook: Any, body: bytes, identity: str) -> None:
+        if webhook.kind == "slack":
+            raise DeliveryError("down")
+        take(webhook, body, identity)
+
+    rig.leader._courier._send = send
+    for n in range(3):
+        job = rig.start(f"train{n}", notify=["team", "ops"])
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+    rig.turn(2)
+    assert len(rig.webhooks.taken) == 3
+    assert {each.to for each in rig.root.outbox} == {"team"}
+
+
+def test_nobody_tries_for_ever(rig: Rig) -> None:
+    """After its life it is given up, and history, log and status say so."""
+    rig.webhooks.error = DeliveryError("answered 404 Not Found")
+    job = rig.start("train", notify=["ops"])
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    rig.turn(2)
+    rig.clock.advance(LIFE_S + 1)
+    rig.turn(2)
+    assert rig.root.outbox == ()
+    (event,) = [e for e in rig.history() if e.what == "notification given up"]
+    assert (event.job, event.project) == (job, "blue")
+    assert event.text == f"{job}.1.ended.0 to ops is given up: answered 404 Not Found"
+    assert any("is given up" in problem for problem in rig.journal.problems)
+
+
+def test_a_flood_is_bounded(rig: Rig) -> None:
+    """A webhook that is down for long does not fill root; what is dropped is in the history."""
+    rig.webhooks.error = DeliveryError("down")
+    process = Process(["true"], resources=Resources(h100=1))
+    jobs = tuple(Job(name=f"j{n}", processes=(process,), hold=True) for n in range(250))
+    asked = rig.launch("many", jobs=jobs, together=False, notify=["ops"])
+    rig.turn(3)
+    rig.verb("cancel", rig.answer(asked).launch)
+    rig.turn(3)
+    assert len(rig.root.outbox) == MAX_OUTBOX_OF_ONE
+    assert sum(e.what == "notification dropped" for e in rig.history()) == 50
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_new_leader_sends_what_was_due(rig: Rig, turns: int) -> None:
+    """Whenever the bastion is replaced, everything is told at least once, with the same id."""
+    job = rig.start("train", notify=["ops"])
+    rig.agent_of(job).end(job)
+    rig.turn(turns)
+    rig.leader = rig.take("other")
+    rig.ended_later(job)
+    settled(rig)
+    assert {identity for identity, _ in rig.webhooks.taken} == {f"{job}.1.ended.0"}
+
+
+def test_what_was_taken_is_not_sent_again_while_root_cannot_be_written(rig: Rig) -> None:
+    """Only a crash between the two makes a second sending."""
+    job = rig.start("train", notify=["ops"])
+    rig.agent_of(job).end(job)
+    rig.until(lambda: bool(rig.webhooks.taken))
+    courier, root = rig.leader._courier, rig.root
+    assert root.outbox
+    for _ in range(3):
+        courier.act(root, rig.leader._files.config.notifications)
+    assert len(rig.webhooks.taken) == 1
+
+
+def test_a_webhook_that_was_taken_out_is_told_as_a_problem(rig: Rig) -> None:
+    """It may come back: what is for it waits."""
+    job = rig.start("train", notify=["ops"])
+    rig.put(layout.CONFIG, CONFIG)
+    rig.turn(2)
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    rig.turn(2)
+    assert rig.leader._courier.problems == (
+        "webhook ops: there is no [webhooks.ops] in config/bastion.toml any more",
+    )
+    rig.put(layout.CONFIG, WEBHOOKS)
+    settled(rig)
+
+
+@pytest.mark.parametrize(
+    ("notify", "problem"),
+    [
+        ("teem", "notify: config/bastion.toml has no webhook 'teem'; did you mean team?"),
+        ("xyz", "notify: config/bastion.toml has no webhook 'xyz'; there are: ops, team"),
+        (
+            "http://169.254.169.254/latest",
+            "notify: 169.254.169.254 is an address of the bastion's machine or a private network;"
+            " an admin may allow it under [notifications] allow_hosts",
+        ),
+    ],
+)
+def test_what_can_never_be_told_is_refused(rig: Rig, notify: str, problem: str) -> None:
+    """A name nobody configured, and an address of our own network."""
+    asked = rig.launch(notify=[notify])
+    rig.turn()
+    assert rig.answer(asked).problems == (problem,)
+
+
+def test_admins_may_keep_urls_out() -> None:
+    """Then only their own webhooks are told anything."""
+    rig = Rig(config=WEBHOOKS + "direct_urls = false\n")
+    rig.turn()
+    asked = rig.launch(notify=[URL])
+    rig.turn()
+    assert rig.answer(asked).problems == (
+        "notify: URLs are not allowed here; name a webhook, there are: ops, team",
+    )
+
+
+def test_an_allowed_host_may_be_near(rig: Rig) -> None:
+    """An admin named it: it is sent to, and only it, whatever its address."""
+    rules = rig.leader._files.config.notifications
+    near = rules.webhook("http://hooks.internal/x", "slack")
+    far = rules.webhook(URL, "")
+    assert near is not None
+    assert far is not None
+    assert (near.may_be_near, near.kind, far.may_be_near, far.kind) == (
+        True,
+        "slack",
+        False,
+        "json",
+    )
+
+
+def test_no_url_is_shown_anywhere(rig: Rig) -> None:
+    """Neither the log, nor the status, nor a view, nor the history holds a configured URL."""
+    rig.webhooks.error = DeliveryError("answered 403 Forbidden")
+    job = rig.start("train", notify=["team", f"{URL}?token=verysecret"])
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    rig.turn(3)
+    rig.clock.advance(LIFE_S + 1)
+    rig.turn(3)
+    shown = [*rig.keys("view/"), *rig.keys("logs/_bastion/"), *rig.keys("state/log/")]
+    for key in shown:
+        found = rig.bucket.read(key)
+        assert found is not None
+        assert b"verysecret" not in found.data, key
+    assert not any("verysecret" in event.text for event in rig.history())
+    assert label(f"{URL}?token=x") == "https://example.com/..."
+
+
+def test_slack_words_fit_every_occasion() -> None:
+    """What happened is said as a person would."""
+    said = Notification(
+        id="i",
+        to="team",
+        occasion="preempted",
+        state="preempted",
+        text="preempted for x",
+        job="a-1",
+        launch="a-1",
+        project="p",
+        user="u",
+        attempt=1,
+        at=100.0,
+        submitted_at=0.0,
+        started_at=40.0,
+    )
+    assert b"*a-1* was stopped for another job and waits to resume: preempted for x" in body_of(
+        said, "slack"
+    )
+    assert b"ran 1m" in body_of(said, "slack")

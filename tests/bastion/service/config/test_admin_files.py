@@ -1,0 +1,170 @@
+"""The admins' two files: the last good contents of each are in force."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import StoreError
+from bastion.records import layout
+from bastion.records.root import Root
+from bastion.service.config.admin_files import AdminFiles
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from tests.bastion.service.rig import CONFIG, QUOTA, Rig
+
+
+def files(store: MemoryStore | None = None, *, every_s: float = 0.0) -> AdminFiles:
+    """The files of a bucket."""
+    store = store or MemoryStore(lambda: 0.0)
+    return AdminFiles(store, store, VirtualClock(), every_s=every_s)
+
+
+def root(**more: str) -> Root:
+    """A root that knows earlier contents."""
+    return Root(epoch=1, seq=1, now=0.0, write_id="w", **more)
+
+
+def test_nothing_is_in_force_at_first() -> None:
+    """Without files there is no quota, no pool, and a problem for each."""
+    made = files()
+    assert not made.quota
+    made.refresh()
+    assert made.problems == (
+        "there is none at project-quotas/project-quotas.config",
+        "there is none at config/bastion.toml",
+    )
+
+
+def test_earlier_contents_are_gone_on_with() -> None:
+    """What was in force when root was committed is in force again, whatever stands now."""
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.QUOTA, b"broken")
+    made = files(store)
+    made.adopt(root(quota_text=QUOTA, config_text=CONFIG))
+    made.refresh()
+    assert made.quota is not None
+    assert set(made.config.pools) == {"gpu"}
+    assert made.quota_problem
+    assert made.rules.options.grace_s == 5.0
+
+
+def test_contents_that_this_version_refuses_are_not_adopted() -> None:
+    """Contents of another version's root that cannot be read any more are a problem, no crash."""
+    made = files()
+    made.adopt(root(quota_text="[nonsense]", config_text="= ="))
+    assert made.quota is None
+    assert made.config.pools == {}
+    assert len(made.problems) == 2
+
+
+def test_a_file_that_cannot_be_looked_at_is_no_bad_file() -> None:
+    """In an outage the last good file is in force, and no newer one is said not to be."""
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.CONFIG, CONFIG.encode())
+    store.create(layout.QUOTA, QUOTA.encode())
+    is_away = False
+    faulty = FaultyStore(store, lambda *_: Fault.BEFORE if is_away else None)
+    made = AdminFiles(faulty, faulty, VirtualClock(), every_s=0.0)
+    made.refresh()
+    is_away = True
+    assert not made.refresh(), "nothing in force has changed"
+    assert made.problems == ()
+    assert made.troubles.keys() == {layout.QUOTA, layout.CONFIG}
+    assert "the last good one is in force" in made.troubles[layout.CONFIG]
+    is_away = False
+    made.refresh()
+    assert not made.troubles
+
+
+def test_an_outage_is_no_news_of_a_file_that_is_not_there() -> None:
+    """That there is none was said; that it cannot be looked for now replaces no problem."""
+    is_away = False
+    faulty = FaultyStore(MemoryStore(lambda: 0.0), lambda *_: Fault.BEFORE if is_away else None)
+    made = AdminFiles(faulty, faulty, VirtualClock(), every_s=0.0)
+    made.refresh()
+    before = made.problems
+    is_away = True
+    assert not made.refresh()
+    assert made.problems == before
+    assert made.troubles
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"# nothing\n"])
+def test_an_emptied_configuration_is_not_in_force(data: bytes) -> None:
+    """An editor that cuts the file short for a moment takes no pool away."""
+    store = MemoryStore(lambda: 0.0)
+    first = store.create(layout.CONFIG, CONFIG.encode())
+    made = files(store)
+    made.refresh()
+    store.swap(layout.CONFIG, data, if_version=first.version)
+    made.refresh()
+    assert set(made.config.pools) == {"gpu"}
+    assert "holds no table" in made.config_problem
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"[", b"", QUOTA.encode() + b"\nx = 1\n"])
+def test_a_bad_file_never_replaces_a_good_one(data: bytes) -> None:
+    """Whatever is wrong with a newer file, the older contents stay, until a good one comes."""
+    store = MemoryStore(lambda: 0.0)
+    first = store.create(layout.QUOTA, QUOTA.encode())
+    made = files(store)
+    assert made.refresh()
+    good = made.quota
+    second = store.swap(layout.QUOTA, data, if_version=first.version)
+    assert made.refresh(), "a new problem is news"
+    assert made.quota is good
+    assert made.quota_problem
+    assert made.quota_text == QUOTA
+    store.swap(layout.QUOTA, b"\xef\xbb\xbf" + QUOTA.encode(), if_version=second.version)
+    assert made.refresh()
+    assert not made.quota_problem
+
+
+def test_an_unchanged_file_is_no_news() -> None:
+    """Looking again at the same contents changes nothing."""
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.QUOTA, QUOTA.encode())
+    store.create(layout.CONFIG, CONFIG.encode())
+    made = files(store)
+    assert made.refresh()
+    assert not made.refresh()
+
+
+def test_files_are_looked_at_every_so_often() -> None:
+    """Between two looks the time of the pace passes."""
+    store = MemoryStore(lambda: 0.0)
+    clock = VirtualClock()
+    made = AdminFiles(store, store, clock, every_s=10.0)
+    made.refresh()
+    store.create(layout.QUOTA, QUOTA.encode())
+    clock.advance(9.0)
+    assert not made.refresh()
+    clock.advance(1.0)
+    assert made.refresh()
+
+
+def test_an_edit_takes_effect_on_the_next_turn() -> None:
+    """A user who is taken out of a project is refused on the next turn; what runs goes on."""
+    rig = Rig()
+    job = rig.start()
+    rig.put(layout.QUOTA, QUOTA.replace('["ann", "ben"]', '["ben"]'))
+    asked = rig.launch("second")
+    rig.turn()
+    assert not rig.answer(asked).accepted
+    rig.turn(3)
+    assert rig.phase(job) == "running"
+
+
+def test_an_outage_at_the_first_look_refuses_nobody() -> None:
+    """Where nothing is known of a file yet an outage ends the turn: it is no missing file."""
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.CONFIG, CONFIG.encode())
+    store.create(layout.QUOTA, QUOTA.encode())
+    is_away = True
+    faulty = FaultyStore(store, lambda *_: Fault.BEFORE if is_away else None)
+    made = AdminFiles(faulty, faulty, VirtualClock(), every_s=60.0)
+    with pytest.raises(StoreError):
+        made.refresh()
+    is_away = False
+    assert made.refresh(), "it is looked at again at once"
+    assert made.quota is not None

@@ -1,0 +1,219 @@
+"""`config/bastion.toml`: pools as they are written, and every problem at once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bastion.errors import SpecError
+from bastion.secret_rules import SecretRule, SecretRules
+from bastion.service.config.pool_config import _PoolTable, parse_config
+from quota import Amounts
+
+
+def problems(text: str) -> tuple[str, ...]:
+    """Every problem of `text`."""
+    with pytest.raises(SpecError) as caught:
+        parse_config(text)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# later"])
+def test_a_file_without_a_table_is_refused(text: str) -> None:
+    """An emptied file would take every pool away; a file without pools has another table."""
+    with pytest.raises(SpecError, match="holds no table; must hold at least one pool"):
+        parse_config(text)
+    assert parse_config("[secrets]").pools == {}
+
+
+def test_a_pool_as_it_is_written() -> None:
+    """Every key of a pool table has its meaning."""
+    config = parse_config(
+        """
+        [pools.gpu]
+        provider = "fake"
+        instance_type = "a3-highgpu-8g"
+        min_machines = 1
+        max_machines = 4
+        tier = 1
+        zones = ["a", "b"]
+        cluster = "primary"
+        shard = "rl"
+        labels = { owner = "x" }
+        containers = true
+        idle_timeout = "10m"
+        boot = 90
+        options = { image = "i" }
+
+        [pools.here]
+        provider = "local"
+        resources = { cpu = 4, memory = "8GiB" }
+        count = 1
+        keep_work = "2d"
+        run_as = "jobs"
+        """
+    )
+    gpu, here = config.pools["gpu"], config.pools["here"]
+    assert (gpu.min_machines, gpu.max_machines, gpu.tier, gpu.zones) == (1, 4, 1, ("a", "b"))
+    assert gpu.resources["h100"] == 8
+    assert gpu.labels == {"cluster": "primary", "shard": "rl", "owner": "x", "containers": "true"}
+    assert (gpu.idle_timeout_s, gpu.boot_s, gpu.options) == (600.0, 90.0, {"image": "i"})
+    assert (here.min_machines, here.max_machines) == (1, 1)
+    assert (gpu.keep_work_s, here.keep_work_s) == (7 * 86400.0, 2 * 86400.0)
+    assert (gpu.run_as, here.run_as) == ("", "jobs")
+    assert here.resources == Amounts({"cpu": 4, "memory": 8 * 2**30})
+
+
+def test_a_slice_is_counted_in_hosts() -> None:
+    """A multi-host instance type makes slices of so many machines."""
+    pool = parse_config(
+        '[pools.tpu]\nprovider = "fake"\ninstance_type = "tpu-v4-32"\nmax_machines = 8\n'
+    ).pools["tpu"]
+    assert pool.hosts == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("not toml", "config/bastion.toml: not TOML: "),
+        ("[pool.x]", "config/bastion.toml: pool: "),
+        ("[pools.x]\nresources = { a = 1 }\ncount = 1", "config/bastion.toml: pools.x.provider: "),
+        (
+            '[pools.x]\nprovider = "fake"\ncount = 1',
+            "config/bastion.toml: pools.x.resources: give either resources or instance_type",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ninstance_type = "b"\ncount = 1',
+            "config/bastion.toml: pools.x.resources: give either resources or instance_type",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }',
+            "config/bastion.toml: pools.x.max_machines: missing; how many machines may exist (or"
+            " count, if always)",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nmax_machines = 2',
+            "config/bastion.toml: pools.x.count: stands for min_machines and max_machines; give"
+            " it or them",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\n'
+            "min_machines = 3\nmax_machines = 2",
+            "config/bastion.toml: pools.x.min_machines: 3 is more than max_machines, which is 2",
+        ),
+        (
+            '[pools."a b"]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1',
+            "config/bastion.toml: pools.a b.name: 'a b' is not a name; ",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\ninstance_type = "nonsense"\ncount = 1',
+            "config/bastion.toml: pools.x.instance_type: 'nonsense' is not an instance type",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 0 }\ncount = 1',
+            "config/bastion.toml: pools.x.resources.a: 0 is not above zero",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nidle_timeout = "soon"',
+            "config/bastion.toml: pools.x.idle_timeout: ",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nzones = []',
+            "config/bastion.toml: pools.x.zones: none given; leave it out where there is only one",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\ncolour = 1',
+            "config/bastion.toml: pools.x.colour: ",
+        ),
+    ],
+)
+def test_a_problem_names_file_pool_and_key(text: str, problem: str) -> None:
+    """Whatever is wrong is told by file and path, with what is allowed."""
+    (found,) = problems(text)
+    assert found.startswith(problem)
+
+
+def test_every_pools_problems_are_told() -> None:
+    """Two bad pools are two problems."""
+    bad = 'provider = "fake"\nresources = { a = 1 }\n'
+    assert len(problems(f"[pools.x]\n{bad}[pools.y]\n{bad}")) == 2
+
+
+def test_the_reference_page_shows_a_configuration() -> None:
+    """The example of `docs/reference/config-file.md` parses, and its table names every key."""
+    page = (Path(__file__).parents[4] / "docs/reference/config-file.md").read_text()
+    pools = parse_config(page.split("```toml\n")[1].split("```")[0]).pools
+    assert (pools["local"].min_machines, pools["local"].max_machines) == (2, 2)
+    assert (pools["extra"].idle_timeout_s, pools["extra"].resources["h100"]) == (1800.0, 8)
+    assert all(f"`{key}`" in page for key in _PoolTable.model_fields)
+
+
+def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
+    """A pool nobody can make machines for is a mistake of the file, and stops no other pool."""
+    text = '[pools.a]\nprovider = "locl"\ncount = 1\nresources = { cpu = 1 }'
+    with pytest.raises(SpecError) as caught:
+        parse_config(text)
+    assert str(caught.value) == (
+        "config/bastion.toml: pools.a.provider: 'locl' is unknown; must be one of local, fake;"
+        " did you mean local?"
+    )
+
+
+def test_a_key_nobody_knows_is_an_unknown_field() -> None:
+    """A misspelt key is told in our words, beside the one that is missing for it."""
+    assert problems('[pools.x]\nprovder = "local"\ncount = 1\nresources = { cpu = 1 }') == (
+        "config/bastion.toml: pools.x.provider: missing",
+        "config/bastion.toml: pools.x.provder: unknown field",
+    )
+
+
+def test_secrets_as_they_are_written() -> None:
+    """Names and sources that jobs may ask for, and who may."""
+    config = parse_config(
+        """
+        [secrets.HF_TOKEN]
+        source = "file:shared/hf"
+        projects = ["*"]
+        [[secret_sources]]
+        source = "aws:vision/*"
+        projects = ["vision"]
+        """
+    )
+    assert config.secrets == SecretRules(
+        named={"HF_TOKEN": SecretRule(source="file:shared/hf", projects=("*",))},
+        sources=(SecretRule(source="aws:vision/*", projects=("vision",)),),
+    )
+
+
+def test_a_wrong_rule_for_secrets_is_told_with_its_path() -> None:
+    """Every problem of every table, pools included."""
+    assert problems(
+        """
+        [pools.x]
+        provider = "fake"
+        [secrets.A]
+        source = "etc:passwd"
+        projects = []
+        """
+    )[2:] == (
+        "config/bastion.toml: secrets.A.projects: names none; say which may ask for it,"
+        ' or ["*"] for every project',
+        "config/bastion.toml: secrets.A.source: 'etc:passwd' is not known; allowed:"
+        " env:NAME, file:PATH, relative, gcp:projects/PROJECT/secrets/SECRET or"
+        " .../versions/VERSION, aws:NAME or aws:ARN",
+    )
+    assert problems("[secrets.A]\nprojects = []\nsorce = 1") == (
+        "config/bastion.toml: secrets.A.source: missing",
+        "config/bastion.toml: secrets.A.sorce: unknown field",
+    )
+
+
+def test_the_examples_of_the_reference_are_configurations() -> None:
+    """What the page shows can be put in force."""
+    page = Path(__file__).parents[4] / "docs" / "reference" / "config-file.md"
+    pools, secrets = map(parse_config, re.findall(r"```toml\n(.*?)```", page.read_text(), re.S)[:2])
+    assert set(pools.pools) == {"local", "extra"}
+    assert secrets.secrets.named["HF_TOKEN"].projects == ("vision", "language")
+    assert secrets.secrets.sources[0].source == "aws:vision/*"

@@ -1,0 +1,92 @@
+"""Usage over time: charged while it is held, forgotten by halves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bastion.job import JobClass
+from bastion.lifecycle import Reclassed, step
+from bastion.machine import Machine
+from bastion.records.root import Root
+from bastion.service.decide.decayed_usage import accrued
+from quota import Amounts, parse
+from tests.bastion.lifecycle import records
+from tests.bastion.service.rig import QUOTA
+
+HALVES = parse(f"{QUOTA}usage_half_life_s = 100.0\n")
+SLOW = parse(f"{QUOTA}usage_half_life_s = 1e9\n")
+
+
+def root(*, borrowed: bool = False, **more: object) -> Root:
+    """A root with one job of 2 of 16 devices, which was accounted at second 0."""
+    job = records.running()
+    if borrowed:
+        job = step(job, Reclassed(job_class=JobClass.BORROWED), 0.0)
+    given = {"jobs": {job.id: job}, **more}
+    return Root(epoch=1, seq=1, now=0.0, write_id="w", **given)  # type: ignore[arg-type]
+
+
+def test_a_user_pays_for_all_he_holds() -> None:
+    """A guaranteed job is charged to its user, and not to its project."""
+    books = accrued(root(), SLOW, 10.0)
+    assert books.decayed_by_user == {"blue/ann": pytest.approx(2 / 16 * 10)}
+    assert books.decayed == {}
+    assert books.decayed_at == 10.0
+
+
+def test_a_project_pays_for_what_it_borrows() -> None:
+    """A borrowed job is charged to its project too."""
+    books = accrued(root(borrowed=True), SLOW, 10.0)
+    assert books.decayed == {"blue": pytest.approx(2 / 16 * 10)}
+
+
+def test_who_takes_whole_machines_pays_for_them() -> None:
+    """An exclusive job is charged all of its machine, whatever it asks for of it."""
+    job = records.running()
+    where = replace(job.request.where, exclusive=True)
+    job = replace(job, request=replace(job.request, where=where))
+    held = {host.machine for place in job.alive for host in place.hosts}
+    machines = {n: Machine(name=n, pool="p", resources=Amounts({"h100": 8})) for n in held}
+    books = accrued(root(jobs={job.id: job}, machines=machines), SLOW, 10.0)
+    assert books.decayed_by_user == {"blue/ann": pytest.approx(8 * len(held) / 16 * 10)}
+
+
+def test_old_usage_fades() -> None:
+    """Usage is halved every half-life, and forgotten when next to nothing is left."""
+    old = root(jobs={}, decayed={"blue": 8.0, "red": 1e-6}, decayed_by_user={"blue/ann": 4.0})
+    books = accrued(old, HALVES, 200.0)
+    assert books.decayed == {"blue": pytest.approx(2.0)}
+    assert books.decayed_by_user == {"blue/ann": pytest.approx(1.0)}
+
+
+def test_what_waits_or_is_over_costs_nothing() -> None:
+    """Only admitted jobs are charged."""
+    jobs = {
+        phase.value: make()
+        for phase, make in records.RECORDS.items()
+        if phase.value in ("queued", "draining", "done")
+    }
+    assert accrued(root(jobs=jobs), SLOW, 10.0).decayed_by_user == {}
+
+
+def test_no_time_no_charge() -> None:
+    """Time that stands still or goes back charges nothing."""
+    books = accrued(root(decayed_at=50.0), SLOW, 40.0)
+    assert (books.decayed_by_user, books.decayed_at) == ({}, 50.0)
+
+
+def test_nobody_pays_without_a_quota_file() -> None:
+    """Without a quota file the books are carried forward as they are."""
+    books = accrued(root(decayed={"blue": 8.0}), None, 1e6)
+    assert books.decayed == {"blue": 8.0}
+    assert books.decayed_at == 1e6
+
+
+def test_the_books_are_those_of_the_root_they_are_made_from() -> None:
+    """The root itself is not touched."""
+    before = root(decayed={"blue": 8.0})
+    copy = replace(before)
+    accrued(before, HALVES, 100.0)
+    assert before == copy

@@ -1,0 +1,282 @@
+"""Jobs that wait for others, through the leader: intake, ends, crashes, verbs, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.lane import InlineLane
+from bastion.records import layout
+from bastion.records.request import Answer
+from bastion.scheduler.reason import text
+from bastion.service.intake.inbox import Gatherer
+from bastion.spec import After, Job, Process, Resources
+from tests.bastion.client.scripted import end
+from tests.bastion.service.rig import QUOTA, Rig
+
+
+def why(rig: Rig, job: str) -> str:
+    """The reason that the last cycle gave."""
+    plan = rig.leader._plan
+    assert plan is not None
+    return text(plan.verdicts[job].reason, rig.root.now)
+
+
+def job(name: str, *after: After | str, h100: int = 1) -> Job:
+    """A job of a launch of several."""
+    process = Process(["true"], resources=Resources(h100=h100))
+    return Job(name=name, processes=(process,), after=after)
+
+
+def ids(rig: Rig, asked: str) -> dict[str, str]:
+    """The jobs of a launch that was just asked for, by name."""
+    rig.turn()
+    return {rig.job(each).name: each for each in rig.answer(asked).jobs}
+
+
+def refusal(rig: Rig, asked: str) -> str:
+    """The one problem that a request was refused for."""
+    rig.turn()
+    answer: Answer = rig.answer(asked)
+    (problem,) = answer.problems
+    return problem
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A bastion with two machines of eight devices that stand."""
+    made = Rig()
+    made.turn(3)
+    return made
+
+
+def test_it_starts_when_the_other_has_succeeded(rig: Rig) -> None:
+    """It waits with a reason of its own, joins the queue in the commit that sees the end, runs."""
+    first = rig.start("first")
+    second = rig.submit("second", after=[first])
+    rig.turn(3)
+    assert rig.phase(second) == "queued"
+    assert why(rig, second) == f"waits for {first} to succeed (running); it joins the queue then"
+    rig.agent_of(first).end(first)
+    rig.until(lambda: rig.phase(first) in ("done", "gone"))
+    assert rig.job(second).after == ()
+    rig.until(lambda: rig.phase(second) == "running")
+    assert [e.text for e in rig.history() if e.job == second and e.what == "ready"] == [
+        "all that it waited for has ended"
+    ]
+
+
+def test_a_failure_goes_down_a_chain_in_one_commit(rig: Rig) -> None:
+    """Whoever waits for success ends cancelled with the cause, and so does who waits for him."""
+    first = rig.start("first")
+    second = rig.submit("second", after=[first])
+    third = rig.submit("third", after=[second])
+    clean = rig.submit("clean", after=[After(second, when="any")])
+    rig.agent_of(first).end(first, 3)
+    rig.until(lambda: rig.phase(first) in ("done", "gone"))
+    assert [rig.phase(each) for each in (second, third)] == ["done", "done"]
+    assert rig.ended(second).text == f"its dependency {first} failed (exited with code 3)"
+    assert rig.ended(second).outcome == "cancelled"
+    assert rig.ended(third).text == f"its dependency {second} was cancelled"
+    assert rig.ended(third).attempts == 0
+    rig.until(lambda: rig.phase(clean) == "running")
+
+
+def test_a_retry_and_a_preemption_are_no_end(rig: Rig) -> None:
+    """A target that comes back has not ended."""
+    first = rig.start("first", retries=1, retry_backoff=5.0)
+    second = rig.submit("second", after=[first])
+    rig.agent_of(first).end(first, 3)
+    rig.until_attempt(first, 2)
+    assert rig.phase(second) == "queued"
+    assert rig.job(second).after
+    rig.agent_of(first).end(first)
+    rig.until(lambda: rig.phase(second) == "running")
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_crash_forgets_nothing(rig: Rig, turns: int) -> None:
+    """Whenever the bastion is replaced, what happened to the target is known to its successor."""
+    first = rig.start("first")
+    good = rig.submit("good", after=[After(first, when="failed")])
+    bad = rig.submit("bad", after=[first])
+    rig.agent_of(first).end(first, 3)
+    rig.turn(turns)
+    rig.leader = rig.take("other")
+    rig.until(lambda: rig.phase(first) == "gone")
+    rig.until(lambda: rig.phase(good) == "running")
+    assert rig.ended_later(bad).outcome == "cancelled"
+
+
+def test_jobs_of_one_launch_follow_each_other(rig: Rig) -> None:
+    """Names stand for the jobs of the same launch, which is stored as it was written."""
+    asked = rig.launch(
+        "line", jobs=(job("a"), job("b", "a"), job("c", After("b", when="any"))), together=False
+    )
+    found = ids(rig, asked)
+    rig.until(lambda: rig.phase(found["a"]) == "running")
+    assert [each.on for each in rig.job(found["c"]).after] == [found["b"]]
+    rig.agent_of(found["a"]).end(found["a"])
+    rig.until(lambda: rig.phase(found["b"]) == "running")
+    assert rig.phase(found["c"]) == "queued"
+    rig.agent_of(found["b"]).end(found["b"], 1)
+    rig.until(lambda: rig.phase(found["c"]) == "running")
+
+
+def test_a_gang_waits_as_one(rig: Rig) -> None:
+    """What one job of a gang waits for they all wait for, and all end when it can never be."""
+    first = rig.start("first")
+    found = ids(rig, rig.launch("gang", jobs=(job("a", first), job("b"))))
+    rig.turn(3)
+    assert why(rig, found["b"]) == why(rig, found["a"])
+    rig.agent_of(first).end(first, 1)
+    assert rig.ended_later(found["a"]).outcome == "cancelled"
+    assert rig.ended_later(found["b"]).outcome == "cancelled"
+
+
+def test_a_launch_is_waited_for_as_one(rig: Rig) -> None:
+    """Also when some of its jobs ended, and left, before anybody asked to wait."""
+    asked = rig.launch("many", jobs=(job("a"), job("b")), together=False)
+    found = ids(rig, asked)
+    launch = rig.answer(asked).launch
+    rig.until(lambda: all(rig.phase(each) == "running" for each in found.values()))
+    rig.agent_of(found["a"]).end(found["a"], 2)
+    rig.ended(found["a"])
+    late = rig.submit("late", after=[After(launch, when="failed")])
+    assert rig.job(late).after[0].failed == found["a"]
+    assert why(rig, late) == (
+        f"waits for {launch} to end without success (1 running); it joins the queue then"
+    )
+    refused = rig.launch("never", after=[launch])
+    assert refusal(rig, refused).startswith(f"after: its dependency {found['a']} failed (exited")
+    rig.agent_of(found["b"]).end(found["b"])
+    rig.until(lambda: rig.phase(late) == "running")
+
+
+def test_what_has_ended_before_need_not_be_waited_for(rig: Rig) -> None:
+    """A target with a final record is looked up when the launch comes in."""
+    first = rig.start("first")
+    rig.agent_of(first).end(first)
+    rig.ended(first)
+    second = rig.submit("second", after=[first, After(first, when="any")])
+    assert rig.job(second).after == ()
+    never = rig.launch("third", after=[After(first, when="failed")])
+    problem = refusal(rig, never)
+    assert problem.startswith(f"after: its dependency {first} succeeded, and it was to start on a")
+    assert "could never start; with :any behind the name it starts" in problem
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_target_that_is_just_leaving_is_known(rig: Rig, turns: int) -> None:
+    """In every turn between the end and the last trace in root the target is found."""
+    first = rig.start("first")
+    rig.agent_of(first).end(first)
+    rig.turn(turns)
+    second = rig.submit("second", after=[first])
+    rig.until(lambda: rig.phase(second) == "running")
+
+
+def test_a_turn_that_is_lost_asks_again_what_became_of_a_target(rig: Rig) -> None:
+    """What was read of a target is not kept: it may end while the launch is tried again."""
+    first = rig.start("first")
+    rig.launch("second", after=[first])
+    gather = Gatherer(rig.bucket, InlineLane())
+    for ended in ([], [first]):
+        for each in ended:
+            end(rig.bucket, each)
+        found = gather.gather(skip=lambda key: False, is_active=lambda job: True)
+        (targets,) = (each.targets for each in found.requests)
+        assert [each.job for each in targets[first]] == ended
+
+
+def test_an_unknown_target_is_refused_with_the_nearest(rig: Rig) -> None:
+    """A typo is told with what was probably meant; other projects' jobs are not known here."""
+    first = rig.start("first")
+    typo = first[:-1] + ("0" if first[-1] != "0" else "1")
+    assert refusal(rig, rig.launch("second", after=[typo])) == (
+        f"after: there is no job or launch {typo!r} in project blue; did you mean {first}?"
+    )
+    asked = rig.launch("foreign", user="cat", project="red", after=[first])
+    rig.turn()
+    (problem,) = rig.answer(asked, user="cat", project="red").problems
+    assert problem == f"after: there is no job or launch {first!r} in project red"
+
+
+def test_one_that_may_not_wait_is_refused_while_another_goes_on(rig: Rig) -> None:
+    """`when_busy="fail"` and a condition that is not met: it cannot start in this cycle."""
+    first = rig.start("first")
+    problem = refusal(rig, rig.launch("now", after=[first], when_busy="fail"))
+    assert f"waits for {first} to succeed (running)" in problem
+
+
+def test_hold_release_cancel_and_update_work_while_it_waits(rig: Rig) -> None:
+    """A dependent is a queued job like others."""
+    first = rig.start("first")
+    second = rig.submit("second", after=[first])
+    rig.verb("hold", second)
+    rig.turn(2)
+    assert why(rig, second).startswith("held by ann")
+    rig.agent_of(first).end(first)
+    rig.ended(first)
+    rig.turn(3)
+    assert rig.phase(second) == "queued"
+    rig.verb("release", second)
+    rig.until(lambda: rig.phase(second) == "running")
+    third = rig.submit("third", after=[second])
+    rig.verb("cancel", third)
+    assert rig.ended_later(third).text == "cancelled by ann"
+
+
+def test_a_cancelled_target_is_an_end(rig: Rig) -> None:
+    """Who waits for any end of a job starts when it is cancelled; who waits for success ends."""
+    first = rig.submit("first", hold=True)
+    any_end = rig.submit("any", after=[After(first, when="any")])
+    success = rig.submit("ok", after=[first])
+    rig.verb("cancel", first)
+    rig.until(lambda: rig.phase(any_end) == "running")
+    assert rig.ended_later(success).text == f"its dependency {first} was cancelled"
+
+
+def test_a_target_of_the_same_turn_is_waited_for_until_it_is_committed(rig: Rig) -> None:
+    """Whether it is taken at all is not known in the turn that brings it."""
+    asked = rig.launch("first")
+    ulid_end = asked[-10:].lower()
+    rig.launch("second", after=[f"first-{ulid_end}"])
+    rig.turn()
+    assert [each.name for each in rig.root.jobs.values()] == ["main"]
+    rig.turn()
+    assert len(rig.root.jobs) == 2
+
+
+def test_dependents_count_as_queued() -> None:
+    """A cap on queued jobs counts those that wait for others."""
+    rig = Rig(quota=QUOTA + "max_queued_per_user = 2\n")
+    rig.turn(3)
+    first = rig.start("first")
+    for name in ("a", "b"):
+        rig.submit(name, after=[first])
+    assert "max_queued_per_user allows" in refusal(rig, rig.launch("c", after=[first]))
+
+
+@pytest.mark.parametrize("spoilt", ["not JSON", "unknown outcome"])
+def test_a_spoilt_record_of_a_target_harms_only_who_names_it(rig: Rig, spoilt: str) -> None:
+    """The launch is refused with the key that cannot be read; everything else goes on."""
+    if spoilt == "not JSON":
+        rig.bucket.create(layout.result("blue", "old-1"), b"{")
+    else:
+        end(rig.bucket, "old-1", outcome="vanished")
+    asked = rig.launch("second", after=["old-1"])
+    other = rig.submit("other")
+    (problem,) = rig.answer(asked).problems
+    assert problem.startswith("after: jobs/blue/old-1/result.json: ")
+    rig.until(lambda: rig.phase(other) == "running")
+
+
+def test_a_launch_that_was_refused_is_nobody_to_wait_for(rig: Rig) -> None:
+    """Its spec stands, and nothing of it will ever end."""
+    huge = rig.launch("huge", h100=100)
+    rig.turn()
+    assert not rig.answer(huge).accepted
+    name = f"huge-{huge[-10:].lower()}"
+    assert rig.keys(layout.spec("blue", name))
+    asked = rig.launch("second", after=[name])
+    assert refusal(rig, asked) == f"after: there is no job or launch {name!r} in project blue"

@@ -1,0 +1,101 @@
+"""Machines that can start nothing: none of a queue's jobs fails by them, and they come back."""
+
+from __future__ import annotations
+
+from bastion.job import End
+from bastion.lifecycle.remark import SILENT_S
+from bastion.records.facts import Health
+from bastion.service.draft.machine_health import MAX_FAILED_STARTS, PAUSE_S
+from bastion.service.publish.views import queue_view
+from tests.bastion.service.rig import Rig
+
+TWO = """
+[pools.gpu]
+provider = "fake"
+resources = { h100 = 8 }
+max_machines = 2
+min_machines = 2
+"""
+ONE = TWO.replace("= 2", "= 1")
+FULL = End(
+    kind="lost",
+    by_machine=True,
+    detail="its machine could not start it: No space left on device",
+)
+
+
+def test_a_machine_that_starts_nothing_swallows_no_queue() -> None:
+    """Of two machines one has a full disk: every job of a queue succeeds, on the other."""
+    rig = Rig(config=TWO)
+    rig.turn(10)
+    bad, good = sorted(rig.agents)
+    rig.agents[bad].fails_with = FULL
+    jobs = [rig.submit(f"job-{n}", h100=4) for n in range(20)]
+    for _ in range(400):
+        rig.turn()
+        for job in list(rig.root.jobs.values()):
+            if job.phase == "running":
+                rig.agents[good].end(job.id)
+        if not rig.root.jobs:
+            break
+    assert {rig.result(job).outcome for job in jobs} == {"succeeded"}  # type: ignore[union-attr]
+    assert rig.agents[bad].failed
+    assert all(rig.result(job).failures == 0 for job in jobs)  # type: ignore[union-attr]
+
+
+def test_a_machine_takes_nothing_after_failed_starts_and_is_tried_again() -> None:
+    """After three failed starts it is unwell and says why; after a pause one more is tried."""
+    rig = Rig(config=ONE)
+    rig.turn(10)
+    (name,) = rig.agents
+    agent = rig.agents[name]
+    agent.fails_with = FULL
+    job = rig.submit("train")
+    rig.until(lambda: rig.root.machines[name].unwell)
+    machine = rig.root.machines[name]
+    assert machine.unwell == (
+        f"could not start {MAX_FAILED_STARTS} jobs in a row: No space left on device"
+    )
+    assert not machine.accepts
+    assert len(agent.failed) == MAX_FAILED_STARTS
+    assert any("unwell" in event.text or event.what == "machine unwell" for event in rig.history())
+    rig.clock.advance(PAUSE_S / 2)  # beyond the job's own wait after a loss
+    rig.turn(3)
+    (row,) = queue_view(rig.root, rig.leader._plan)["jobs"]
+    assert f"{name} (unwell: {machine.unwell})" in row["text"]
+    agent.fails_with = None
+    rig.clock.advance(PAUSE_S + 1)
+    rig.until(lambda: rig.phase(job) == "running")
+    assert not rig.root.machines[name].unwell
+    agent.end(job)
+    rig.ended(job)
+    assert not rig.root.machines[name].failed_starts
+
+
+def test_an_agent_says_that_its_machine_is_unwell_and_well_again() -> None:
+    """While an agent tells of a full disk its machine takes nothing; the job waits, and says so."""
+    rig = Rig(config=ONE)
+    rig.turn(10)
+    (name,) = rig.agents
+    rig.agents[name].ring(Health(unwell="its disk is full"))
+    rig.turn(2)
+    job = rig.submit("train")
+    rig.turn(3)
+    assert rig.phase(job) == "queued"
+    rig.agents[name].ring(Health())
+    rig.until(lambda: rig.phase(job) == "running")
+
+
+def test_a_start_that_its_machine_does_not_answer_names_the_machine() -> None:
+    """A job that is starting on a machine whose agent is gone says which machine it waits for."""
+    rig = Rig(config=ONE)
+    rig.turn(10)
+    (name,) = rig.agents
+    rig.agents[name].is_deaf = True
+    job = rig.submit("train")
+    rig.until(lambda: rig.phase(job) == "starting")
+    rig.turn(3)
+    rig.clock.advance(2 * SILENT_S)
+    rig.turn(2)
+    (row,) = queue_view(rig.root, rig.leader._plan)["jobs"]
+    assert f"waits for machine {name}, which has not answered for" in row["text"]

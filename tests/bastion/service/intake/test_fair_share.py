@@ -1,0 +1,53 @@
+"""What one turn reads of the inbox: some of each user's requests, whatever the others sent."""
+
+from __future__ import annotations
+
+from bastion.records.limits import LAUNCH_BYTES
+from bastion.service.intake.fair_share import (
+    OWNER_BYTES,
+    OWNER_READS,
+    TURN_BYTES,
+    TURN_READS,
+    Wish,
+    fair_share,
+)
+
+
+def _wishes(owner: str, count: int, *, reads: int = 2, size: int = 100) -> list[Wish]:
+    return [Wish(key=f"{owner}/{n:05}", owner=owner, reads=reads, size=size) for n in range(count)]
+
+
+def test_a_flood_of_one_user_keeps_no_other_out() -> None:
+    """Of a thousand requests one turn reads a share, in order, and all of another user's few."""
+    flood, other = _wishes("ann", 1_000), _wishes("ben", 3)
+    taken = fair_share([*flood, *other])
+    assert {each.key for each in other} <= set(taken)
+    assert [key for key in taken if key.startswith("ann")] == [
+        each.key for each in flood[: OWNER_READS // 2]
+    ]
+
+
+def test_large_requests_of_many_users_keep_no_small_one_out() -> None:
+    """Launches of the largest size from twenty users fill the turn after another's small one."""
+    large = [each for n in range(20) for each in _wishes(f"a{n:02}", 2, size=LAUNCH_BYTES)]
+    taken = fair_share([*large, *_wishes("zoe", 1)])
+    assert "zoe/00000" in taken
+    assert (len(taken) - 1) * LAUNCH_BYTES <= TURN_BYTES
+
+
+def test_what_one_user_has_read_is_bounded_in_bytes() -> None:
+    """The bytes that one turn reads for one user are at most those of the largest launch."""
+    taken = fair_share(_wishes("ann", 50, size=1 << 20))
+    assert len(taken) << 20 == OWNER_BYTES
+
+
+def test_what_a_turn_reads_is_bounded() -> None:
+    """However many users ask, one turn reads a number of objects that does not grow with them."""
+    wishes = [each for n in range(5_000) for each in _wishes(f"user{n}", 1)]
+    assert len(fair_share(wishes)) == TURN_READS // 2
+
+
+def test_an_owner_in_debt_waits() -> None:
+    """A user whose requests cost more reads than was foreseen waits, and others do not."""
+    wishes = [*_wishes("ann", 1), *_wishes("ben", 1)]
+    assert fair_share(wishes, {"ann": OWNER_READS}) == ("ben/00000",)

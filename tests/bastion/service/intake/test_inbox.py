@@ -1,0 +1,242 @@
+"""What one turn reads, though some of it cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import StoreError, StoreRefusedError
+from bastion.lane import InlineLane
+from bastion.records import layout, ulid
+from bastion.records.codec import encode
+from bastion.records.facts import Bell, Heartbeat
+from bastion.records.request import FollowRequest, LaunchRequest
+from bastion.service.intake.fair_share import OWNER_READS, TURN_BYTES
+from bastion.service.intake.inbox import REFUSED_TURNS, REMEMBERED_BYTES, Gathered, Gatherer
+from bastion.spec import Job, Launch, Process
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+
+
+class Box:
+    """An inbox of which some keys cannot be read."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.store = MemoryStore(self.clock.wall)
+        self.bad: set[str] = set()
+        self.refused: set[str] = set()
+        self.asked = 0
+        self.reads: list[str] = []
+        self.spoilt = FaultyStore(self.store, self._fault)
+        self.gatherer = Gatherer(self.spoilt, InlineLane())
+
+    def _fault(self, operation: str, key: str) -> Fault | None:
+        if operation == "read":
+            self.reads.append(key)
+        if operation == "read" and key in self.refused:
+            raise StoreRefusedError("no")
+        return Fault.BEFORE if operation in ("read", "list") and key in self.bad else None
+
+    def ask(self, user: str, verb: str = "follow", targets: tuple[str, ...] = ("j",)) -> str:
+        """A request; its key."""
+        self.asked += 1
+        random = self.asked.to_bytes(10)
+        key = layout.request("p", user, ulid.make(self.clock.wall(), random), verb)
+        self.store.create(key, encode(FollowRequest(targets=targets)))
+        return key
+
+    def ring(self, machine: str, number: int) -> str:
+        """A bell; its key."""
+        key = layout.bell(machine, 1, number)
+        self.store.create(key, encode(Bell(facts=(Heartbeat(),))))
+        return key
+
+    def gather(self) -> Gathered:
+        """One turn's reading."""
+        return self.gatherer.gather(skip=lambda _: False, is_active=lambda _: False)
+
+
+def test_what_cannot_be_read_waits() -> None:
+    """One object out of reach is left for the next turn; all others are read."""
+    box = Box()
+    bad, _ = box.ask("ann"), box.ask("ben")
+    box.bad.add(bad)
+    gathered = box.gather()
+    assert [each.waiting.name.user for each in gathered.requests] == ["ben"]
+    box.bad.clear()
+    gathered = box.gather()
+    assert [each.waiting.name.user for each in gathered.requests] == ["ann", "ben"]
+
+
+def test_a_machines_bells_keep_their_order() -> None:
+    """After a bell that cannot be read no later one of its machine is heard; others are."""
+    box = Box()
+    bells = [box.ring("a", number) for number in range(3)]
+    box.ring("b", 0)
+    box.bad.add(bells[1])
+    heard = [(each.ringing.machine, each.ringing.number) for each in box.gather().bells]
+    assert heard == [("a", 0), ("b", 0)]
+
+
+def test_what_cannot_be_read_ends_no_turn() -> None:
+    """Objects that a store lists and does not give are left, though they are all there are."""
+    box = Box()
+    box.bad = {box.ask("ann"), box.ring("a", 0)}
+    assert box.gather() == Gathered()
+
+
+def test_an_inbox_that_cannot_be_listed_ends_the_turn() -> None:
+    """Where the store does not list, nothing is known of the inbox, and StoreError says so."""
+    box = Box()
+    box.bad.add(layout.INBOX)
+    with pytest.raises(StoreError):
+        box.gather()
+
+
+def test_what_is_refused_for_good_is_given_up() -> None:
+    """An object that is refused in three turns in a row is handed on as unreadable, no sooner."""
+    box = Box()
+    request, bell = box.ask("ann"), box.ring("a", 0)
+    box.refused = {request, bell}
+    for _ in range(REFUSED_TURNS - 1):
+        assert box.gather() == Gathered()
+    found = box.gather()
+    assert [each.unreadable for each in found.requests] == ["no"]
+    assert [each.problems for each in found.requests] == [("the request cannot be read: no",)]
+    assert [(each.entry.key, each.is_unreadable) for each in found.misplaced] == [(bell, True)]
+
+
+def test_a_refusal_of_everything_gives_nothing_up() -> None:
+    """Where the store refuses every read, it is rights that are missing, and no object is bad."""
+    box = Box()
+    box.refused = {box.ask("ann"), box.ring("a", 0), layout.QUOTA}
+    for _ in range(2 * REFUSED_TURNS):
+        assert box.gather() == Gathered()
+
+
+def test_a_fault_that_passes_gives_nothing_up() -> None:
+    """An object that fails for some turns, and is then read, is as good as any."""
+    box = Box()
+    box.bad = {box.ask("ann")}
+    for _ in range(10 * REFUSED_TURNS):
+        assert box.gather() == Gathered()
+    box.bad.clear()
+    assert [each.problems for each in box.gather().requests] == [()]
+
+
+def test_a_request_that_is_refused_is_not_read() -> None:
+    """What is refused whatever it says is refused by its name, without a look at its body."""
+    box = Box()
+    key = box.ask("eve", verb="cancel")
+    box.bad.add(key)
+    found = box.gatherer.gather(
+        skip=lambda _: False, is_active=lambda _: False, refusal=lambda waiting: "no member"
+    )
+    assert [each.problems for each in found.requests] == [("no member",)]
+
+
+def test_many_requests_of_one_user_delay_no_other() -> None:
+    """Behind a thousand requests of one user another's is read in the same turn."""
+    box = Box()
+    for _ in range(1_000):
+        box.ask("ann", verb="cancel")
+    box.ask("ben", verb="cancel")
+    users = {each.waiting.name.user for each in box.gather().requests}
+    assert users == {"ann", "ben"}
+    assert box.spoilt.counts["read"] <= 2 * OWNER_READS + 10
+
+
+def test_looks_that_were_not_foreseen_are_paid_for_later() -> None:
+    """A user whose requests cost many looks is read less of in the next turns, others are not."""
+    box = Box()
+    for _ in range(10):
+        box.ask("ann", verb="cancel", targets=tuple(f"j-{n}" for n in range(500)))
+    box.ask("ben", verb="cancel")
+    counts = []
+    for _ in range(60):
+        before = box.spoilt.counts["read"]
+        users = {each.waiting.name.user for each in box.gather().requests}
+        assert "ben" in users
+        counts.append(box.spoilt.counts["read"] - before)
+    assert users == {"ann", "ben"}
+    assert sum(counts) < 10 * 500 * 3 + 100  # each target is looked for once
+    assert max(counts) <= 10 * OWNER_READS * 3 + 100
+
+
+def test_what_is_begun_is_finished_before_more_is_begun() -> None:
+    """Large launches of many users are looked up in bounded memory, and all of them arrive."""
+    box = Box()
+    process = Process(["true"], env={"TEXT": "x" * 24_000})
+    jobs = tuple(Job(name=f"j{n}", processes=(process,)) for n in range(150))
+    body = encode(LaunchRequest(launch=Launch(name="big", jobs=jobs)))
+    asked = {
+        layout.request("p", f"user{n}", ulid.make(box.clock.wall(), bytes([n] * 10)), "launch")
+        for n in range(12)
+    }
+    for key in asked:
+        box.store.create(key, body)
+    most = REMEMBERED_BYTES + TURN_BYTES
+    begun: set[str] = set()
+    arrived: set[str] = set()
+    turns = 0
+    while arrived < asked and turns < 30:
+        turns += 1
+        found = box.gatherer.gather(skip=arrived.__contains__, is_active=lambda _: False)
+        begun |= asked & set(box.reads)
+        assert len(begun - arrived) * len(body) <= most
+        for each in found.requests:
+            assert not each.problems
+            arrived.add(each.waiting.entry.key)
+            box.gatherer.forget(each.waiting.entry.key)
+    assert arrived == asked
+
+
+def test_a_body_longer_than_its_list_says_is_a_problem() -> None:
+    """A request that is read as more bytes than were listed is refused, and the rest is heard."""
+    box = Box()
+    box.ask("ben")
+    key = box.ask("ann")
+
+    class Lying:
+        def __getattr__(self, name: str) -> object:
+            return getattr(box.store, name)
+
+        def list(self, *given: object, **named: object) -> object:
+            entries = box.store.list(*given, **named)  # type: ignore[arg-type]
+            return tuple(replace(e, size=1) if e.key == key else e for e in entries)
+
+    gatherer = Gatherer(Lying(), InlineLane())  # type: ignore[arg-type]
+    found = gatherer.gather(skip=lambda _: False, is_active=lambda _: False)
+    assert [bool(each.problems) for each in found.requests] == [False, True]
+
+
+def test_a_body_is_read_once() -> None:
+    """A request that has to wait in the inbox is not read again."""
+    box = Box()
+    box.ask("ann")
+    for _ in range(5):
+        assert len(box.gather().requests) == 1
+    assert box.spoilt.counts["read"] == 1
+
+
+def test_what_vanished_is_nothing() -> None:
+    """An object that another leader deleted after the list is passed over."""
+    box = Box()
+    key = box.ask("ann")
+    box.ring("a", 0)
+
+    class Vanishing:
+        def __getattr__(self, name: str) -> object:
+            return getattr(box.store, name)
+
+        def list(self, *given: object, **named: object) -> object:
+            entries = box.store.list(*given, **named)  # type: ignore[arg-type]
+            box.store.delete(key)
+            return entries
+
+    gatherer = Gatherer(Vanishing(), InlineLane())  # type: ignore[arg-type]
+    gathered = gatherer.gather(skip=lambda _: False, is_active=lambda _: False)
+    assert gathered.requests == ()
+    assert len(gathered.bells) == 1

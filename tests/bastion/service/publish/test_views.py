@@ -1,0 +1,108 @@
+"""What is published of a job."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from bastion.array import new_array
+from bastion.client.look.array_views import array_of_row
+from bastion.client.look.views import job_of_result, job_of_row
+from bastion.clock import VirtualClock
+from bastion.lifecycle import HostReported, step
+from bastion.records.root import Root
+from bastion.scheduler.plan import Plan, Verdicts, Wait
+from bastion.scheduler.reason import Planned, Promised, WaitingForCapacity
+from bastion.service.act.final_record import result_of
+from bastion.service.config.admin_files import AdminFiles
+from bastion.service.publish.views import queue_view, status_view, view_bytes
+from bastion.spec import task_id
+from bastion.spec.indices import Indices
+from bastion.store.memory import MemoryStore
+from quota import Amounts
+from tests.bastion.lifecycle.records import T0, drained, ended, exited, queued, running
+
+
+def test_a_job_that_is_over_is_told_as_its_record_tells_it() -> None:
+    """Whoever waits for the end may see the row before the record: both say how it ended."""
+    job = step(running(), HostReported(replica=0, host=0, numbers={"loss": 0.5}), T0)
+    job = drained(ended(job, exited(3)))
+    root = Root(epoch=1, seq=1, now=T0 + 5, write_id="w", jobs={job.id: job})
+    (row,) = queue_view(root, None)["jobs"]
+    of_row = job_of_row(row, as_of=T0)
+    of_result = job_of_result(result_of(job))
+    for name in ("state", "text", "code", "started_at", "ended_at", "priority", "units", "report"):
+        assert getattr(of_row, name) == getattr(of_result, name), name
+    assert (of_row.state, of_row.code) == ("failed", 3)
+
+
+GPU = Amounts({"h100": 1})
+WAITS = WaitingForCapacity(asked=GPU, short=GPU)
+AT = T0 + 60
+
+
+@pytest.mark.parametrize(
+    ("wait", "sure", "text"),
+    [
+        (
+            Wait(reason=Promised(deadline=AT), estimated_at=AT),
+            "promised",
+            "promised, at the latest",
+        ),
+        (Wait(reason=Planned(at=AT), estimated_at=AT), "planned", "planned, unless one within"),
+        (Wait(reason=WAITS, estimated_at=AT), "limits", "by the limits of what runs"),
+        (
+            Wait(reason=WAITS, estimated_at=AT, rests_on=12, off_by_s=1230.0),
+            "history",
+            "rests on 12 earlier runs; may be off by ~20m 30s",
+        ),
+        (
+            Wait(reason=WAITS, estimated_at=AT, rests_on=1),
+            "history",
+            "rests on 1 earlier run",
+        ),
+        (Wait(reason=WAITS), "", ""),
+    ],
+)
+def test_an_estimated_start_is_published_with_how_sure_it_is(
+    wait: Wait, sure: str, text: str
+) -> None:
+    """Of a job, and of the next task of an array; nothing where there is no estimate."""
+    job = queued()
+    array = new_array(replace(job, id="many"), Indices.of([0, 1]), at_once=None)
+    jobs, arrays = {job.id: job}, {"many": array}
+    root = Root(epoch=1, seq=1, now=T0 + 5, write_id="w", jobs=jobs, arrays=arrays)
+    verdicts = {job.id: wait, task_id("many", 0): wait}
+    plan = Plan(verdicts=Verdicts(verdicts), promises=(), planned=(), new_machines=())
+    view = queue_view(root, plan)
+    (alone,), (together,) = view["jobs"], view["arrays"]
+    for told in (job_of_row(alone, as_of=T0), array_of_row(together, as_of=T0)):
+        assert (told.estimated_at, told.sure) == (wait.estimated_at, sure)
+        assert (told.rests_on, told.off_by_s) == (wait.rests_on, wait.off_by_s)
+        assert told.sure_text.startswith(text)
+        assert bool(told.sure_text) is bool(sure)
+
+
+def test_a_view_is_json_whatever_it_holds() -> None:
+    """What is no number is null, so that every other line of the view can still be read."""
+
+    def refuse(word: str) -> object:
+        raise AssertionError(f"{word} is no JSON")
+
+    odd = {"a": [1.5, math.inf, {"b": -math.inf}], "c": (math.nan, "x"), "d": 2}
+    made = json.loads(view_bytes(odd), parse_constant=refuse)
+    assert made == {"a": [1.5, None, {"b": None}], "c": [None, "x"], "d": 2}
+
+
+def test_the_problems_of_a_status_are_bounded() -> None:
+    """Of a thousand problems, tracebacks among them, status shows fifty, shortened, and counts."""
+    clock = VirtualClock()
+    store = MemoryStore(clock.wall)
+    files = AdminFiles(store, store, clock, every_s=1.0)
+    root = Root(epoch=1, seq=1, now=T0, write_id="w")
+    view = status_view(root, files, tuple(f"{n}: {'x' * 100_000}" for n in range(1_000)))
+    assert len(view_bytes(view)) < 20_000
+    assert view["problems"][-1] == "and 950 more"

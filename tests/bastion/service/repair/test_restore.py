@@ -1,0 +1,530 @@
+"""A copy of root brought back: nothing runs twice, no number goes back, nothing is thrown away."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.errors import ForeignRecordError, LeaseHeldError, NotFoundError, RecordError
+from bastion.machine import Batch, Start, StopHost
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.request import Answer
+from bastion.records.root import Root, decode_root
+from bastion.service.repair.fsck import audit
+from bastion.service.repair.restore import Restoring
+from bastion.service.repair.restored_root import EPOCHS_UNSEEN, SEQS_UNSEEN
+from bastion.spec import Array, Job, Process, Resources
+from tests.bastion.service.rig import Rig
+
+
+def copied(rig: Rig) -> str:
+    """A copy of root as it is; its key."""
+    found = rig.bucket.read(layout.ROOT)
+    assert found is not None
+    key = layout.snapshot("9999-01-01", rig.root.seq)
+    rig.bucket.create(key, found.data)
+    rig.clock.advance(120.0)
+    return key
+
+
+def restoring(rig: Rig, key: str = "") -> Restoring:
+    """The way back to a copy, the newest by default."""
+    return Restoring(rig.bucket, rig.clock, key=key, nonce=rig.nonce)
+
+
+def brought_back(rig: Rig, key: str = "", *, root: bytes | None = None) -> Root:
+    """Root is lost, or holds `root`; the copy is brought back and a bastion leads again."""
+    rig.bucket.delete(layout.ROOT)
+    if root is not None:
+        rig.bucket.create(layout.ROOT, root)
+    found = restoring(rig, key).commit()
+    rig.leader = rig.take()
+    return found
+
+
+def test_what_runs_goes_on_when_root_was_lost() -> None:
+    """Root is deleted; with a copy back, a job that ran then and now ends as if nothing was."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    copied(rig)
+    rig.turn(5)
+    root = brought_back(rig)
+    assert root.jobs[job].phase == "running"
+    rig.turn(3)
+    assert agent.ran == [f"{job}/1"]
+    agent.end(job)
+    assert rig.ended(job).attempts == 1
+
+
+def test_no_number_goes_back() -> None:
+    """Epoch, seq and event numbers are above all that was used, whether root can be read or not."""
+    rig = Rig()
+    rig.start()
+    key = copied(rig)
+    rig.start("later")
+    rig.turn(70)
+    before = rig.root
+    readable = restoring(rig, key).comeback.root
+    assert (readable.epoch, readable.seq) == (before.epoch + 1, before.seq + 1)
+    assert readable.next_event == before.next_event + 1
+    assert readable.events[:-1] == before.events
+    root = brought_back(rig, key, root=b"damaged")
+    copy = rig.bucket.read(key)
+    assert copy is not None
+    assert root.epoch == decode_root(copy.data).epoch + EPOCHS_UNSEEN > before.epoch
+    assert root.seq >= before.seq - 1 + SEQS_UNSEEN
+    rig.turn(100)
+    numbers = [event.n for event in rig.history()]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_what_is_replaced_is_kept() -> None:
+    """A root that can be read becomes a copy itself; one that cannot is set aside."""
+    rig = Rig()
+    rig.turn()
+    key = copied(rig)
+    rig.turn(40)
+    replaced = rig.root
+    rig.clock.advance(1.0)
+    brought_back(rig, key, root=b"damaged")
+    aside = [rig.bucket.read(each) for each in rig.keys(layout.ASIDE)]
+    assert [found.data for found in aside if found is not None] == [b"damaged"]
+    rig.leader.give_up()
+    again = rig.root
+    restoring(rig, key).commit()
+    kept = [rig.bucket.read(each) for each in rig.keys(layout.SNAPSHOTS)]
+    roots = [decode_root(found.data) for found in kept if found is not None]
+    assert again in roots
+    assert replaced.seq < again.seq
+
+
+def test_what_ended_stays_ended() -> None:
+    """A job with a final record does not come back."""
+    rig = Rig()
+    job = rig.start()
+    key = copied(rig)
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    comeback = restoring(rig, key).comeback
+    assert comeback.ended == (job,)
+    assert job not in comeback.root.jobs
+
+
+def test_what_may_run_unknown_is_stopped_and_held() -> None:
+    """A job that started after the copy comes back held, and what runs of it is told to stop."""
+    rig = Rig()
+    rig.turn(3)
+    job = rig.submit(hold=True)
+    key = copied(rig)
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    agent = rig.agent_of(job)
+    comeback = restoring(rig, key).comeback
+    assert comeback.held == (job,)
+    assert comeback.stopped == (f"{job}/a1 on {agent.name}",)
+    brought_back(rig, key)
+    rig.turn(5)
+    assert [(stop.job, stop.attempt) for stop in agent.stops] == [(job, 1)]
+    assert rig.phase(job) == "queued"
+    assert rig.job(job).held == "restore"
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    ran = [each for agent in rig.agents.values() for each in agent.ran]
+    assert sorted(ran) == [f"{job}/1", f"{job}/2"], "logs are named by the number: none twice"
+
+
+def test_what_a_newer_bastion_wrote_since_is_not_passed_over() -> None:
+    """It may tell of a start: nothing is brought back by who cannot read it."""
+    rig = Rig()
+    rig.start()
+    key = copied(rig)
+    newer = layout.instructions(next(iter(rig.agents)), 1, 99)
+    rig.bucket.create(newer, b'{"number":99,"life":1,"instructions":[{"kind":"new"}]}')
+    with pytest.raises(ForeignRecordError, match=newer):
+        restoring(rig, key)
+
+
+def test_a_second_start_that_the_copy_does_not_know_is_stopped() -> None:
+    """A job that ran in the copy and again since: its first attempt ended, its second stops."""
+    rig = Rig()
+    job = rig.start(retries=1, retry_backoff=1.0)
+    key = copied(rig)
+    rig.agent_of(job).end(job, 3)
+    rig.until_attempt(job, 2)
+    agent = rig.agent_of(job)
+    brought_back(rig, key)
+    rig.turn(3)
+    assert agent.stops[-1].attempt == 2
+    assert rig.job(job).held == "restore"
+
+
+def test_what_has_ended_unknown_is_not_stopped() -> None:
+    """An attempt that began and ended since the copy needs no stop, and holds nothing back."""
+    rig = Rig()
+    job = rig.submit(hold=True)
+    key = copied(rig)
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    agent = rig.agent_of(job)
+    agent.end(job, 1)
+    comeback = restoring(rig, key).comeback
+    assert (comeback.held, comeback.stopped) == ((), ())
+
+
+def test_a_cancel_accepted_since_is_not_forgotten() -> None:
+    """A job that was cancelled after the copy comes back held: it never starts by itself."""
+    rig = Rig()
+    job = rig.start()
+    key = copied(rig)
+    rig.agent_of(job).is_deaf = True
+    rig.verb("cancel", job)
+    rig.turn(2)
+    assert restoring(rig, key).comeback.held == (job,)
+
+
+def test_what_would_be_lost_is_told() -> None:
+    """Jobs submitted after the copy are named, from root or, without one, from their specs."""
+    rig = Rig()
+    first = rig.submit()
+    key = copied(rig)
+    later = rig.submit("later")
+    rig.launch("refused", h100=99)
+    rig.turn(2)
+    assert restoring(rig, key).comeback.lost == (later,)
+    rig.bucket.delete(layout.ROOT)
+    comeback = restoring(rig, key).comeback
+    assert comeback.lost == (later,)
+    assert first in comeback.root.jobs
+
+
+def test_a_machine_that_was_being_made_is_given_up() -> None:
+    """A name is for one create: a machine that the copy shows in the making goes."""
+    rig = Rig()
+    rig.are_agents_up = False
+    rig.turn(2)
+    copied(rig)
+    root = brought_back(rig)
+    assert {machine.phase.value for machine in root.machines.values()} == {"deleting"}
+
+
+def test_a_new_life_of_a_machine_is_gone_on_with() -> None:
+    """A machine whose keeper began anew since the copy is told things under its new life."""
+    rig = Rig()
+    rig.turn(3)
+    name, agent = next(iter(rig.agents.items()))
+    copied(rig)
+    agent.live_again()
+    rig.turn(2)
+    job = rig.start(h100=8, replicas=2)
+    assert agent.ran == [f"{job}/1"]
+    root = brought_back(rig)
+    assert root.machines[name].life == 2
+    told = rig.bucket.list(layout.instructions(name, 2, 0)[:-17])
+    assert root.machines[name].batches == len(told) + 1, "the stop of what runs is the next"
+    rig.turn(2)
+    assert isinstance(agent.told[-1], StopHost)
+
+
+def test_a_living_leader_is_left_alone() -> None:
+    """While root moves nothing is brought back; a silent leader is not waited for longer."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    clock = rig.clock
+    wanted = restoring(rig)
+    assert wanted.patience_s == 1.25 * rig.pace.ttl_s
+
+    class Meanwhile:
+        def sleep(self, seconds: float) -> None:
+            rig.turn(int(seconds))
+
+    wanted._clock = Meanwhile()  # type: ignore[assignment]
+    before = rig.root.epoch
+    with pytest.raises(LeaseHeldError, match="another bastion leads here: bastion on vm"):
+        wanted.commit()
+    assert rig.root.epoch == before
+    silent = restoring(rig)
+    began = clock.monotonic()
+    assert silent.commit().epoch == before + 1
+    assert clock.monotonic() - began == silent.patience_s
+
+
+def test_a_root_that_nobody_here_can_read_may_be_led() -> None:
+    """A root of a newer schema that moves is left alone; one that stands still is replaced."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    rig.put(layout.ROOT, '{"schema":99}')
+    wanted = restoring(rig)
+    clock = rig.clock
+
+    class Meanwhile:
+        def sleep(self, seconds: float) -> None:
+            rig.put(layout.ROOT, '{"schema":99,"seq":2}')
+
+    wanted._clock = Meanwhile()  # type: ignore[assignment]
+    with pytest.raises(LeaseHeldError, match="one whose root cannot be understood"):
+        wanted.commit()
+    began = clock.monotonic()
+    restoring(rig).commit()
+    assert clock.monotonic() - began == 37.5
+
+
+def test_a_lost_root_is_never_founded_anew() -> None:
+    """Where a copy stands there was a root: no bastion begins again with the first numbers."""
+    rig = Rig()
+    rig.turn(2)
+    rig.bucket.delete(layout.ROOT)
+    with pytest.raises(RecordError, match=r"state/root\.json is gone: it was deleted") as told:
+        rig.take()
+    assert told.value.hint.startswith("bastion restore brings a copy back")
+    rig.launch()
+    with pytest.raises(RecordError, match="is gone"):
+        rig.turn()
+    assert layout.ROOT not in rig.keys("state/")
+
+
+def test_who_was_faster_is_left_alone() -> None:
+    """A bastion that takes the lead between the look and the commit keeps it."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    rig.leader.give_up()
+    wanted = restoring(rig)
+    rig.leader = rig.take()
+    with pytest.raises(LeaseHeldError, match="root was changed meanwhile"):
+        wanted.commit()
+
+
+def test_the_bucket_is_whole_afterwards() -> None:
+    """What was brought back breaks no rule of the protocol."""
+    rig = Rig()
+    rig.turn(3)
+    job = rig.submit(hold=True)
+    key = copied(rig)
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    rig.turn(70)
+    brought_back(rig, key)
+    rig.turn(70)
+    assert audit(rig.bucket, rig.clock) == ()
+
+
+def test_no_copy_and_no_such_copy_are_told() -> None:
+    """What can be brought back is named."""
+    rig = Rig()
+    with pytest.raises(NotFoundError, match="there is no copy of root under state/snap/"):
+        restoring(rig)
+    rig.turn()
+    with pytest.raises(NotFoundError, match="no copy at 'x'") as told:
+        restoring(rig, "x")
+    assert told.value.hint.startswith("the newest is state/snap/")
+
+
+def test_the_newest_copy_comes_first() -> None:
+    """Copies are listed newest first, and the newest is the default."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    found = restoring(rig)
+    assert found.copy.key == found.copies[0].key == layout.snapshot("9999-01-01", found.copy.seq)
+    assert len(found.copies) == 2
+
+
+def test_what_ended_since_is_told_to_those_who_wait() -> None:
+    """A copy knows a waiting job and its targets, which ended since: it hears how, down a chain."""
+    rig = Rig()
+    rig.turn(3)
+    good, bad = rig.start("good"), rig.start("bad")
+    waits = rig.submit("waits", after=[good])
+    fails = rig.submit("fails", after=[bad])
+    chain = rig.submit("chain", after=[fails])
+    copied(rig)
+    rig.agent_of(good).end(good)
+    rig.agent_of(bad).end(bad, 4)
+    rig.until(lambda: rig.result(good) is not None and rig.result(bad) is not None)
+    root = brought_back(rig)
+    assert root.jobs[waits].after == ()
+    assert rig.ended_later(fails).text == f"its dependency {bad} failed (exited with code 4)"
+    assert rig.ended_later(chain).outcome == "cancelled"
+
+
+def test_tasks_of_an_array_come_back_as_they_are_by_now() -> None:
+    """Ended since: counted; running unknown or cancelled since: held; the rest waits."""
+    rig = Rig()
+    rig.turn(3)
+    array = rig.submit("sweep", array=Array("0-9%2"))
+    rig.until(lambda: rig.phase(f"{array}.1") == "running")
+    key = copied(rig)
+    rig.agent_of(f"{array}.0").end(f"{array}.0", 3)
+    rig.ended(f"{array}.0")
+    rig.until(lambda: rig.phase(f"{array}.2") == "running")
+    agent = rig.agent_of(f"{array}.2")
+    rig.verb("cancel", f"{array}.7-8")
+    rig.turn(2)
+    comeback = restoring(rig, key).comeback
+    assert comeback.held == (f"{array}.2", f"{array}.7-8")
+    assert comeback.stopped == (f"{array}.2/a1 on {agent.name}",)
+    assert comeback.ended == (f"{array}.0",)
+    assert comeback.lost == ()
+    back = comeback.root.arrays[array]
+    assert {kind: str(over) for kind, over in back.ended.items()} == {"failed": "0"}
+    assert (str(back.waiting), str(back.held)) == ("2-9", "2,7-8")
+    assert list(comeback.root.jobs) == [f"{array}.1"]
+    brought_back(rig, key)
+    rules = ("answers", "specs", "results", "tasks")
+    assert not [each for each in audit(rig.bucket, rig.clock) if each.rule in rules]
+    rig.turn(5)
+    assert [stop.job for stop in agent.stops] == [f"{array}.2"]
+
+
+def test_an_array_that_ended_or_was_cancelled_since_does_not_run_again() -> None:
+    """With a final record it stays away; cancelled as a whole it comes back held as a whole."""
+    rig = Rig()
+    ended = rig.submit("ended", array=Array("0-1"))
+    cancelled = rig.submit("cancelled", array=Array("0-9%1"))
+    rig.until(lambda: rig.phase(f"{ended}.1") == "running")
+    key = copied(rig)
+    rig.verb("cancel", cancelled)
+    for task in (0, 1):
+        rig.agent_of(f"{ended}.{task}").end(f"{ended}.{task}")
+    rig.ended_later(ended)
+    comeback = restoring(rig, key).comeback
+    assert ended not in comeback.root.arrays
+    assert ended in comeback.ended
+    assert not [job for job in comeback.root.jobs if job.startswith(ended)]
+    rig.until(lambda: cancelled not in rig.root.arrays)
+    again = restoring(rig, key).comeback
+    assert cancelled in again.ended
+
+
+def test_a_damaged_copy_is_stepped_over_and_told() -> None:
+    """The newest copy that can be understood is brought back; newer ones are named."""
+    rig = Rig()
+    rig.turn()
+    good = copied(rig)
+    cut, empty = layout.snapshot("9999-01-02", 2), layout.snapshot("9999-01-03", 3)
+    rig.bucket.create(cut, b'{"schema":2,"epoch":')
+    rig.clock.advance(1.0)
+    rig.bucket.create(empty, b"")
+    found = restoring(rig)
+    assert found.copy.key == good
+    assert list(found.damaged) == [empty, cut]
+    assert all(found.damaged.values())
+    with pytest.raises(RecordError, match=cut):
+        restoring(rig, cut)
+    for key in rig.keys(layout.SNAPSHOTS):
+        if key not in (cut, empty):
+            rig.bucket.delete(key)
+    with pytest.raises(RecordError, match="no copy of root can be understood"):
+        restoring(rig)
+
+
+def test_a_copy_of_a_newer_bastion_is_not_stepped_over() -> None:
+    """It is whole: what came before it is not to be brought back by chance."""
+    rig = Rig()
+    rig.turn()
+    copied(rig)
+    rig.bucket.create(layout.snapshot("9999-01-02", 2), b'{"schema":99}')
+    with pytest.raises(RecordError, match="schema 99"):
+        restoring(rig)
+
+
+def test_a_damaged_final_record_stops_no_restore() -> None:
+    """A task whose final record cannot be read has ended all the same."""
+    rig = Rig()
+    rig.turn(3)
+    array = rig.submit("sweep", array=Array("0-3%1"))
+    rig.until(lambda: rig.phase(f"{array}.0") == "running")
+    key = copied(rig)
+    rig.agent_of(f"{array}.0").end(f"{array}.0", 0)
+    rig.ended(f"{array}.0")
+    rig.put(layout.result("blue", f"{array}.0"), "{")
+    back = restoring(rig, key).comeback.root.arrays[array]
+    assert str(back.ended["failed"]) == "0"
+
+
+def with_a_full_house() -> tuple[Rig, str]:
+    """A rig whose machines are full, so that what is submitted waits; and the copy's key."""
+    rig = Rig()
+    rig.turn(3)
+    rig.start("full", h100=8, replicas=2)
+    return rig, copied(rig)
+
+
+def test_what_was_accepted_since_and_never_begun_is_queued() -> None:
+    """A launch that only its spec and its answer tell of joins the queue, and runs once."""
+    rig, key = with_a_full_house()
+    (full,) = rig.root.jobs
+    later = rig.submit("later")
+    asked = rig.launch("both", jobs=(_job("a"), _job("b")))
+    array = rig.submit("sweep", array=Array("0-3%1"))
+    rig.turn(3)
+    comeback = restoring(rig, key).comeback
+    gang = rig.answer(asked).jobs
+    assert set(comeback.queued) == {later, array, *gang}
+    assert comeback.lost == ()
+    root = brought_back(rig, key)
+    assert root.jobs[later].phase == "queued"
+    assert str(root.arrays[array].waiting) == "0-3"
+    assert {root.jobs[job].gang for job in gang} == {gang}
+    rig.turn(3)
+    for name in list(rig.agents):
+        if any(run.startswith(full) for run in rig.agents[name].ran):
+            rig.agents[name].end(full)
+    rig.until(lambda: rig.phase(later) == "running")
+    ran = [each for agent in rig.agents.values() for each in agent.ran]
+    assert ran.count(f"{later}/1") == 1
+    rules = ("answers", "specs", "results", "tasks", "ends")
+    assert not [each for each in audit(rig.bucket, rig.clock) if each.rule in rules]
+
+
+def _job(name: str) -> Job:
+    return Job(name=name, processes=(Process(["true"], resources=Resources(h100=1)),))
+
+
+@pytest.mark.parametrize("trace", ["cancelled", "started", "printed", "registered", "unanswered"])
+def test_what_may_have_begun_is_not_made_anew(trace: str) -> None:
+    """A cancel, an instruction, a log, a register, or no answer: a person decides, by its name."""
+    rig, key = with_a_full_house()
+    job = rig.submit("later")
+    rig.turn(3)
+    record = rig.job(job)
+    match trace:
+        case "cancelled":
+            ulid = "0" * 25 + "1"
+            cancel = Answer(ulid=ulid, verb="cancel", accepted=True, jobs=(job,))
+            rig.bucket.create(layout.answer("blue", "ann", ulid), encode(cancel))
+        case "started":
+            start = Start(
+                project="blue", job=job, launch=job, index=0, attempt=1, nonce="n", replica=0,
+                host=0, devices={},
+            )  # fmt: skip
+            batch = Batch(number=99, life=1, instructions=(start,))
+            rig.bucket.create(layout.instructions(next(iter(rig.agents)), 1, 99), encode(batch))
+        case "printed":
+            stream = layout.log("blue", job, 1, replica=0, host=0, process=0)
+            rig.bucket.create(f"{stream}000000000000.log", b"x")
+        case "registered":
+            name = next(iter(rig.agents))
+            rig.bucket.create(
+                layout.claim("blue", job, 1, "n", replica=0, host=0, machine=name), b"{}"
+            )
+        case _:
+            rig.bucket.delete(layout.answer(record.project, record.user, record.ulid))
+    comeback = restoring(rig, key).comeback
+    assert comeback.queued == ()
+    assert comeback.lost == (job,)
+    assert job not in comeback.root.jobs
+
+
+def test_a_launch_that_waits_for_others_or_for_nothing_is_not_made_anew() -> None:
+    """How its targets ended may be lost too, and one that may not wait has started or is gone."""
+    rig, key = with_a_full_house()
+    (full,) = rig.root.jobs
+    after = rig.submit("after", after=[full])
+    rig.turn(3)
+    comeback = restoring(rig, key).comeback
+    assert comeback.queued == ()
+    assert comeback.lost == (after,)

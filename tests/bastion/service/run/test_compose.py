@@ -1,0 +1,100 @@
+"""From settings to a bastion: where its files lie, and a store that is away when it begins."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import StoreRefusedError
+from bastion.service.config.settings import LOCAL, ServeSettings
+from bastion.service.journal import Journal
+from bastion.service.run.compose import _probe, _quota_place, compose
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.s3 import S3Store
+from tests.servers.s3 import credentials
+
+SETTINGS = ServeSettings(root_url="memory:", name="b", machines_dir=Path("/nowhere"), pace=LOCAL)
+
+
+def test_the_quota_file_may_lie_elsewhere(tmp_path: Path) -> None:
+    """A URL names folder and file, settings of the store included."""
+    ours = MemoryStore(lambda: 0.0)
+    folder = tmp_path / "private"
+    folder.mkdir()
+    (folder / "my quota.toml").write_text("x")
+    url = f"file://{folder}/my%20quota.toml"
+    store, key = _quota_place(replace(SETTINGS, quota_url=url), ours)
+    found = store.read(key)
+    assert found is not None
+    assert found.data == b"x"
+    with credentials():
+        url = "s3://bucket/private/quota.toml?endpoint_url=http://127.0.0.1:9"
+        store, key = _quota_place(replace(SETTINGS, quota_url=url), ours)
+    assert isinstance(store, S3Store)
+    assert (store._prefix, key) == ("private/", "quota.toml")
+    assert _quota_place(SETTINGS, ours)[0] is ours
+
+
+def test_a_bastion_that_begins_in_an_outage_waits() -> None:
+    """A store that does not answer is probed again until it does."""
+    clock = VirtualClock()
+    left = [Fault.BEFORE] * 7
+    faulty = FaultyStore(MemoryStore(clock.wall), lambda *_: left.pop() if left else None)
+    _probe(faulty, clock, Journal("b", clock, out=None), lambda: False, pause_s=0.0)
+    assert not left
+    assert clock.monotonic() > VirtualClock().monotonic()
+
+
+def test_a_bastion_that_begins_in_an_outage_can_be_stopped() -> None:
+    """It looks whether it was told to stop between two tries."""
+    clock = VirtualClock()
+    tries: list[str] = []
+
+    def fail(*asked: str) -> Fault:
+        tries.append(asked[0])
+        return Fault.BEFORE
+
+    journal = Journal("b", clock, out=None)
+    _probe(
+        FaultyStore(MemoryStore(clock.wall), fail),
+        clock,
+        journal,
+        lambda: len(tries) > 3,
+        pause_s=0.0,
+    )
+    assert len(tries) > 3
+
+
+def test_a_store_that_refuses_ends_it() -> None:
+    """A bucket that is not there is told at once."""
+
+    class Refusing(MemoryStore):
+        def create(self, key: str, data: bytes) -> object:  # type: ignore[override]
+            raise StoreRefusedError("there is no bucket")
+
+    clock = VirtualClock()
+    with pytest.raises(StoreRefusedError, match="no bucket"):
+        _probe(
+            Refusing(clock.wall), clock, Journal("b", clock, out=None), lambda: False, pause_s=0.0
+        )
+
+
+def test_a_bucket_that_is_away_is_not_made_anew(tmp_path: Path) -> None:
+    """A new folder is made for a bucket that never was; not where machines of one stand."""
+    root, machines = tmp_path / "root", tmp_path / "machines"
+    settings = replace(SETTINGS, root_url=f"file://{root}", machines_dir=machines)
+
+    def begin() -> None:
+        asked = iter([False, True])
+        compose(settings, is_stopping=lambda: next(asked, True), nonce=lambda: "n")
+
+    (machines / "gpu" / "gpu-1-0").mkdir(parents=True)
+    begin()
+    assert not root.exists()
+    shutil.rmtree(machines)
+    begin()
+    assert root.is_dir()

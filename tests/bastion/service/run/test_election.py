@@ -1,0 +1,207 @@
+"""Who may lead, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import LeaseHeldError, RecordError
+from bastion.records import layout
+from bastion.records.root import Held, RootWriter, decode_root
+from bastion.service.run.election import Candidate, Election
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import ObjectStore
+
+
+class Town:
+    """One bucket and those who want to lead it."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.store: ObjectStore = MemoryStore(self.clock.wall)
+        self.alive = True
+        self.made = 0
+
+    def nonce(self) -> str:
+        """A fresh name."""
+        self.made += 1
+        return f"n{self.made}"
+
+    def election(
+        self, holder: str = "a", *, host: str = "vm", boot: str = "1", pid: int = 1
+    ) -> Election:
+        """A bastion that stands for the lead."""
+        candidate = Candidate(
+            holder=holder, host=host, boot=boot, pid=pid, pid_started=0.0, ttl_s=30.0
+        )
+        return Election(
+            RootWriter(self.store, self.clock),
+            self.clock,
+            candidate,
+            is_alive=lambda pid, started: self.alive,
+            nonce=self.nonce,
+        )
+
+
+def leads(election: Election) -> Held | None:
+    """What it leads now, or None."""
+    try:
+        return election.try_once()
+    except LeaseHeldError:
+        return None
+
+
+def test_the_first_founds_and_leads() -> None:
+    """On an empty bucket the first one makes root and leads it, in the store's time."""
+    town = Town()
+    town.clock._wall = 5.0
+    held = town.election().try_once()
+    assert (held.root.epoch, held.root.seq, held.root.now) == (1, 1, 5.0)
+    assert held.root.leader is not None
+    assert held.root.leader.holder == "a"
+    assert [event.what for event in held.root.events] == ["leads"]
+
+
+def test_a_restart_on_the_same_host_leads_at_once() -> None:
+    """A process of this boot that is dead is not waited for."""
+    town = Town()
+    town.election(pid=1).try_once()
+    town.alive = False
+    held = leads(town.election(pid=2))
+    assert held is not None
+    assert held.root.epoch == 2
+
+
+def test_a_rebooted_host_leads_at_once() -> None:
+    """After a reboot of its host the same bastion waits for nothing."""
+    town = Town()
+    town.election(boot="1").try_once()
+    assert leads(town.election(boot="2")) is not None
+
+
+@pytest.mark.parametrize("holder", ["a", "b"])
+def test_a_living_process_of_this_host_is_waited_for(holder: str) -> None:
+    """A second bastion on the host of a living one does not push it aside."""
+    town = Town()
+    town.election("a").try_once()
+    assert leads(town.election(holder, pid=2)) is None
+
+
+def test_a_standby_elsewhere_waits_for_silence() -> None:
+    """Another host takes over when root has not moved for 1.25 leases on its own clock."""
+    town = Town()
+    town.election("a", host="one").try_once()
+    standby = town.election("b", host="two")
+    assert leads(standby) is None
+    town.clock.advance(37.4)
+    assert leads(standby) is None
+    town.clock.advance(0.2)
+    held = leads(standby)
+    assert held is not None
+    assert held.root.epoch == 2
+
+
+def test_a_move_of_root_starts_the_wait_anew() -> None:
+    """Any commit of the leader is a sign of life, whatever its clock says."""
+    town = Town()
+    writer = RootWriter(town.store, town.clock)
+    held = town.election("a", host="one").try_once()
+    standby = town.election("b", host="two")
+    for n in range(10):
+        assert leads(standby) is None
+        town.clock.advance(30.0)
+        root = held.root
+        moved = type(root)(
+            epoch=1, seq=root.seq + 1, now=root.now, write_id=f"w{n}", leader=root.leader
+        )
+        held = writer.commit(moved, over=held)
+    assert leads(standby) is None
+
+
+def test_the_first_look_is_never_enough() -> None:
+    """However old root is, a standby first watches it on its own clock."""
+    town = Town()
+    town.election("a", host="one").try_once()
+    town.clock.advance(1e6)
+    assert leads(town.election("b", host="two")) is None
+
+
+def test_of_two_standbys_one_leads() -> None:
+    """Two that take over at the same time do not both lead."""
+    town = Town()
+    town.election("a", host="one").try_once()
+    standbys = [town.election(name, host=name) for name in ("b", "c")]
+    assert [leads(each) for each in standbys] == [None, None]
+    town.clock.advance(60.0)
+    won = [held for each in standbys if (held := leads(each)) is not None]
+    assert len(won) == 1
+
+
+def test_a_lost_answer_is_no_lost_lead() -> None:
+    """A take-over whose answer was lost is found to be ours."""
+    town = Town()
+    faults = [Fault.AFTER]
+    town.store = FaultyStore(
+        town.store, lambda operation, _: faults.pop() if operation == "swap" and faults else None
+    )
+    held = leads(town.election())
+    assert held is not None
+    assert not faults
+
+
+def test_a_root_that_nobody_understands_is_left_alone() -> None:
+    """A root of an unknown schema is never overwritten."""
+    town = Town()
+    town.store.create(layout.ROOT, b'{"schema": 99}')
+    with pytest.raises(RecordError, match="schema"):
+        town.election().try_once()
+    found = town.store.read(layout.ROOT)
+    assert found is not None
+    assert found.data == b'{"schema": 99}'
+
+
+def test_a_wrong_clock_does_not_enter_root() -> None:
+    """The time in root is the store's, whatever the machine that founds it believes."""
+    store = MemoryStore(lambda: 100.0)
+    town = Town()
+    town.store = store
+    town.election().try_once()
+    found = store.read(layout.ROOT)
+    assert found is not None
+    assert decode_root(found.data).now == 100.0
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        layout.result("blue", "a-0123456789"),
+        layout.answer("blue", "ann", "0" * 26),
+        layout.spec("blue", "a-0123456789"),
+        layout.view("queue"),
+        layout.events(0),
+        layout.instructions("gpu-1-0", 1, 1),
+        layout.go("blue", "a-0123456789", 1, "n"),
+        layout.snapshot("2026-11-21", 7),
+    ],
+)
+def test_a_bucket_that_was_led_is_never_begun_anew(trace: str) -> None:
+    """Without root, anything that only a bastion writes shows that one led: jobs would be lost."""
+    town = Town()
+    town.store.create(trace, b"{}")
+    with pytest.raises(RecordError, match="is gone: it was deleted") as told:
+        town.election().try_once()
+    assert trace in str(told.value)
+    assert [entry.key for entry in town.store.list("state/root")] == []
+
+
+def test_requests_and_machines_may_come_before_the_first_bastion() -> None:
+    """What users, admins and agents write does not keep a bucket from being begun."""
+    town = Town()
+    for key in (
+        layout.QUOTA,
+        layout.CONFIG,
+        layout.request("blue", "ann", "0" * 26, "launch"),
+        layout.origin("0" * 64),
+    ):
+        town.store.create(key, b"{}")
+    assert town.election().try_once().root.epoch == 1

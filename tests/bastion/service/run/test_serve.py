@@ -1,0 +1,221 @@
+"""One bastion from start to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
+from bastion.records.root import Held, Root
+from bastion.service.config.settings import CLOUD, LOCAL, pace_of
+from bastion.service.journal import Journal
+from bastion.service.run.serve import MOST_FAILURES, Service
+from bastion.store import Version
+
+HELD = Held(root=Root(epoch=3, seq=1, now=1.0, write_id="w"), version=Version("1"), modified_at=1.0)
+
+
+class Script:
+    """An election and leaders that do what a test says, and what they were asked."""
+
+    def __init__(
+        self, *, tries: list[object] | None = None, turns: list[object] | None = None
+    ) -> None:
+        self.tries = tries or []
+        self.turns = turns or []
+        self.stop_after = 20
+        self.did: list[str] = []
+        self.clock = VirtualClock()
+        self.give_up_error: Exception | None = None
+        self.moves = False
+
+    @property
+    def moved_at(self) -> float:
+        """See `Election`."""
+        return self.clock.monotonic() if self.moves else float("-inf")
+
+    def try_once(self) -> Held:
+        """See `Election`."""
+        self.did.append("stand")
+        outcome = self.tries.pop(0) if self.tries else HELD
+        if isinstance(outcome, Exception):
+            raise outcome
+        return HELD
+
+    def turn(self) -> bool:
+        """See `Leader`."""
+        self.did.append("turn")
+        outcome = self.turns.pop(0) if self.turns else False
+        if isinstance(outcome, Exception):
+            raise outcome
+        return bool(outcome)
+
+    def give_up(self) -> None:
+        """See `Leader`."""
+        self.did.append("give up")
+        if self.give_up_error is not None:
+            raise self.give_up_error
+
+    def settle(self, timeout_s: float) -> None:
+        """See `Leader`: nothing is ever under way."""
+
+    def close(self) -> None:
+        """See `Leader`."""
+        self.did.append("close")
+
+    def wait_s(self, *, moved: bool, busy: bool) -> float:
+        """See `Leader`."""
+        return 0.1
+
+    def is_stopping(self) -> bool:
+        """Whether enough was done."""
+        return len(self.did) >= self.stop_after
+
+    def service(
+        self,
+        *,
+        standby: bool = False,
+        is_over: Callable[[], bool] = lambda: False,
+        out: StringIO | None = None,
+    ) -> Service:
+        """The service under test."""
+        lead: Callable[[Held], object] = lambda held: self  # noqa: E731
+        return Service(
+            self,  # type: ignore[arg-type]
+            lead,  # type: ignore[arg-type]
+            self.clock,
+            Journal("b", self.clock, out=out),
+            pace=LOCAL,
+            is_stopping=self.is_stopping,
+            is_over=is_over,
+            standby=standby,
+        )
+
+
+def test_it_leads_until_told_to_stop() -> None:
+    """It takes the lead, turns until it is told to stop, and gives the lead up."""
+    script = Script()
+    assert script.service().run() == 0
+    assert script.did[:2] == ["stand", "turn"]
+    assert script.did[-2:] == ["give up", "close"]
+    assert script.did.count("give up") == 1
+
+
+def test_a_store_out_of_reach_is_waited_for() -> None:
+    """A turn that the store fails is made again a second later."""
+    script = Script(tries=[StoreError("down")], turns=[StoreError("down"), True])
+    assert script.service().run() == 0
+    assert script.did[:5] == ["stand", "stand", "turn", "turn", "turn"]
+
+
+def test_a_fenced_bastion_does_no_more() -> None:
+    """One that was fenced closes its lanes, gives nothing up, and ends with 1."""
+    script = Script(turns=[True, FencedError(ours=3, theirs=4)])
+    assert script.service().run() == 1
+    assert script.did == ["stand", "turn", "turn", "close"]
+
+
+def test_a_standby_stands_again() -> None:
+    """A standby that was fenced waits for the lead again."""
+    script = Script(turns=[FencedError(ours=3, theirs=4)])
+    assert script.service(standby=True).run() == 0
+    assert script.did[:4] == ["stand", "turn", "close", "stand"]
+
+
+def test_who_does_not_stand_by_ends_when_the_leader_lives() -> None:
+    """Without `--standby` a bastion that sees root move under another ends with 1."""
+    script = Script(tries=[LeaseHeldError("other")] * 1000)
+    script.stop_after, script.moves = 1000, True
+    assert script.service().run() == 1
+    assert script.clock.monotonic() - 1000.0 <= LOCAL.ttl_s
+    assert "turn" not in script.did
+
+
+def test_a_silent_leader_is_outwaited() -> None:
+    """Without `--standby` a bastion waits for a leader that does not move, and takes over."""
+    script = Script(tries=[LeaseHeldError("other")] * 10)
+    assert script.service().run() == 0
+    assert "turn" in script.did
+
+
+def test_a_standby_waits_as_long_as_it_takes() -> None:
+    """With `--standby` it waits until it may lead."""
+    script = Script(tries=[LeaseHeldError("other")] * 100)
+    script.stop_after = 105
+    assert script.service(standby=True).run() == 0
+    assert "turn" in script.did
+
+
+@pytest.mark.parametrize("standby", [True, False])
+def test_a_refusal_is_waited_out(standby: bool) -> None:
+    """A store that answered before and refuses now is asked again, as one out of reach is."""
+    script = Script(tries=[StoreRefusedError("forbidden")] * 3, turns=[StoreRefusedError("no")])
+    assert script.service(standby=standby).run() == 0
+    assert script.did[:6] == ["stand", "stand", "stand", "stand", "turn", "turn"]
+
+
+def test_a_standby_outwaits_a_full_bucket() -> None:
+    """A standby that may not write its commit stays, and says why once a minute."""
+    script = Script(tries=[LeaseHeldError("other"), *[StoreRefusedError("the disk is full")] * 30])
+    script.stop_after = 40
+    journal = StringIO()
+    assert script.service(standby=True, out=journal).run() == 0
+    assert "turn" in script.did
+    assert journal.getvalue().count("store: the disk is full") == 1
+
+
+def test_a_lead_is_kept_when_the_time_is_up() -> None:
+    """After the deadline of a stop no further commit is begun: one may be in doubt already."""
+    script = Script()
+    assert script.service(is_over=lambda: True).run() == 1
+    assert "give up" not in script.did
+    assert script.did[-1] == "close"
+
+
+def test_a_last_commit_that_fails_is_said() -> None:
+    """A lead that could not be given up is an exit code of 1."""
+    script = Script()
+    script.give_up_error = StoreError("down")
+    assert script.service().run() == 1
+
+
+def test_once_is_one_turn() -> None:
+    """`once` leads for one turn and gives the lead up."""
+    script = Script()
+    assert script.service().once() == 0
+    assert script.did == ["stand", "turn", "give up"]
+
+
+@pytest.mark.parametrize(
+    ("url", "pace"),
+    [("file:///x", LOCAL), ("memory:", LOCAL), ("gs://b", CLOUD), ("s3://b", CLOUD)],
+)
+def test_the_pace_is_the_stores(url: str, pace: object) -> None:
+    """Folders are looked at all the time, cloud stores as seldom as their limits ask."""
+    assert pace_of(url) == pace
+
+
+def test_paces_leave_room_for_the_lease() -> None:
+    """A leader that idles still renews its lease several times before it is over."""
+    for pace in (LOCAL, CLOUD):
+        assert pace.idle_poll_s + pace.commit_s < pace.ttl_s / 3
+
+
+def test_a_turn_that_a_mistake_spoils_is_thrown_away() -> None:
+    """An exception that nothing foresaw ends no bastion: it is said, and the next turn comes."""
+    script = Script(turns=[ValueError("odd"), OverflowError("odder"), True])
+    assert script.service().run() == 0
+    assert script.did.count("turn") > 3
+    assert script.did.count("stand") == 1
+
+
+def test_only_a_row_of_mistakes_ends_a_bastion() -> None:
+    """When every turn of a row fails the process ends, as a fresh one may do better."""
+    script = Script(turns=[ValueError("odd")] * (MOST_FAILURES + 5))
+    script.stop_after = 100
+    with pytest.raises(ValueError, match="odd"):
+        script.service().run()
+    assert script.did.count("turn") == MOST_FAILURES
