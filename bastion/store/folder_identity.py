@@ -60,7 +60,7 @@ class FolderIdentity:
                 " bucket is made with: mkdir",
             ) from error
         place = (found.st_dev, found.st_ino)
-        if place == self._seen and self._is_bucket:
+        if self._is_bucket and place == self._seen:
             return
         token = self._read()
         if self._is_bucket and (not token or token != self._token):

@@ -124,28 +124,40 @@ class LocalStore:
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
     ) -> Object | None:
         """See the port."""
-        with self._explained(key, "read"):
-            try:
-                # O_NONBLOCK: a FIFO that someone left in the folder must not stop us.
-                handle = os.open(self._path(key), os.O_RDONLY | os.O_NONBLOCK)
-            except _ABSENT:
-                raise NotFoundError(f"no object at {key!r}") from None
-            try:
-                found = os.fstat(handle)
-                if not stat.S_ISREG(found.st_mode):
-                    raise NotFoundError(f"no object at {key!r}")
-                if _version(found) == unless:
-                    return None
-                with open(handle, "rb", closefd=False) as file:
-                    # As much as there is: a buffer of the whole limit costs more than the read.
-                    data = file.read(min(found.st_size, limit_bytes) + 1)
-                    if len(data) > found.st_size:  # edited in place meanwhile
-                        data += file.read(limit_bytes + 1 - len(data))
-                if len(data) > limit_bytes:
-                    raise OversizeError(key, limit_bytes=limit_bytes)
-            finally:
-                os.close(handle)
-        return Object(data=data, version=_version(found), modified_at=found.st_mtime)
+        try:
+            return self._read(key, unless, limit_bytes)
+        except NotFoundError:
+            self._identity.check()
+            raise
+        except OSError:
+            with self._explained(key, "read"):
+                raise
+
+    def _read(self, key: str, unless: Version | None, limit_bytes: int) -> Object | None:
+        try:
+            # O_NONBLOCK: a FIFO that someone left in the folder must not stop us.
+            handle = os.open(self._path(key), os.O_RDONLY | os.O_NONBLOCK)
+        except _ABSENT:
+            raise NotFoundError(f"no object at {key!r}") from None
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise NotFoundError(f"no object at {key!r}")
+            version = _version(found)
+            if version == unless:
+                self._identity.check()
+                return None
+            with open(handle, "rb", closefd=False) as file:
+                # As much as there is: a buffer of the whole limit costs more than the read.
+                data = file.read(min(found.st_size, limit_bytes) + 1)
+                if len(data) > found.st_size:  # edited in place meanwhile
+                    data += file.read(limit_bytes + 1 - len(data))
+            if len(data) > limit_bytes:
+                raise OversizeError(key, limit_bytes=limit_bytes)
+        finally:
+            os.close(handle)
+        self._identity.check()
+        return Object(data=data, version=version, modified_at=found.st_mtime)
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port; refuses a key that is a folder of others, or lies inside an object."""
@@ -181,10 +193,15 @@ class LocalStore:
     def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
         """See the port; looks only into folders that can hold what is asked."""
         folder = checked_prefix(prefix).rpartition("/")[0]
-        with self._explained(prefix, "listed"):
-            path = self._path(folder) if folder else self._root
-            found = self._walk(path, folder and folder + "/", prefix, start_after)
-            return tuple(itertools.islice(found, limit))
+        path = self._path(folder) if folder else self._root
+        try:
+            walked = self._walk(path, folder and folder + "/", prefix, start_after)
+            found = tuple(itertools.islice(walked, limit))
+            self._identity.check()
+        except OSError:
+            with self._explained(prefix, "listed"):
+                raise
+        return found
 
     def _walk(self, path: str, folder: str, prefix: str, start_after: str) -> Iterator[Entry]:
         below: list[tuple[str, str]] = []
