@@ -6,14 +6,14 @@ A pure function. What is left out is read by a later turn: requests of one owner
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from bastion.value import value
 
 OWNER_READS = 200
-"""Objects that one turn reads for one user: about a hundred requests, their looks included."""
+"""Objects that one turn reads for one user while others wait: some hundred requests."""
 TURN_READS = 1_000
 """Objects that one turn reads for all users: about a second on a cloud store with 16 workers."""
 OWNER_BYTES = 4 << 20
@@ -47,33 +47,51 @@ def fair_share(
     """
     The keys that are read in this turn: one of each owner, then a second of each, and so on.
 
-    The smallest go first, so that large ones of many owners keep no small one out. `debts` are
-    reads of turns before that were not foreseen: an owner waits until it has no more than a turn's.
+    What all owners' shares leave of the turn goes to those that want more, in the same way. The
+    smallest go first, so that large ones of many owners keep no small one out. `debts` are reads
+    of turns before that were not foreseen: an owner waits until it has no more than a turn's.
     """
     waiting: dict[str, deque[Wish]] = defaultdict(deque)
     for wish in wishes:
         if debts.get(wish.owner, 0) < OWNER_READS:
             waiting[wish.owner].append(wish)
-    spent = dict.fromkeys(waiting, 0)
-    weights = dict.fromkeys(waiting, 0)
-    taken: list[str] = []
-    reads = size = 0
-    while waiting:
-        for owner in sorted(waiting, key=lambda each: waiting[each][0].size):
-            wish = waiting[owner].popleft()
-            is_first = not spent[owner]
-            fits_owner = (
-                spent[owner] + wish.reads <= OWNER_READS
-                and weights[owner] + wish.size <= OWNER_BYTES
-            )
-            fits_turn = reads + wish.reads <= TURN_READS and size + wish.size <= TURN_BYTES
-            if not (fits_turn and (is_first or fits_owner)) and taken:
-                del waiting[owner]
-                continue
-            taken.append(wish.key)
-            spent[owner] += wish.reads
-            weights[owner] += wish.size
-            reads, size = reads + wish.reads, size + wish.size
-            if not waiting[owner]:
-                del waiting[owner]
-    return tuple(taken)
+    turn = _Turn()
+    turn.deal(waiting, most_reads=OWNER_READS)
+    turn.deal(waiting, most_reads=TURN_READS)
+    return tuple(turn.taken)
+
+
+class _Turn:
+    """What one turn reads, while it is dealt out."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self._reads: Counter[str] = Counter()
+        self._sizes: Counter[str] = Counter()
+
+    def deal(self, waiting: Mapping[str, deque[Wish]], *, most_reads: int) -> None:
+        """Take from `waiting`, round by round, up to `most_reads` of each owner."""
+        owners = {owner for owner, wishes in waiting.items() if wishes}
+        while owners:
+            for owner in sorted(owners, key=lambda each: waiting[each][0].size):
+                if self._has_room(waiting[owner][0], most_reads):
+                    self._take(waiting[owner].popleft())
+                    if waiting[owner]:
+                        continue
+                owners.remove(owner)
+
+    def _has_room(self, wish: Wish, most_reads: int) -> bool:
+        if not self.taken:
+            return True  # the largest alone is more than a turn's
+        reads, size = self._reads[wish.owner] + wish.reads, self._sizes[wish.owner] + wish.size
+        is_first = not self._reads[wish.owner]
+        return (
+            (is_first or (reads <= most_reads and size <= OWNER_BYTES))
+            and self._reads.total() + wish.reads <= TURN_READS
+            and self._sizes.total() + wish.size <= TURN_BYTES
+        )
+
+    def _take(self, wish: Wish) -> None:
+        self.taken.append(wish.key)
+        self._reads[wish.owner] += wish.reads
+        self._sizes[wish.owner] += wish.size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from bastion.records.limits import LAUNCH_BYTES
 from bastion.service.intake.fair_share import (
     OWNER_BYTES,
@@ -18,13 +20,22 @@ def _wishes(owner: str, count: int, *, reads: int = 2, size: int = 100) -> list[
 
 
 def test_a_flood_of_one_user_keeps_no_other_out() -> None:
-    """Of a thousand requests one turn reads a share, in order, and all of another user's few."""
+    """Of a thousand requests one turn reads some, in order, and all of another user's few."""
     flood, other = _wishes("ann", 1_000), _wishes("ben", 3)
     taken = fair_share([*flood, *other])
     assert {each.key for each in other} <= set(taken)
-    assert [key for key in taken if key.startswith("ann")] == [
-        each.key for each in flood[: OWNER_READS // 2]
-    ]
+    most = TURN_READS // 2 - len(other)
+    assert [key for key in taken if key.startswith("ann")] == [each.key for each in flood[:most]]
+
+
+def test_floods_of_several_users_are_read_alike() -> None:
+    """Each of many floods gets its share, and what is left of the turn is divided evenly."""
+    for users in (2, 4, 5, 8):
+        taken = fair_share([each for n in range(users) for each in _wishes(f"a{n}", 1_000)])
+        counts = Counter(key.partition("/")[0] for key in taken)
+        assert len(counts) == users
+        assert max(counts.values()) - min(counts.values()) <= 1
+        assert len(taken) == TURN_READS // 2
 
 
 def test_large_requests_of_many_users_keep_no_small_one_out() -> None:

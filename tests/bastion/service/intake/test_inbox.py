@@ -13,7 +13,7 @@ from bastion.records import layout, ulid
 from bastion.records.codec import encode
 from bastion.records.facts import Bell, Heartbeat
 from bastion.records.request import FollowRequest, LaunchRequest
-from bastion.service.intake.fair_share import OWNER_READS, TURN_BYTES
+from bastion.service.intake.fair_share import OWNER_READS, TURN_BYTES, TURN_READS
 from bastion.service.intake.inbox import REFUSED_TURNS, REMEMBERED_BYTES, Gathered, Gatherer
 from bastion.spec import Job, Launch, Process
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
@@ -145,7 +145,7 @@ def test_many_requests_of_one_user_delay_no_other() -> None:
     box.ask("ben", verb="cancel")
     users = {each.waiting.name.user for each in box.gather().requests}
     assert users == {"ann", "ben"}
-    assert box.spoilt.counts["read"] <= 2 * OWNER_READS + 10
+    assert box.spoilt.counts["read"] <= TURN_READS + 10
 
 
 def test_looks_that_were_not_foreseen_are_paid_for_later() -> None:
