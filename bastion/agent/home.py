@@ -22,7 +22,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import field
 from functools import lru_cache
@@ -32,7 +31,14 @@ from typing import IO, Protocol
 
 from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.machine.health import unwell
-from bastion.agent.machine.job_files import names_in, read_end, read_start, replace_file, touched_at
+from bastion.agent.machine.job_files import (
+    names_in,
+    read_end,
+    read_start,
+    remove,
+    replace_file,
+    touched_at,
+)
 from bastion.errors import BastionError
 from bastion.value import value
 
@@ -271,7 +277,7 @@ class FolderHome:
         base = self._base(key)
         with contextlib.suppress(FileNotFoundError):
             if os.lstat(base).st_uid != os.geteuid():
-                shutil.rmtree(base)
+                remove(base)
 
     def marks(self, key: str) -> Marks:
         """See `Home`."""
@@ -300,7 +306,8 @@ class FolderHome:
 
     def forget_secrets(self, key: str) -> None:
         """See `Home`."""
-        shutil.rmtree(f"{self._base(key)}/secrets", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove(f"{self._base(key)}/secrets")
 
     def leave(self, key: str) -> None:
         """See `Home`."""
@@ -328,7 +335,8 @@ class FolderHome:
         for name in names_in(work):
             at = _made_at(f"{work}/{name}")  # None: its host has just left it, empty
             if name not in kept and at is not None and at < ended:
-                shutil.rmtree(f"{work}/{name}", ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    remove(f"{work}/{name}")
 
     def _cache_bytes(self) -> int:
         """How much code is kept: a share of the disk, and nothing where the disk is full."""

@@ -31,6 +31,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_DEPTH = 100
 """Folders below each other in a tree that is walked: each is an open descriptor meanwhile."""
 
+_ROUNDS = 10_000
+"""Of removing a tree, each up to `MAX_DEPTH` folders deep: a million in all."""
+
 
 class OpenFile:
     """
@@ -106,6 +109,35 @@ def create_file(path: str, *, mode: int = 0o666) -> IO[bytes]:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     return os.fdopen(os.open(path, _WRITE, mode), "wb")
+
+
+def remove(path: str) -> None:
+    """
+    Remove whatever lies at `path`: a tree, a file, a pipe, a link but not what it points to.
+
+    `shutil.rmtree` opens what it is given, and waits for ever for the other end of a pipe; a tree
+    deeper than Python's stack is too much for it.
+
+    Raises:
+        OSError: Something is left.
+    """
+    try:
+        top = _opened_to_empty(path, None)
+    except FileNotFoundError:
+        return
+    except OSError:
+        os.unlink(path)
+        return
+    try:
+        for _ in range(_ROUNDS):
+            names = os.listdir(top)
+            for name in names:
+                _remove(name, top, depth=1, top=top)
+            if set(os.listdir(top)) == set(names):
+                break  # it is empty, or nothing more can be removed
+    finally:
+        os.close(top)
+    os.rmdir(path)
 
 
 def touched_at(path: str) -> float | None:
@@ -189,6 +221,43 @@ def _below(folder: int, prefix: str, *, depth: int, owner: int | None) -> Iterat
                     yield from _one(name, folder, prefix, owner)
     finally:
         os.close(folder)
+
+
+def _remove(name: str, folder: int, *, depth: int, top: int) -> None:
+    """Remove what can be; folders deeper than `MAX_DEPTH` move up into `top`, and go from there."""
+    try:
+        handle = _opened_to_empty(name, folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+        return
+    try:
+        for child in os.listdir(handle):
+            if depth < MAX_DEPTH:
+                _remove(child, handle, depth=depth + 1, top=top)
+                continue
+            with contextlib.suppress(OSError):
+                number = os.stat(child, dir_fd=handle, follow_symlinks=False).st_ino
+                os.rename(child, f"deep-{number}", src_dir_fd=handle, dst_dir_fd=top)
+    finally:
+        os.close(handle)
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=folder)
+
+
+def _opened_to_empty(name: str, folder: int | None) -> int:
+    """Open a folder so that it can be emptied, even one that its owner has closed to itself."""
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except PermissionError:
+        handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+        try:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)
+        finally:
+            os.close(handle)
+        return os.open(name, _FOLDER, dir_fd=folder)
 
 
 def _one(name: str, folder: int, prefix: str, owner: int | None) -> Iterator[OpenFile]:

@@ -130,3 +130,14 @@ def test_old_folders_are_cleaned_and_living_ones_spared(home: FolderHome, tmp_pa
     home.clean(ended=2000.0, taken=0.0, spared=frozenset({KEY}))
     left = {path.name for path in (tmp_path / "work").iterdir()}
     assert left == {Path(home.folders(key).marks).name for key in (KEY, young)}
+
+
+def test_a_pipe_in_place_of_a_folder_holds_no_agent_up(home: FolderHome, tmp_path: Path) -> None:
+    """A job that puts a pipe where its secrets were is forgotten and cleaned like any other."""
+    folders = home.folders(KEY)
+    os.mkfifo(folders.secrets)
+    home.forget_secrets(KEY)
+    assert not Path(folders.secrets).exists()
+    os.mkfifo(f"{folders.marks}/pipe")
+    home.clean(ended=float("inf"), taken=0.0, spared=frozenset())
+    assert not Path(folders.marks).exists()

@@ -16,6 +16,7 @@ from bastion.agent.machine.job_files import (
     names_in,
     read_end,
     read_start,
+    remove,
     replace_file,
     touched_at,
 )
@@ -182,3 +183,38 @@ def test_a_new_file_is_private_where_that_is_asked(base: Path) -> None:
     with create_file(f"{base}/secret", mode=0o600) as file:
         file.write(b"x")
     assert (base / "secret").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("put", ODD)
+def test_whatever_lies_there_is_removed_without_waiting(
+    base: Path, put: Callable[[Path], None]
+) -> None:
+    """A pipe, a link, a device or a socket goes, alone or in a folder, and no target of a link."""
+    kept = base / "kept"
+    kept.write_bytes(b"1")
+    (base / "folder").mkdir()
+    for path in (base / "odd", base / "folder" / "odd"):
+        put(path)
+    (base / "folder" / "link").symlink_to(kept)
+    remove(str(base / "odd"))
+    remove(str(base / "folder"))
+    remove(str(base / "missing"))
+    assert kept.read_bytes() == b"1"
+    assert not (base / "folder").exists() and "odd" not in names_in(str(base))
+
+
+def test_a_tree_deeper_than_the_stack_is_removed(base: Path) -> None:
+    """Three thousand folders below each other, closed ones among them, are all removed."""
+    top = base / "deep"
+    top.mkdir()
+    folder = os.open(top, os.O_RDONLY)
+    for depth in range(3_000):
+        os.mkdir("d", 0o700, dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        if depth % 10 == 0:
+            os.fchmod(folder, 0o000)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    remove(str(top))
+    assert not top.exists()
