@@ -1,8 +1,9 @@
 """
-Poor machines: their disks fill up, or their memory runs out, and come back.
+Poor machines: their disks fill up, their memory or their file descriptors run out, and come back.
 
-While a disk is full, its keeper records nothing and its agent's folders take nothing; while there
-is no memory, no process is made. What must hold: no job fails for it, and what is lost on one
+While a disk is full, its keeper records nothing and its agent's folders take nothing. While there
+is no memory, no process is made. While there are no descriptors, neither happens, and the agent
+reaches no store. What must hold: no job fails for it, and what is lost on one
 machine ends on another, or there later.
 """
 
@@ -10,25 +11,65 @@ from __future__ import annotations
 
 from functools import partial
 
+from bastion.errors import StoreError
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
 from tests.simulation.baton import Baton
 from tests.simulation.machines import SimMachine
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.small import small
 from tests.simulation.world import World
+from tests.simulation.wrapped import Wrapped
 
 TIMES = (1, 5)
 FIRST_S, LAST_S = 1.0, 120.0
 LONGEST_S = 60.0
+_NO_DESCRIPTORS = "Too many open files"
 
 
 def poor(seed: int, parts: Parts = SOUND) -> World:
     """The small scenario on machines that are poor for some of the time."""
     baton = Baton(seed)
     chance = baton.chance
-    world = small(baton, parts)
+    made: list[_Starved] = []
+
+    def through(store: ObjectStore) -> ObjectStore:
+        made.append(_Starved(store, baton))
+        return made[0]
+
+    world = small(baton, parts, through=through)
     for _ in range(chance.randint(*TIMES)):
-        baton.later(chance.uniform(FIRST_S, LAST_S), partial(_strike, world))
+        baton.later(chance.uniform(FIRST_S, LAST_S), partial(_strike, world, made[0]))
     return world
+
+
+class _Starved(Wrapped):
+    """A store that an agent without file descriptors does not reach."""
+
+    def __init__(self, store: ObjectStore, baton: Baton) -> None:
+        super().__init__(store)
+        self._baton = baton
+        self.agents: set[str] = set()
+
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
+        """See the port."""
+        self._check()
+        return super().read(key, unless=unless, limit_bytes=limit_bytes)
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        self._check()
+        return super().create(key, data)
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port."""
+        self._check()
+        return super().list(prefix, start_after=start_after, limit=limit)
+
+    def _check(self) -> None:
+        if self._baton.actor in self.agents:
+            raise StoreError(f"the store is out of reach: {_NO_DESCRIPTORS}")
 
 
 def all_poor(seed: int, parts: Parts = SOUND) -> World:
@@ -44,24 +85,37 @@ def all_poor(seed: int, parts: Parts = SOUND) -> World:
     return world
 
 
-def _strike(world: World) -> None:
+def _strike(world: World, starved: _Starved) -> None:
     chance = world.baton.chance
     machines = list(world.provider.standing.values())
     if machines:
         machine = chance.choice(machines)
-        kind = chance.choice(("full", "exhausted"))
-        _impoverish(world, machine, kind, for_s=chance.uniform(1.0, LONGEST_S))
+        kind = chance.choice(("full", "exhausted", "starved"))
+        _impoverish(world, machine, kind, for_s=chance.uniform(1.0, LONGEST_S), starved=starved)
 
 
-def _impoverish(world: World, machine: SimMachine, kind: str, *, for_s: float) -> None:
+def _impoverish(
+    world: World,
+    machine: SimMachine,
+    kind: str,
+    *,
+    for_s: float,
+    starved: _Starved | None = None,
+) -> None:
     machine.note(f"is poor: {kind}")
     if kind == "full":
         machine.home.full = "No space left on device"
-    else:
+    elif kind == "exhausted":
         machine.home.exhausted = "Cannot allocate memory"
-    world.baton.later(for_s, partial(_recover, machine))
+    else:
+        machine.home.full = machine.home.exhausted = _NO_DESCRIPTORS
+        if starved is not None:
+            starved.agents.add(machine.actor)
+    world.baton.later(for_s, partial(_recover, machine, starved))
 
 
-def _recover(machine: SimMachine) -> None:
+def _recover(machine: SimMachine, starved: _Starved | None) -> None:
     machine.note("is well")
     machine.home.full = machine.home.exhausted = ""
+    if starved is not None:
+        starved.agents.discard(machine.actor)
