@@ -50,6 +50,7 @@ LOGS = "14: every log byte named in `end` is in the bucket when the result is"
 RIGHTS = "rights: no program of ours asks for more than `setup` grants it"
 OUTCOMES = "outcomes: every job ends as its program and its users say"
 SET_ASIDE = "unreadable: what cannot be read is set aside after three turns, and delays nothing"
+PRIVATE = "files: what a job puts into its folders reaches no file of another, and ends no agent"
 STRICT = "views: whatever is published decodes as strict JSON"
 TOLD = "notifications: what was to be told was told at least once"
 
@@ -72,6 +73,7 @@ NAMES = (
     TASKS,
     TOLD,
     RIGHTS,
+    PRIVATE,
     OUTCOMES,
     SET_ASIDE,
     STRICT,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from bastion.agent.home import Folders, Marks, Word
+from bastion.agent.home import FolderHome, Folders, Home, Marks, Word
 from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Reaction, Script
 from bastion.agent.keeper.port import (
     AttemptStart,
@@ -105,6 +105,14 @@ class SimHome:
 
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """See `Home`."""
+
+
+class CalmHome(FolderHome):
+    """A real home, on a disk with room whatever the disk of this test is like."""
+
+    def unwell(self) -> str:
+        """See `Home`."""
+        return ""
 
 
 def script_of(process: ProcessStart) -> Script:
@@ -214,7 +222,7 @@ class SimMachine:
         self.state: Literal["creating", "running", "stopped", "deleting", "gone"] = "creating"
         self.clock = clock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
         self.home = FakeHome()
-        self.folders = SimHome(Port(baton, fates, OSError), self.home)
+        self.folders: Home = SimHome(Port(baton, fates, OSError), self.home)
         self.keeper: SimKeeper | None = None
         self.hidden_over = -1
         """The number of the commit that stood when a listing left it out last."""
@@ -290,6 +298,8 @@ class SimProvider:
         self._clock = clock
         self.machines: dict[str, SimMachine] = {}
         self.is_calm = False
+        self.furnish: Callable[[SimMachine], Home] | None = None
+        """Gives a machine its home; None: one without files."""
         self._baton = baton
         self._fates = fates
         self._port = Port(baton, fates, ProviderUnavailableError)
@@ -364,6 +374,8 @@ class SimProvider:
             on_start=self._on_start,
             clock=self._clock,
         )
+        if self.furnish is not None:
+            made.folders = self.furnish(made)
         self.machines[machine.name] = made
         self._baton.later(chance.uniform(*BOOT_S), lambda: self._booted(made))
 

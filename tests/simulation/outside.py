@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from bastion.agent.home import Marks
 from bastion.errors import StoreError, StoreRefusedError
 from bastion.lifecycle import HostEnded
 from bastion.machine import Pool
@@ -21,6 +23,7 @@ from bastion.store.memory import MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
 from tests.simulation.away import AwayError
 from tests.simulation.baton import ByDate
+from tests.simulation.machines import CalmHome
 from tests.simulation.processes import Parts
 from tests.simulation.rights import of_every_pool
 from tests.simulation.wrapped import Wrapped
@@ -142,6 +145,42 @@ class _Believing(Intake):
                 happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=fact.end))
 
 
+class FollowsLinks(CalmHome):
+    """What a job links to in its output is kept as if it lay there."""
+
+    def has_output(self, key: str) -> bool:
+        """See `Home`."""
+        output = Path(self.folders(key).output)
+        for path in output.rglob("*") if not output.is_symlink() else ():
+            if path.is_symlink() and path.is_file() and not path.is_char_device():
+                data = path.read_bytes()
+                path.unlink()
+                path.write_bytes(data)
+        return super().has_output(key)
+
+
+class ReadsAny(CalmHome):
+    """A report is read as any file is, through whatever links lead to it."""
+
+    def marks(self, key: str) -> Marks:
+        """See `Home`."""
+        report = Path(self.folders(key).marks, "report")
+        if report.is_symlink() and report.is_file():
+            return Marks(report=json.loads(report.read_text()))
+        return super().marks(key)
+
+
+class Raises(CalmHome):
+    """An odd file of a job is an error of the agent's."""
+
+    def marks(self, key: str) -> Marks:
+        """See `Home`."""
+        report = Path(self.folders(key).marks, "report")
+        if report.is_symlink():
+            report.read_text()
+        return super().marks(key)
+
+
 OUTSIDE: dict[str, Parts] = {
     "a missing root is made anew": Parts(agent_store=MakesAnew),
     "what a missing root was told is taken for written": Parts(agent_store=SaysWritten),
@@ -151,6 +190,9 @@ OUTSIDE: dict[str, Parts] = {
     "a machine is believed about every host": Parts(leader=BelievesAll),
     "what a machine cannot start is told as a failure": Parts(agent_store=BlamesJob),
     "that a machine is at fault is not told": Parts(agent_store=NotByMachine),
+    "output is kept through links": Parts(home=FollowsLinks),
+    "a report is read through links": Parts(home=ReadsAny),
+    "an odd file ends the agent": Parts(home=Raises),
     "a machine counts seconds by its date": Parts(machine_clock=ByDate),
     "a bastion counts seconds by its date": Parts(bastion_clock=ByDate),
 }

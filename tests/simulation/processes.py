@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from bastion.agent.agent import Agent
+from bastion.agent.home import FolderHome
 from bastion.agent.keeper.port import KeeperError
 from bastion.agent.keeper_life import begin_life
 from bastion.agent.settings import AgentSettings, Tempo
@@ -29,7 +31,7 @@ from bastion.service.run.election import Candidate, Election
 from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, Crash, SimClock
-from tests.simulation.machines import SimMachine, SimProvider
+from tests.simulation.machines import CalmHome, SimMachine, SimProvider
 from tests.simulation.rights import AgentRights, of_pool
 from tests.simulation.webhooks import SimWebhooks
 
@@ -73,6 +75,8 @@ class Parts:
     agent_rights: AgentRights = of_pool
     machine_clock: type[SimClock] = SimClock
     bastion_clock: type[SimClock] = SimClock
+    home: Callable[[Path], FolderHome] = CalmHome
+    """Of machines with real files, in the worlds that have such."""
 
 
 SOUND = Parts()

@@ -15,6 +15,7 @@ from tests.simulation.chains import chains
 from tests.simulation.clocks import all_step
 from tests.simulation.fates import Calm, Choice, Fate, Fates
 from tests.simulation.hostile import forged_end
+from tests.simulation.mischief import linked, looped
 from tests.simulation.poor import all_poor
 from tests.simulation.processes import Parts
 from tests.simulation.scenario import calm, newcomer, quitter
@@ -100,6 +101,10 @@ SCHEDULES: dict[str, Schedule] = {
     # Each machine is poor for a while from its beginning.
     "what a machine cannot start is told as a failure": all_poor,
     "that a machine is at fault is not told": all_poor,
+    # Jobs put links into their folders while they run.
+    "output is kept through links": linked,
+    "a report is read through links": linked,
+    "an odd file ends the agent": looped,
     # All clocks go back ten days while jobs run.
     "a machine counts seconds by its date": all_step,
     "a bastion counts seconds by its date": all_step,

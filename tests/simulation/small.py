@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bastion.records import layout
 from bastion.records.codec import decode
@@ -53,13 +53,14 @@ def small(
     quota: str = QUOTA,
     machines: int = 2,
     per_machine: Amounts = PER_MACHINE,
+    more: Sequence[Wish] = (),
 ) -> World:
-    """A world of these jobs, in which each must end as its program and its users say."""
+    """A world of these jobs and those of `more`; the former end as program and users say."""
     world = World(
         baton,
         quota=quota,
         config=config,
-        wishes=wishes(),
+        wishes=sorted([*wishes(), *more], key=lambda wish: wish.at_s),
         fates=fates or Calm(),
         parts=parts,
         through=through,

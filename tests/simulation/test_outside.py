@@ -9,13 +9,21 @@ import pytest
 from tests.simulation.away import away
 from tests.simulation.clocks import clocks
 from tests.simulation.hostile import hostile
+from tests.simulation.mischief import mischief
 from tests.simulation.poor import all_poor, poor
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.unreadable import unreadable
 from tests.simulation.world import World
 
 QUICK, PROVE, PORTION = 4, 2_500, 250
-WORLDS: tuple[Callable[[int, Parts], World], ...] = (away, unreadable, hostile, clocks, poor)
+WORLDS: tuple[Callable[[int, Parts], World], ...] = (
+    away,
+    unreadable,
+    hostile,
+    clocks,
+    poor,
+    mischief,
+)
 
 
 @pytest.mark.parametrize("seed", range(QUICK))
