@@ -17,7 +17,7 @@ from bastion import Array, Client, Job, Launch, Process, Resources
 from bastion.clock import VirtualClock
 from bastion.records.root import RootWriter
 from benchmarks.table import show
-from tests.bastion.service.rig import QUOTA, Rig
+from tests.rigs.leader import QUOTA, Rig
 
 MACHINES = 125
 TURNS = 15

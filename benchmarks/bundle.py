@@ -23,7 +23,7 @@ from bundler.code import LocalDir
 from bundler.fetch import fetch
 from bundler.size import show_size
 from bundler.upload import Bundle, bundle
-from tests.bundler.blobs import FolderBlobs
+from tests.rigs.blobs import FolderBlobs
 
 
 def main() -> None:

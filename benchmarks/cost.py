@@ -43,7 +43,7 @@ from bastion.store import Entry, Object, ObjectStore, Version, Written
 from bastion.store.port import READ_LIMIT_BYTES
 from benchmarks.table import show
 from quota.amounts import Amounts
-from tests.bastion.service.rig import Rig, ScriptedProvider
+from tests.rigs.leader import Rig, ScriptedProvider
 from tests.simulation.machines import SimHome
 from tests.simulation.port import Port
 

@@ -23,7 +23,7 @@ from bastion.records.limits import LAUNCH_BYTES
 from bastion.records.request import JobsRequest, LaunchRequest
 from bastion.spec import Job, Launch, Process
 from benchmarks.table import show
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 MOST_TURNS = 100
 """A launch that is not answered by then never will be."""

@@ -13,7 +13,7 @@ from bastion.records import layout
 from bastion.service.access.grants import People, Right
 from bastion.store.memory import Fault, FaultyStore
 from quota.config import parse
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 QUOTA = """
 [toml-schema]

@@ -15,7 +15,7 @@ from bastion.lifecycle import remark
 from bastion.records.facts import Health, Held, Hello, HostFact, Idle, Preparing, Reported
 from bastion.spec.launch import MAX_HOLD_S
 from quota import Amounts
-from tests.bastion.lifecycle import records
+from tests.rigs import job_records
 
 OF = HostFact(project="p", job="j-1", attempt=1, nonce="n", replica=0, host=0)
 END = End(kind="exited", codes=(1,), first_failed=0)
@@ -31,7 +31,7 @@ def test_a_hold_always_has_a_date(number: float) -> None:
 
 def kept(hold: Hold) -> JobRecord:
     """A job whose one host is kept."""
-    job = records.running()
+    job = job_records.running()
     assert job.attempt is not None
     host = replace(job.attempt.hosts[0][0], hold=hold)
     return replace(job, attempt=replace(job.attempt, hosts=((host,),)))

@@ -16,25 +16,25 @@ from bastion.job import (
     StopReason,
     state_of,
 )
-from tests.bastion.lifecycle import records
-from tests.bastion.lifecycle.records import ended, exited
+from tests.rigs import job_records
+from tests.rigs.job_records import ended, exited
 
 
 @pytest.mark.parametrize(
     ("job", "state"),
     [
-        (records.queued(), "queued"),
-        (records.queued(held="ann"), "held"),
+        (job_records.queued(), "queued"),
+        (job_records.queued(held="ann"), "held"),
         (
-            records.queued(last=Outcome(kind=OutcomeKind.PREEMPTED, text="")),
+            job_records.queued(last=Outcome(kind=OutcomeKind.PREEMPTED, text="")),
             "preempted",
         ),
-        (records.queued(last=Outcome(kind=OutcomeKind.FAILED, text="")), "queued"),
-        (records.starting(), "starting"),
-        (records.running(), "running"),
-        (records.stopping(), "stopping"),
-        (records.draining(), "draining"),
-        (records.done(), "succeeded"),
+        (job_records.queued(last=Outcome(kind=OutcomeKind.FAILED, text="")), "queued"),
+        (job_records.starting(), "starting"),
+        (job_records.running(), "running"),
+        (job_records.stopping(), "stopping"),
+        (job_records.draining(), "draining"),
+        (job_records.done(), "succeeded"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
@@ -46,7 +46,7 @@ def test_users_see_one_word(job: JobRecord, state: str) -> None:
 @pytest.mark.parametrize("phase", list(Phase))
 def test_devices_are_held_while_admitted(phase: Phase) -> None:
     """A job holds devices from its admission to its last end, and not while logs are shipped."""
-    job = records.RECORDS[phase]()
+    job = job_records.RECORDS[phase]()
     admitted = phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
     assert job.is_admitted == admitted
     assert bool(job.alive) == admitted
@@ -56,20 +56,20 @@ def test_devices_are_held_while_admitted(phase: Phase) -> None:
 def test_what_failed_for_good(kind: OutcomeKind) -> None:
     """A failure without a retry left is for good as soon as it is known; nothing else is."""
     last = Outcome(kind=kind, text="")
-    job = replace(records.draining(), last=last)
+    job = replace(job_records.draining(), last=last)
     assert job.has_failed == (kind in FAILURES)
     assert not replace(job, retries=1).has_failed
     assert not replace(job, cancelled_by="ann").has_failed
-    assert replace(records.done(), outcome=last).has_failed == (kind in FAILURES)
+    assert replace(job_records.done(), outcome=last).has_failed == (kind in FAILURES)
 
 
 def test_what_is_failing() -> None:
     """A first failure, or a stop for a loss, is known while the rest still runs."""
-    assert ended(records.running(replicas=2), exited(1)).is_failing
-    assert records.stopping(StopReason.HOST_LOST).is_failing
-    assert not records.stopping(StopReason.PREEMPT).is_failing
-    assert not ended(records.running(replicas=2), exited(0)).is_failing
-    assert not records.queued().is_failing
+    assert ended(job_records.running(replicas=2), exited(1)).is_failing
+    assert job_records.stopping(StopReason.HOST_LOST).is_failing
+    assert not job_records.stopping(StopReason.PREEMPT).is_failing
+    assert not ended(job_records.running(replicas=2), exited(0)).is_failing
+    assert not job_records.queued().is_failing
 
 
 def test_the_detail_of_an_end_is_bounded() -> None:

@@ -23,8 +23,8 @@ from bastion.monitor import (
 )
 from bastion.secret_rules import SecretRule, SecretRules
 from bastion.spec import Secret
-from tests.bastion.lifecycle import records
-from tests.bastion.lifecycle.records import T0, ended, exited
+from tests.rigs import job_records
+from tests.rigs.job_records import T0, ended, exited
 
 OPTIONS = Options(grace_s=5.0, max_grace_s=60.0)
 
@@ -66,7 +66,7 @@ def claimed(job: JobRecord, *replicas: int, life: int = 1) -> JobRecord:
 
 def test_ready_machines_are_told_to_start() -> None:
     """Every host on a ready machine is instructed once, with all that its agent needs."""
-    job = records.starting(replicas=2)
+    job = job_records.starting(replicas=2)
     fleet = machines()
     fleet["m1-0"] = replace(fleet["m1-0"], phase=MachinePhase.CREATING, life=0)
     watched = watch(job, fleet, T0, options=OPTIONS)
@@ -82,14 +82,14 @@ def test_ready_machines_are_told_to_start() -> None:
 
 def test_a_new_life_is_told_again() -> None:
     """A host whose machine began a new life before it claimed is instructed anew."""
-    job = step(records.starting(), ev.Instructed(replica=0, host=0, life=1), T0)
+    job = step(job_records.starting(), ev.Instructed(replica=0, host=0, life=1), T0)
     assert seen(job, machines(life=1)) == []
     assert seen(job, machines(life=2)) == ["Instructed"]
 
 
 def test_the_barrier_opens_when_all_have_claimed() -> None:
     """The go of a gang is wanted when the last host has claimed, and is written after that."""
-    job = claimed(records.starting(replicas=2), 0)
+    job = claimed(job_records.starting(replicas=2), 0)
     assert seen(job) == ["Instructed"]
     job = claimed(job, 1)
     assert seen(job) == ["GoWanted"]
@@ -99,7 +99,7 @@ def test_the_barrier_opens_when_all_have_claimed() -> None:
 
 def test_a_failure_stops_the_others_or_not() -> None:
     """The first failure stops its siblings with `stop_others`, and is theirs alone without."""
-    job = ended(records.running(replicas=2, stops_others=True), exited(1))
+    job = ended(job_records.running(replicas=2, stops_others=True), exited(1))
     stop = stop_of(job)
     assert (stop.reason, stop.by, stop.deadline) == (StopReason.SIBLING, "replica 0", T0 + 5)
     assert seen(replace(job, stops_others=False)) == []
@@ -107,7 +107,7 @@ def test_a_failure_stops_the_others_or_not() -> None:
 
 def test_a_failed_job_of_the_launch_stops_this_one() -> None:
     """A sibling job's failure is named as who asked for the stop."""
-    stop = stop_of(records.running(), failed_sibling="other-1")
+    stop = stop_of(job_records.running(), failed_sibling="other-1")
     assert (stop.reason, stop.by) == (StopReason.SIBLING, "other-1")
 
 
@@ -116,13 +116,13 @@ def test_a_failed_job_of_the_launch_stops_this_one() -> None:
 )
 def test_a_lost_host_stops_the_attempt(fleet: dict[str, Machine]) -> None:
     """A machine that left the records, or a keeper life after the claim's, loses the host."""
-    stop = stop_of(claimed(records.running(), 0), fleet)
+    stop = stop_of(claimed(job_records.running(), 0), fleet)
     assert (stop.reason, stop.by) == (StopReason.HOST_LOST, "replica 0 on m0-0")
 
 
 def test_a_host_that_ended_is_not_lost() -> None:
     """The machine of a replica that has ended well may go."""
-    job = ended(claimed(records.running(replicas=2), 0, 1), exited(0))
+    job = ended(claimed(job_records.running(replicas=2), 0, 1), exited(0))
     fleet = machines()
     del fleet["m0-0"]
     assert seen(job, fleet) == []
@@ -130,7 +130,7 @@ def test_a_host_that_ended_is_not_lost() -> None:
 
 def test_the_time_limit_has_slack() -> None:
     """The bastion stops what the keeper should have: limit, grace and 30 s after the start."""
-    job = claimed(records.running(), 0)
+    job = claimed(job_records.running(), 0)
     assert seen(job, now=T0 + 60 + 5 + 30) == []
     stop = stop_of(job, now=T0 + 60 + 5 + 31)
     assert stop.reason is StopReason.TIME_LIMIT
@@ -139,15 +139,15 @@ def test_the_time_limit_has_slack() -> None:
 @pytest.mark.parametrize(("asked", "given"), [(None, 5.0), (20.0, 20.0), (1e6, 60.0), (0.0, 0.0)])
 def test_grace_is_asked_for_and_capped(asked: float | None, given: float) -> None:
     """A job gets the notice it asked for, up to the admin's cap."""
-    job = records.queued()
+    job = job_records.queued()
     job = replace(job, request=replace(job.request, grace_s=asked))
     assert grace_s(job, OPTIONS) == given
 
 
 def test_stopping_tells_those_that_claimed() -> None:
     """A claimed host is instructed to stop, once for each life of its machine."""
-    job = claimed(records.starting(replicas=2), 0)
-    job = step(job, ev.StopWanted(stop=records.stop()), T0)
+    job = claimed(job_records.starting(replicas=2), 0)
+    job = step(job, ev.StopWanted(stop=job_records.stop()), T0)
     watched = watch(job, machines(), T0, options=OPTIONS)
     assert watched.events == (ev.StopInstructed(replica=0, host=0, life=1),)
     ((machine, told),) = watched.instructions
@@ -160,8 +160,8 @@ def test_stopping_tells_those_that_claimed() -> None:
 
 def test_stopping_revokes_what_was_not_claimed() -> None:
     """Committed STOPPING closes the barrier and takes the unclaimed rights, and no others."""
-    job = claimed(records.starting(replicas=3), 1)
-    job = step(job, ev.StopWanted(stop=records.stop()), T0)
+    job = claimed(job_records.starting(replicas=3), 1)
+    job = step(job, ev.StopWanted(stop=job_records.stop()), T0)
     wanted = (RevokeGo(), RevokeClaim(replica=0, host=0), RevokeClaim(replica=2, host=0))
     assert due(job, machines()) == wanted
     assert due(job, machines()) == wanted, "asked again it says the same"
@@ -172,7 +172,7 @@ def test_stopping_revokes_what_was_not_claimed() -> None:
 
 def test_an_end_is_written_only_for_a_machine_that_is_gone() -> None:
     """The bastion states an end for a claimed host only when its machine left the records."""
-    job = claimed(records.running(), 0)
+    job = claimed(job_records.running(), 0)
     assert due(job, machines()) == ()
     assert due(job, machines(phase=MachinePhase.DELETING)) == ()
     (action,) = due(job, {})
@@ -182,7 +182,7 @@ def test_an_end_is_written_only_for_a_machine_that_is_gone() -> None:
 
 def test_draining_ends_with_the_logs_or_its_deadline() -> None:
     """A job drains until every host is drained, at most until its deadline."""
-    job = records.draining()
+    job = job_records.draining()
     assert seen(job, now=job.drain_deadline - 1) == []
     assert seen(job, now=job.drain_deadline) == ["DrainEnded"]
     assert seen(step(job, ev.HostDrained(replica=0, host=0), T0)) == ["DrainEnded"]
@@ -191,7 +191,7 @@ def test_draining_ends_with_the_logs_or_its_deadline() -> None:
 @pytest.mark.parametrize("phase", [Phase.QUEUED, Phase.DONE])
 def test_nothing_follows_for_what_is_not_there(phase: Phase) -> None:
     """A job without an attempt has nothing to watch; one that is done wants its result."""
-    job = records.RECORDS[phase]()
+    job = job_records.RECORDS[phase]()
     assert seen(job) == []
     assert due(job, {}) == ((WriteResult(),) if phase is Phase.DONE else ())
 
@@ -199,11 +199,11 @@ def test_nothing_follows_for_what_is_not_there(phase: Phase) -> None:
 def test_watching_comes_to_rest() -> None:
     """Applying what follows, again and again, ends after a few steps, from every state."""
     for claims in ((), (0,), (0, 1)):
-        for make in (records.starting, records.running):
+        for make in (job_records.starting, job_records.running):
             for reason in (None, *StopReason):
                 job = claimed(make(replicas=2), *claims)
                 if reason is not None:
-                    job = step(job, ev.StopWanted(stop=records.stop(reason)), T0)
+                    job = step(job, ev.StopWanted(stop=job_records.stop(reason)), T0)
                 for _ in range(10):
                     events = watch(job, machines(), T0, options=OPTIONS).events
                     for event in events:
@@ -221,7 +221,7 @@ def test_a_host_state_begins_empty() -> None:
 
 def test_a_start_names_the_secrets_that_may_be_had_now() -> None:
     """A rule that was taken back since the launch holds from the next start on."""
-    job = replace(records.starting(), secrets=(Secret("A"), Secret("B")))
+    job = replace(job_records.starting(), secrets=(Secret("A"), Secret("B")))
     rules = SecretRules(named={"A": SecretRule(source="env:A", projects=(job.project,))})
     watched = watch(job, machines(), T0, options=Options(secrets=rules))
     starts = [start for _, start in watched.instructions if isinstance(start, Start)]
@@ -231,7 +231,7 @@ def test_a_start_names_the_secrets_that_may_be_had_now() -> None:
 
 def kept(*, replicas: int = 1, **more: object) -> JobRecord:
     """A job whose replica 0 failed and is kept to be looked at."""
-    job = claimed(records.running(replicas=replicas, **more), *range(replicas))
+    job = claimed(job_records.running(replicas=replicas, **more), *range(replicas))
     hold = Hold(until=T0 + 100, folder="/code", end=exited(3))
     return step(job, ev.HostHeld(replica=0, host=0, hold=hold), T0)
 
@@ -250,7 +250,7 @@ def test_a_kept_host_stops_its_siblings_and_goes_on() -> None:
         5.0,
     )
     assert seen(step(job, watched.events[0], T0)) == []
-    preempted = step(job, ev.StopWanted(stop=records.stop()), T0)
+    preempted = step(job, ev.StopWanted(stop=job_records.stop()), T0)
     assert seen(preempted) == ["StopInstructed", "StopInstructed"]
 
 
@@ -277,7 +277,7 @@ def test_a_kept_host_on_a_machine_that_is_gone_ends_as_it_would_have() -> None:
 @pytest.mark.parametrize(("failures", "hold_s"), [(0, 0.0), (1, 60.0)])
 def test_a_host_is_kept_only_when_no_retry_is_left(failures: int, hold_s: float) -> None:
     """The start says how long to keep it: not at all while its failure would be tried again."""
-    job = records.starting(hold_on_failure_s=60.0, retries=1, failures=failures)
+    job = job_records.starting(hold_on_failure_s=60.0, retries=1, failures=failures)
     ((_, start),) = watch(job, machines(), T0, options=OPTIONS).instructions
     assert isinstance(start, Start)
     assert start.hold_s == hold_s
@@ -285,7 +285,7 @@ def test_a_host_is_kept_only_when_no_retry_is_left(failures: int, hold_s: float)
 
 def test_a_revised_limit_is_told_to_every_host() -> None:
     """Hosts that run are told the new limit once; who starts later gets it with the start."""
-    job = records.starting()
+    job = job_records.starting()
     late = step(job, ev.Updated(max_runtime_s=7.0), T0)
     ((_, start),) = watch(late, machines(), T0, options=OPTIONS).instructions
     assert isinstance(start, Start)

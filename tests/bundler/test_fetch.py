@@ -18,14 +18,14 @@ from bundler.errors import BundleError, DamagedError
 from bundler.fetch import fetch
 from bundler.kept import evict
 from bundler.upload import bundle
-from tests.bundler import trees
-from tests.bundler.blobs import FolderBlobs, MemoryBlobs
+from tests.rigs import trees
+from tests.rigs.blobs import FolderBlobs, MemoryBlobs
 
 _FETCH_AND_HANG = """
 import signal, sys
 from pathlib import Path
 from bundler.fetch import fetch
-from tests.bundler.blobs import FolderBlobs
+from tests.rigs.blobs import FolderBlobs
 
 class Hangs(FolderBlobs):
     packs = 0

@@ -18,8 +18,8 @@ from bundler.code import GitRef, GitRepo
 from bundler.command import run_git
 from bundler.errors import BundleError, UnreachableError
 from bundler.git import dirty_diff, resolve
-from tests.bundler import trees
-from tests.bundler.repositories import commit, git, served_by_http
+from tests.rigs import trees
+from tests.rigs.git_repositories import commit, git, served_by_http
 
 ACCESS = Access(timeout_s=60)
 

@@ -19,7 +19,7 @@ from bundler.fetch import fetch
 from bundler.manifest import read_manifest
 from bundler.pack import PACK_BYTES, Piece, open_pack, plan_packs, seal
 from bundler.tree import Entry, Tree
-from tests.bundler.blobs import MemoryBlobs
+from tests.rigs.blobs import MemoryBlobs
 
 _X = hashlib.sha256(b"x").hexdigest()
 

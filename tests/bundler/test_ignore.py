@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bundler.code import LocalDir
 from bundler.ignore import parse_rules
 from bundler.select import select
-from tests.bundler import trees
+from tests.rigs import trees
 
 _PARTS = st.sampled_from(["a", "b", "ab", "a.py", "b.txt", ".x", "a b", "A", "é"])
 _PATHS = st.lists(_PARTS, min_size=1, max_size=4).map("/".join)

@@ -11,7 +11,7 @@ from bundler.code import DockerBuild
 from bundler.errors import BuildError, BundleError, UnreachableError
 from bundler.image import build
 from bundler.registry import resolve_image
-from tests.bundler import trees
+from tests.rigs import trees
 from tests.servers.dockerd import Dockerd, dockerd, needs_dockerd
 
 

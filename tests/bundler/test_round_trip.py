@@ -21,8 +21,8 @@ from bundler.pack import PACK_BYTES
 from bundler.progress import Progress
 from bundler.select import select
 from bundler.upload import Bundle, bundle, upload
-from tests.bundler import trees
-from tests.bundler.blobs import MemoryBlobs
+from tests.rigs import trees
+from tests.rigs.blobs import MemoryBlobs
 
 _NAMES = st.text(
     st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8

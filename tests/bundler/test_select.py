@@ -15,7 +15,7 @@ from bundler.errors import BundleError
 from bundler.root import find_root
 from bundler.select import select
 from bundler.suspect import looks_secret
-from tests.bundler import trees
+from tests.rigs import trees
 
 
 def _in_a_process_of_nobody(work: Callable[[], object]) -> str:

@@ -12,7 +12,7 @@ from bundler.clone import clone
 from bundler.code import GitRepo
 from bundler.errors import BundleError
 from bundler.git import resolve
-from tests.bundler.repositories import commit, git
+from tests.rigs.git_repositories import commit, git
 from tests.servers.sshd import Sshd, needs_sshd, sshd
 
 pytestmark = [pytest.mark.end_to_end, needs_sshd]

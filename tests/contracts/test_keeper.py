@@ -25,7 +25,7 @@ from bastion.agent.keeper.port import (
     WentIdle,
 )
 from bastion.errors import ConflictError, NotFoundError
-from tests.bastion.agent.keepers import (
+from tests.rigs.keepers import (
     COMPLAINS,
     CRASHES,
     EXITS,

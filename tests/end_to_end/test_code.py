@@ -25,10 +25,10 @@ from bastion import (
     Where,
 )
 from bastion.errors import BastionError, RefusedError
-from tests.bundler import trees
-from tests.bundler.repositories import commit, git, served_by_http
 from tests.end_to_end.conftest import IN_CLOUD, IN_ENVIRONMENT, IN_FILE
 from tests.end_to_end.programs import BOUND, Programs, until
+from tests.rigs import trees
+from tests.rigs.git_repositories import commit, git, served_by_http
 from tests.servers.sshd import Sshd, needs_sshd, sshd
 from tests.servers.wheels import make_wheel
 

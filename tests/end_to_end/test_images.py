@@ -11,10 +11,10 @@ import pytest
 from bastion import DockerBuild, Image
 from bastion.records import layout
 from bundler.registry import resolve_image
-from tests.bundler import trees
 from tests.end_to_end.conftest import QUOTA
 from tests.end_to_end.programs import BOUND, Programs, until
 from tests.end_to_end.roots import folder_root
+from tests.rigs import trees
 from tests.servers.dockerd import IMAGE, Dockerd, dockerd, has_shell, needs_dockerd
 
 pytestmark = [

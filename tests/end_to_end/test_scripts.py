@@ -12,9 +12,9 @@ import pytest
 
 from bastion import JobView, LocalDir
 from bastion.compat import files
-from tests.bundler import trees
-from tests.bundler.repositories import commit
 from tests.end_to_end.programs import DEADLINE_S, Programs
+from tests.rigs import trees
+from tests.rigs.git_repositories import commit
 
 pytestmark = pytest.mark.end_to_end
 

@@ -42,7 +42,7 @@ from bundler.url import url_problems as git_problems
 from launch.visible import TerminalBytes, visible
 from quota.config import parse
 from quota.errors import QuotaError
-from tests.bundler.blobs import MemoryBlobs
+from tests.rigs.blobs import MemoryBlobs
 
 
 @dataclass(frozen=True, kw_only=True)

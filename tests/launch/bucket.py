@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bastion.records import layout
 from bastion.store.local import LocalStore
-from tests.bastion.client.scripted import QUOTA, Clock, ScriptedBastion, publish, row
+from tests.rigs.scripted_bastion import QUOTA, Clock, ScriptedBastion, publish, row
 
 JOB = "train-0123456789"
 

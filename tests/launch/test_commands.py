@@ -28,10 +28,10 @@ from bundler.errors import BuildError
 from launch import exits
 from launch.errors import UsageError, report
 from launch.reference import reference
-from tests.bastion.client.scripted import NOW, QUOTA, end, print_log, publish, row
-from tests.bundler import repositories
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.conftest import Run
+from tests.rigs import git_repositories
+from tests.rigs.scripted_bastion import NOW, QUOTA, end, print_log, publish, row
 
 
 def test_list_prints_a_table_and_when_it_was_true(run: Run) -> None:
@@ -467,7 +467,7 @@ def test_bundle_prints_the_digest(run: Run, bucket: Bucket, tmp_path: Path) -> N
 
 def test_bundle_takes_every_kind_of_code(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """Of a repository the full commit; what does not go together is told."""
-    head = repositories.commit(tmp_path / "repo", {"train.py": "print(1)\n"})
+    head = git_repositories.commit(tmp_path / "repo", {"train.py": "print(1)\n"})
     ran = run("bundle", "--bundler_type=git", f"--bundler_spec=url=file://{tmp_path}/repo")
     assert (ran.out.strip(), ran.err) == (head, "")
     wrong = run("bundle", "--bundler_type=git", f"--bundler_spec=url=file://{tmp_path}/none")
@@ -537,10 +537,10 @@ def test_show_tells_what_code_ran(run: Run, bucket: Bucket, tmp_path: Path) -> N
     """The command line, commit, difference and script; JSON has them all; the code is written."""
     tree = tmp_path / "tree"
     tree.mkdir()
-    repositories.git(tree, "init", "-q", "-b", "main")
+    git_repositories.git(tree, "init", "-q", "-b", "main")
     (tree / "train.py").write_text("one\n")
-    repositories.git(tree, "add", ".")
-    repositories.git(tree, "commit", "-q", "-m", "one")
+    git_repositories.git(tree, "add", ".")
+    git_repositories.git(tree, "commit", "-q", "-m", "one")
     (tree / "train.py").write_text("two\n")
     with bucket.bastion():
         job = run("launch", f"--code={tree}", "-q", "--", "python3", "train.py").out.strip()

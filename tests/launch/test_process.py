@@ -16,8 +16,8 @@ import pytest
 import launch
 from launch.reference import PLACE, reference
 from launch.shells import script
-from tests.bastion.client.scripted import print_log, publish, row
 from tests.launch.bucket import JOB, Bucket
+from tests.rigs.scripted_bastion import print_log, publish, row
 
 ROOT = Path(launch.__file__).parents[1]
 COMMAND = (sys.executable, "-m", "launch.cli")

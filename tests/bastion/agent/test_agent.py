@@ -17,7 +17,7 @@ from bastion.pool import LEAST_BOOT_S
 from bastion.records import layout
 from bastion.records.facts import Heartbeat
 from quota.amounts import Amounts
-from tests.bastion.agent.rig import MACHINE, OF, Rig, job, start, stop
+from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 
 FOREVER = Script(runs_s=float("inf"))
 SHORT = Script(output=((0.01, b"hello\n"),), runs_s=0.02)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bastion.agent.rig import start
 from tests.bastion.agent.test_agent_real import Machine, shell
+from tests.rigs.agent import start
 
 LINES = 8
 

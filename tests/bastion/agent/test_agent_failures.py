@@ -16,7 +16,7 @@ from bastion.job import Claim
 from bastion.logs.pace import CLOUD
 from bastion.records import layout
 from bastion.store.memory import Fault
-from tests.bastion.agent.rig import MACHINE, OF, Rig, job, start, stop
+from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 
 FOREVER = Script(runs_s=float("inf"))
 SHORT = Script(output=((0.01, b"hello\n"),), runs_s=0.02)

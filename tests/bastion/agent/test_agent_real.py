@@ -32,7 +32,7 @@ from bastion.spec import BundleRef, GitRef, Job, Process
 from bastion.store.local import LocalStore
 from bundler.code import LocalDir
 from bundler.upload import bundle
-from tests.bastion.agent.rig import MACHINE, OF, Bucket, start, stop
+from tests.rigs.agent import MACHINE, OF, Bucket, start, stop
 
 DEADLINE_S = 20.0
 HOUSE = Path(__file__).parents[3]

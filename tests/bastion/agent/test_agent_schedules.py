@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bastion.agent.keeper.fake import Reaction, Script
 from bastion.errors import ConflictError
 from bastion.store.memory import Fault
-from tests.bastion.agent.rig import OF, Rig, job, start, stop
+from tests.rigs.agent import OF, Rig, job, start, stop
 
 SCRIPT = Script(
     output=((0.0, b"begun\n"), (2.0, b"half\n")),

@@ -11,7 +11,7 @@ from bastion.machine import Batch
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.registers import ClaimRegister
-from tests.bastion.agent.rig import MACHINE, OF, Rig, job, start, stop
+from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 
 FOREVER = Script(runs_s=float("inf"))
 

@@ -10,7 +10,7 @@ from bastion.agent.keeper.port import ProcessStart
 from bastion.machine import SetLimit
 from bastion.records.facts import Held, Idle
 from bastion.store.memory import Fault
-from tests.bastion.agent.rig import OF, Rig, job, start, stop
+from tests.rigs.agent import OF, Rig, job, start, stop
 
 FOREVER = Script(output=((0.0, b"up\n"),), runs_s=inf)
 FAILS = Script(output=((0.0, b"why\n"),), runs_s=1.0, code=3)

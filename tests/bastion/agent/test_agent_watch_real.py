@@ -10,8 +10,8 @@ import pytest
 from bastion.agent.machine import stray_processes as strays
 from bastion.machine import SetLimit
 from bastion.records.facts import Held
-from tests.bastion.agent.rig import OF, start, stop
 from tests.bastion.agent.test_agent_real import Machine, shell
+from tests.rigs.agent import OF, start, stop
 
 TREE = """
 trap '' TERM

@@ -15,7 +15,7 @@ from bastion.errors import StoreError
 from bastion.records import layout
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore, Written
-from tests.bastion.agent.rig import MACHINE
+from tests.rigs.agent import MACHINE
 
 
 def begin(store: ObjectStore, living: KeeperAndSpool | None = None) -> KeeperAndSpool:

@@ -12,8 +12,8 @@ import pytest
 
 from bastion.records import layout
 from bastion.spec import Job, Process, Secret
-from tests.bastion.agent.rig import OF, start
 from tests.bastion.agent.test_agent_real import Machine, shell
+from tests.rigs.agent import OF, start
 
 VALUE = "hf_s3cr3t-token"
 STARS = "*" * len(VALUE)

@@ -15,7 +15,7 @@ from bastion.spec import Job, Launch, Process, Resources
 from bastion.store.memory import MemoryStore
 from bastion.store.port import Version, Written
 from bundler.code import LocalDir
-from tests.bastion.client.scripted import (
+from tests.rigs.scripted_bastion import (
     NOW,
     QUOTA,
     Clock,

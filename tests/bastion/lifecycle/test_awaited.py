@@ -11,7 +11,7 @@ from bastion.lifecycle import events as ev
 from bastion.lifecycle import step
 from bastion.lifecycle.awaited import Ended, how, tidings
 from bastion.spec.after import When
-from tests.bastion.lifecycle.records import T0, queued
+from tests.rigs.job_records import T0, queued
 
 GOOD = Outcome(kind=OutcomeKind.SUCCEEDED, text="exited with code 0")
 BAD = Outcome(kind=OutcomeKind.FAILED, text="exited with code 1", code=1)

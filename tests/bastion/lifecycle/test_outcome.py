@@ -8,7 +8,7 @@ from bastion.job import End, JobRecord, OutcomeKind, StopReason
 from bastion.lifecycle import events as ev
 from bastion.lifecycle import step
 from bastion.lifecycle.outcome import exit_text, failed_first
-from tests.bastion.lifecycle.records import ended, exited, running, stopping
+from tests.rigs.job_records import ended, exited, running, stopping
 
 LOST = End(kind="lost", detail="machine m0-0 is gone")
 REVOKED = End(kind="revoked")

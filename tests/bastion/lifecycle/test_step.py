@@ -30,8 +30,8 @@ from bastion.lifecycle.step import (
     MAX_UNSTARTED_IN_ROW,
     TABLE,
 )
-from tests.bastion.lifecycle import records
-from tests.bastion.lifecycle.records import EVENTS, RECORDS, T0, drained, ended, exited
+from tests.rigs import job_records
+from tests.rigs.job_records import EVENTS, RECORDS, T0, drained, ended, exited
 
 WISHED = {
     "Admitted": "queued",
@@ -105,23 +105,23 @@ def test_the_table_holds_no_line_twice_told() -> None:
 
 def test_an_attempt_counts_and_names_itself() -> None:
     """An admission makes the next attempt, with a barrier where there is more than one host."""
-    job = records.starting()
+    job = job_records.starting()
     assert job.attempt is not None
     assert (job.attempt.number, job.attempts, job.attempt.go) == (1, 1, "unneeded")
-    gang = records.starting(replicas=2)
+    gang = job_records.starting(replicas=2)
     assert gang.attempt is not None
     assert gang.attempt.go == "awaited"
 
 
 def test_admission_forgets_fail_when_busy() -> None:
     """A job that once started is never refused for being busy."""
-    job = step(records.queued(fail_when_busy=True), records.admitted(), T0)
+    job = step(job_records.queued(fail_when_busy=True), job_records.admitted(), T0)
     assert not job.fail_when_busy
 
 
 def test_usage_falls_replica_by_replica() -> None:
     """Devices of a replica count until it has ended, and in the admitted phases only."""
-    job = records.running(replicas=3)
+    job = job_records.running(replicas=3)
     assert len(job.alive) == 3
     job = ended(job, exited(0))
     assert len(job.alive) == 2
@@ -133,7 +133,7 @@ def test_usage_falls_replica_by_replica() -> None:
 
 def test_an_end_is_believed_once() -> None:
     """A second end of the same host, or a claim after it, changes nothing."""
-    job = ended(records.running(replicas=2), exited(3))
+    job = ended(job_records.running(replicas=2), exited(3))
     again = step(job, ev.HostEnded(replica=0, host=0, end=exited(0)), T0)
     claimed = step(again, ev.HostClaimed(replica=0, host=0, claim=Claim(machine="x", life=9)), T0)
     assert claimed == job
@@ -141,18 +141,18 @@ def test_an_end_is_believed_once() -> None:
 
 def test_a_stop_that_came_too_late_changes_nothing() -> None:
     """A job that exits 0 before it sees the notice has succeeded."""
-    job = drained(ended(records.stopping(), exited(0)))
+    job = drained(ended(job_records.stopping(), exited(0)))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.SUCCEEDED
 
 
 def test_preemption_resumes_without_limit() -> None:
     """A preempted job is queued again at once, however often, and no failure is counted."""
-    job = records.queued()
+    job = job_records.queued()
     for n in range(200):
-        job = step(job, records.admitted(), T0)
+        job = step(job, job_records.admitted(), T0)
         job = step(job, ev.HostStarted(replica=0, host=0), T0)
-        job = step(job, ev.StopWanted(stop=records.stop()), T0)
+        job = step(job, ev.StopWanted(stop=job_records.stop()), T0)
         job = drained(ended(job, exited(143, notice="preempt")))
         assert job.phase is Phase.QUEUED
         assert (job.preemptions, job.failures, job.not_before) == (n + 1, 0, T0 + 2)
@@ -162,14 +162,14 @@ def test_preemption_resumes_without_limit() -> None:
 
 def test_what_is_not_to_resume_ends() -> None:
     """Preempted it is cancelled, as having been stopped; without its machine it is lost."""
-    stopping = records.stopping(resume=False)
+    stopping = job_records.stopping(resume=False)
     job = drained(ended(stopping, exited(143, notice="preempt")))
     assert (job.phase, job.preemptions) == (Phase.DONE, 1)
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.CANCELLED
     assert job.outcome.text.startswith("preempted for ")
     assert job.outcome.text.endswith("; it is not to resume")
-    job = drained(ended(records.running(resume=False), End(kind="lost")))
+    job = drained(ended(job_records.running(resume=False), End(kind="lost")))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.LOST
     job = step(step(stopping, ev.CancelWanted(by="ada", grace_s=1), T0), ev.HostEnded(
@@ -177,15 +177,18 @@ def test_what_is_not_to_resume_ends() -> None:
     job = drained(job)
     assert job.outcome is not None
     assert job.outcome.text == "cancelled by ada"
-    assert drained(ended(records.running(resume=False, retries=1), exited(1))).phase is Phase.QUEUED
+    assert (
+        drained(ended(job_records.running(resume=False, retries=1), exited(1))).phase
+        is Phase.QUEUED
+    )
 
 
 def test_backoff_doubles_up_to_an_hour() -> None:
     """The wait after a failure doubles, up to an hour, also after a thousand failures."""
-    job = records.queued(retries=2000, retry_backoff_s=30.0)
+    job = job_records.queued(retries=2000, retry_backoff_s=30.0)
     waits = []
     for _ in range(1100):
-        job = drained(ended(step(job, records.admitted(), T0), exited(1)), T0)
+        job = drained(ended(step(job, job_records.admitted(), T0), exited(1)), T0)
         waits.append(job.not_before - T0)
     assert waits[:3] == [30.0, 60.0, 120.0]
     assert set(waits[7:]) == {MAX_BACKOFF_S}
@@ -198,16 +201,16 @@ def test_backoff_doubles_up_to_an_hour() -> None:
 )
 def test_what_retries_count(end: End) -> None:
     """Failures, failed set-ups and killings by the memory limit use up retries."""
-    job = drained(ended(records.running(retries=1), end))
+    job = drained(ended(job_records.running(retries=1), end))
     assert (job.phase, job.failures) == (Phase.QUEUED, 1)
-    job = drained(ended(step(job, records.admitted(), T0), end))
+    job = drained(ended(step(job, job_records.admitted(), T0), end))
     assert job.phase is Phase.DONE
     assert job.failures == 1
 
 
 def test_a_time_limit_is_not_retried() -> None:
     """A job that ran into its time limit is over, retries or not."""
-    job = drained(ended(records.running(retries=5), exited(0, notice="time limit")))
+    job = drained(ended(job_records.running(retries=5), exited(0, notice="time limit")))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.TIMED_OUT
 
@@ -215,9 +218,9 @@ def test_a_time_limit_is_not_retried() -> None:
 @pytest.mark.parametrize("is_started", [False, True])
 def test_what_a_machine_could_not_start_is_no_loss(is_started: bool) -> None:
     """A fault of its machine costs a job neither retry nor loss, told as started or not."""
-    job = records.queued()
+    job = job_records.queued()
     for times in range(1, MAX_UNSTARTED_IN_ROW + 1):
-        job = step(job, records.admitted(), T0)
+        job = step(job, job_records.admitted(), T0)
         assert job.attempt is not None
         if is_started:
             job = replace(job, phase=Phase.RUNNING, attempt=replace(job.attempt, started_at=T0))
@@ -230,10 +233,10 @@ def test_what_a_machine_could_not_start_is_no_loss(is_started: bool) -> None:
 
 def test_losses_in_a_row() -> None:
     """Losses start the next attempt with a growing wait; the third in a row is the end."""
-    job = records.queued()
+    job = job_records.queued()
     waits = []
     for _ in range(3):
-        job = step(job, records.admitted(), T0)
+        job = step(job, job_records.admitted(), T0)
         job = drained(ended(job, End(kind="lost")), T0)
         waits.append(job.not_before - T0)
     assert waits[:2] == [0.0, LOSS_BACKOFF_S]
@@ -245,9 +248,9 @@ def test_losses_in_a_row() -> None:
 @pytest.mark.parametrize("good", ["ran long", "checkpoint"])
 def test_good_runs_make_losses_single(good: str) -> None:
     """Ten minutes of running, or a checkpoint, and a loss is the first in a row again."""
-    job = records.queued()
+    job = job_records.queued()
     for _ in range(5):
-        job = step(job, records.admitted(), T0)
+        job = step(job, job_records.admitted(), T0)
         job = step(job, ev.HostStarted(replica=0, host=0), T0)
         end_at = T0 + GOOD_RUN_S
         if good == "checkpoint":
@@ -260,7 +263,7 @@ def test_good_runs_make_losses_single(good: str) -> None:
 @pytest.mark.parametrize("end", [exited(1), exited(143, notice="preempt"), End(kind="lost")])
 def test_a_cancelled_job_is_never_queued_again(end: End) -> None:
     """Whatever would start a job again, a cancel while it ends makes it the last attempt."""
-    job = ended(records.stopping(retries=5, stops_others=True), end)
+    job = ended(job_records.stopping(retries=5, stops_others=True), end)
     job = step(job, ev.CancelWanted(by="ann", grace_s=1.0), T0)
     job = drained(job)
     assert job.outcome is not None
@@ -269,14 +272,14 @@ def test_a_cancelled_job_is_never_queued_again(end: End) -> None:
 
 def test_a_cancel_of_what_succeeded_changes_nothing() -> None:
     """A job that has ended well stays so, though it is cancelled while its logs are shipped."""
-    job = drained(step(records.draining(), ev.CancelWanted(by="ann", grace_s=1.0), T0))
+    job = drained(step(job_records.draining(), ev.CancelWanted(by="ann", grace_s=1.0), T0))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.SUCCEEDED
 
 
 def test_the_first_cancel_is_named() -> None:
     """Of several users who cancel a job the first one is in its record."""
-    job = step(records.running(), ev.CancelWanted(by="ann", grace_s=5.0), T0)
+    job = step(job_records.running(), ev.CancelWanted(by="ann", grace_s=5.0), T0)
     job = step(job, ev.CancelWanted(by="ben", grace_s=5.0), T0)
     assert job.cancelled_by == "ann"
     assert job.attempt is not None
@@ -286,7 +289,7 @@ def test_the_first_cancel_is_named() -> None:
 
 def test_a_sibling_of_a_launch_waits_with_the_one_that_failed() -> None:
     """A job stopped for another's failure is queued again, and nothing is counted."""
-    job = records.stopping(StopReason.SIBLING)
+    job = job_records.stopping(StopReason.SIBLING)
     job = drained(ended(job, exited(143, notice="sibling failed")))
     assert job.phase is Phase.QUEUED
     assert (job.failures, job.preemptions, job.losses_in_row) == (0, 0, 0)
@@ -308,7 +311,7 @@ def _events() -> st.SearchStrategy[ev.Event]:
         st.sampled_from(["", *(reason.value for reason in StopReason)]),
     )
     return st.one_of(
-        st.just(records.admitted(_REPLICAS)),
+        st.just(job_records.admitted(_REPLICAS)),
         st.builds(
             ev.HostClaimed,
             replica=replica,
@@ -319,7 +322,9 @@ def _events() -> st.SearchStrategy[ev.Event]:
         st.builds(ev.HostCheckpointed, replica=replica, host=st.just(0)),
         st.builds(ev.HostEnded, replica=replica, host=st.just(0), end=ends),
         st.builds(ev.HostDrained, replica=replica, host=st.just(0)),
-        st.builds(ev.StopWanted, stop=st.builds(records.stop, st.sampled_from(list(StopReason)))),
+        st.builds(
+            ev.StopWanted, stop=st.builds(job_records.stop, st.sampled_from(list(StopReason)))
+        ),
         st.sampled_from(EVENTS[1:2] + EVENTS[9:12] + EVENTS[13:]),
     )
 
@@ -344,7 +349,7 @@ def _holds(job: JobRecord) -> None:
 @given(st.lists(_events(), max_size=60), st.integers(0, 3))
 def test_whatever_happens_the_record_is_sound(events: list[ev.Event], retries: int) -> None:
     """Random events in any order either are refused or leave a sound record."""
-    job = records.queued(replicas=_REPLICAS, retries=retries)
+    job = job_records.queued(replicas=_REPLICAS, retries=retries)
     now = T0
     was_done: JobRecord | None = None
     for event in events:
@@ -361,7 +366,7 @@ def test_whatever_happens_the_record_is_sound(events: list[ev.Event], retries: i
 
 def test_reclassing_changes_the_class_alone() -> None:
     """A gang that is demoted runs on as it was."""
-    job = records.running()
+    job = job_records.running()
     after = step(job, ev.Reclassed(job_class=JobClass.BORROWED), T0)
     assert after.attempt is not None
     assert after.attempt.job_class is JobClass.BORROWED
@@ -374,7 +379,7 @@ HOLD = Hold(until=T0 + 100, folder="/work/code", end=exited(3, detail="no such f
 def held(replicas: int = 1, **more: object) -> JobRecord:
     """A running job whose first host failed and is kept."""
     event = ev.HostHeld(replica=0, host=0, hold=HOLD)
-    return step(records.running(replicas=replicas, **more), event, T0 + 5)
+    return step(job_records.running(replicas=replicas, **more), event, T0 + 5)
 
 
 def test_a_kept_host_holds_its_devices_until_it_ends() -> None:
@@ -421,12 +426,14 @@ def test_what_users_must_know_is_said() -> None:
         "exited with code 3: no such file; held for inspection until 1970-01-01 00:18:20 UTC"
         " on machine m0-0 in /work/code; bastion release train-1 ends it"
     )
-    silent = step(records.running(), ev.HostIdle(replica=0, host=0, text="no output for 9 s"), T0)
+    silent = step(
+        job_records.running(), ev.HostIdle(replica=0, host=0, text="no output for 9 s"), T0
+    )
     assert remark(silent) == "it shows no output for 9 s; stacks are in its log"
     assert remark(step(silent, ev.HostIdle(replica=0, host=0, text=""), T0)) == ""
-    assert remark(records.running()) == ""
+    assert remark(job_records.running()) == ""
     pulls = ev.HostPrepares(replica=1, host=0, text="its image is pulled, 3 of 9 MiB have come")
-    starting = records.starting(replicas=2)
+    starting = job_records.starting(replicas=2)
     assert remark(starting) == "machine m0-0 is not up yet; likewise 1 more machine"
     starting = step(starting, ev.Instructed(replica=0, host=0, life=1), T0)
     assert remark(starting) == "machine m1-0 is not up yet"
@@ -438,4 +445,4 @@ def test_what_users_must_know_is_said() -> None:
     both = step(starting, replace(pulls, replica=0), T0)
     assert remark(both) == f"replica 0 {said}; likewise 1 more host"
     told = "exited with code 0; its last logs and output go to the bucket"
-    assert remark(records.draining()) == told
+    assert remark(job_records.draining()) == told

@@ -16,7 +16,7 @@ from bastion.provider.local import LocalProvider
 from bastion.spec import Job, Process
 from bastion.store.local import LocalStore
 from quota.amounts import Amounts
-from tests.bastion.agent.rig import MACHINE, Bucket, start
+from tests.rigs.agent import MACHINE, Bucket, start
 
 POOL = Pool(
     name="pool",

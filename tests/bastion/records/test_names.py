@@ -12,7 +12,7 @@ from bastion.records.names import unknown_names
 from bastion.records.request import LaunchRequest
 from bastion.spec import Job, Launch, Process, Where
 from quota import Amounts
-from tests.bastion.service.rig import CONFIG, Rig
+from tests.rigs.leader import CONFIG, Rig
 
 POOLS = {
     name: Pool(

@@ -39,7 +39,7 @@ from bastion.store import Version
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import Written
 from quota import Amounts
-from tests.bastion.lifecycle import records
+from tests.rigs import job_records
 
 CLOCK = VirtualClock()
 
@@ -51,7 +51,7 @@ def root(seq: int = 1, write_id: str = "w", **more: object) -> Root:
 
 def full() -> Root:
     """A root that holds one of everything."""
-    jobs = {phase.value: make() for phase, make in records.RECORDS.items()}
+    jobs = {phase.value: make() for phase, make in job_records.RECORDS.items()}
     start = Start(
         project="blue",
         job="j",
@@ -74,7 +74,7 @@ def full() -> Root:
         outgoing=(Batch(number=1, life=2, instructions=(start, follow, Leave())),),
     )
     promise = Promise(
-        gang=("j",), placements=(records.placement(),), deadline=9.5, victims=(("k", 3.0),)
+        gang=("j",), placements=(job_records.placement(),), deadline=9.5, victims=(("k", 3.0),)
     )
     event = Event(n=3, at=1.0, what="told", text='a "quote"\nand a line')
     return root(
@@ -84,7 +84,7 @@ def full() -> Root:
         jobs=jobs,
         machines={machine.name: machine},
         promises=(promise,),
-        planned=(PlannedStart(gang=("j",), placements=(records.placement(),), at=5.0),),
+        planned=(PlannedStart(gang=("j",), placements=(job_records.placement(),), at=5.0),),
         answers={"blue/ann/01": Answer(ulid="01", verb="launch", accepted=True, jobs=("j",))},
         events=(event,),
         sealed=(Segment(first=0, events=(event,)),),
@@ -132,7 +132,7 @@ JOBS = st.builds(
         attempt=job.attempt and replace(job.attempt, hosts=((host,),), checkpoint_at=at),
         last=Outcome(kind=OutcomeKind.LOST, text=text),
     ),
-    st.sampled_from([make() for make in records.RECORDS.values()]),
+    st.sampled_from([make() for make in job_records.RECORDS.values()]),
     HOSTS,
     TEXTS,
     TIMES,
@@ -168,7 +168,7 @@ def test_any_record_reads_as_it_was_written(
 def test_what_stands_at_its_default_is_not_stored() -> None:
     """A queued job costs a few hundred bytes."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
-    one = {"job": records.queued()}
+    one = {"job": job_records.queued()}
     size = len(writer.encoded(root(jobs=one))) - len(writer.encoded(root()))
     assert size < 350
 
@@ -176,9 +176,9 @@ def test_what_stands_at_its_default_is_not_stored() -> None:
 def test_unchanged_records_are_not_encoded_again() -> None:
     """The bytes of a job that did not change are remembered; of one that did they are new."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
-    jobs = {"a": records.queued(), "b": records.running()}
+    jobs = {"a": job_records.queued(), "b": job_records.running()}
     first = writer.encoded(root(jobs=jobs))
-    jobs["b"] = records.done()
+    jobs["b"] = job_records.done()
     assert decode_root(first).jobs["b"].phase.value == "running"
     assert decode_root(writer.encoded(root(jobs=jobs))).jobs["b"].phase.value == "done"
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from bastion.job import Dependency, Outcome, OutcomeKind, Phase
 from bastion.lifecycle.awaited import Ended
 from bastion.records.targets import settled
-from tests.bastion.lifecycle.records import T0, queued
+from tests.rigs.job_records import T0, queued
 
 CHAIN = 1_000
 

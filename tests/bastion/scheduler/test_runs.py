@@ -19,7 +19,7 @@ from bastion.scheduler.runs import (
     with_end,
 )
 from bastion.service.draft.root_draft import Draft
-from tests.bastion.lifecycle.records import T0, ended, exited, queued, running, stopping
+from tests.rigs.job_records import T0, ended, exited, queued, running, stopping
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from bastion.records import layout
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.records.root import RootWriter
 from bastion.spec import After, Array, Indices, Job, Launch, Notify, Process, Resources
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 
 def ask(
@@ -377,7 +377,7 @@ def test_a_new_leader_goes_on_where_the_old_one_died() -> None:
 
 def test_an_array_counts_as_one_job_in_the_queue() -> None:
     """What `max_queued_per_user` counts is records, not tasks."""
-    from tests.bastion.service.rig import QUOTA
+    from tests.rigs.leader import QUOTA
 
     rig = Rig(quota=QUOTA + "max_queued_per_user = 2\n")
     submit(rig, "0-999%1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bastion.records import layout
 from bastion.records.facts import Hello
 from bastion.spec import ImageRef, Resources
-from tests.bastion.service.rig import CONFIG, Rig
+from tests.rigs.leader import CONFIG, Rig
 
 IMAGE = ImageRef(ref="h/x:1")
 BOTH = CONFIG.replace("[pools.gpu]", "[pools.plain]").replace(

@@ -25,7 +25,7 @@ from bastion.service.intake.proofs import NEW_LIVES
 from bastion.store import ObjectStore
 from bastion.store.memory import Fault, FaultyStore
 from quota import Amounts
-from tests.bastion.service.rig import PACE, Agent, Rig
+from tests.rigs.leader import PACE, Agent, Rig
 
 SUCCEEDED = End(kind="exited", codes=(0,))
 

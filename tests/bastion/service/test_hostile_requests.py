@@ -17,7 +17,7 @@ from bastion.service.intake.requests import (
 )
 from bastion.spec import Job, Process, Resources, Secret
 from tests.bastion.service.intake.test_requests import _launch
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 NUMBER = "9" * 5_000
 BODIES = {

@@ -17,7 +17,7 @@ from bastion.records.request import SpecRecord, UpdateRequest
 from bastion.service.intake.registers import Seat
 from bastion.spec import Job, Process, Resources
 from quota import parse
-from tests.bastion.service.rig import PACE, QUOTA, Rig
+from tests.rigs.leader import PACE, QUOTA, Rig
 
 
 def one(name: str, *, h100: int = 1, **more: object) -> Job:

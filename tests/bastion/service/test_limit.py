@@ -16,8 +16,8 @@ from bastion.service.intake.requests import MAX_ACTIVE_JOBS, Rules, absorb, answ
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store import Entry, Version
 from quota import parse
-from tests.bastion.lifecycle import records
-from tests.bastion.service.rig import QUOTA
+from tests.rigs import job_records
+from tests.rigs.leader import QUOTA
 
 NOW = VirtualClock().wall()
 RULES = Rules(quota=parse(QUOTA), pools={}, options=Options())
@@ -36,7 +36,7 @@ def asked(jobs: int) -> tuple[Waiting, LaunchRequest]:
 
 def draft_of(jobs: int) -> Draft:
     """A root that holds so many running jobs: as many as can be admitted at all."""
-    running = records.running()
+    running = job_records.running()
     active = {f"job-{number}": running for number in range(jobs)}
     return Draft(Root(epoch=1, seq=1, now=NOW, write_id="w", jobs=active), NOW)
 

@@ -12,7 +12,7 @@ from bastion.lane import ThreadLane
 from bastion.records import layout
 from bastion.records.root import RootWriter
 from bastion.service.run.election import Candidate, Election
-from tests.bastion.service.rig import PACE, Rig
+from tests.rigs.leader import PACE, Rig
 
 HOUR_S = 3600.0
 

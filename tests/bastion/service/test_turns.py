@@ -18,7 +18,7 @@ from bastion.spec import Job, Process, Resources
 from bastion.spec.where import Where
 from bastion.store import ObjectStore
 from bastion.store.memory import Fault, FaultyStore
-from tests.bastion.service.rig import CONFIG, PACE, QUOTA, Rig
+from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig
 
 
 def jobs(*h100: int) -> tuple[Job, ...]:

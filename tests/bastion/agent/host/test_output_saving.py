@@ -15,7 +15,7 @@ from bastion.agent.host.output_saving import Saving
 from bastion.lane import InlineLane
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore, Written
-from tests.bastion.agent.rig import OF
+from tests.rigs.agent import OF
 
 
 class Starved(MemoryStore):

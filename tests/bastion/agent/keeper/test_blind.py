@@ -14,7 +14,7 @@ import pytest
 
 from bastion.agent.keeper.port import Ended, KeeperGoneError, MachineFaultError, Running
 from bastion.agent.machine import stray_processes as strays
-from tests.bastion.agent.keepers import EXITS, IGNORES, OBEYS_5, RealWorld, attempt, shell
+from tests.rigs.keepers import EXITS, IGNORES, OBEYS_5, RealWorld, attempt, shell
 
 DAEMON = (
     "setsid sh -c 'trap \"\" TERM; echo $$ >$UP.pid; echo up; exec sleep 1000' & "

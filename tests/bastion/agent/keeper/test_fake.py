@@ -15,7 +15,7 @@ from bastion.agent.keeper.port import (
     ProcessStart,
 )
 from bastion.clock import VirtualClock
-from tests.bastion.agent.keepers import attempt
+from tests.rigs.keepers import attempt
 
 
 def scripted(script: Script) -> tuple[FakeHome, VirtualClock, FakeKeeper]:

@@ -29,7 +29,7 @@ from bastion.agent.keeper.port import (
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
 from bastion.agent.machine import stray_processes as strays
 from bastion.errors import ConflictError
-from tests.bastion.agent.keepers import (
+from tests.rigs.keepers import (
     EXITS,
     HELLO,
     IGNORES,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.machine import stray_processes as strays
-from tests.bastion.agent.keepers import RealWorld, attempt, python
+from tests.rigs.keepers import RealWorld, attempt, python
 
 
 @pytest.fixture

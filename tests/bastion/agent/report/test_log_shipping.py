@@ -16,7 +16,7 @@ from bastion.logs.segments import SEGMENT_BYTES, segment_key
 from bastion.records import layout
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore
-from tests.bastion.agent.rig import OF, Bucket
+from tests.rigs.agent import OF, Bucket
 
 PREFIX = layout.log(OF.project, OF.job, OF.attempt, replica=0, host=0, process=0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bastion.agent.report.setup_progress import SetUpProgress
 from bastion.records.facts import Fact, Preparing
-from tests.bastion.agent.rig import OF
+from tests.rigs.agent import OF
 
 
 class Bells:

@@ -14,7 +14,7 @@ from bastion.agent.setup.environment import PATH, Place, device_shares, environm
 from bastion.errors import SpecError
 from bastion.machine import Start
 from bastion.spec import Job, Process, Resources
-from tests.bastion.agent.rig import start
+from tests.rigs.agent import start
 
 PLACE = Place(
     home="/home/ada",

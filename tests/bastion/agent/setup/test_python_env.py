@@ -24,8 +24,8 @@ from bastion.records.request import SpecRecord
 from bastion.spec import BundleRef, Job, Launch, Process, PythonEnv
 from bundler.code import LocalDir
 from bundler.upload import bundle
-from tests.bastion.agent.rig import OF, start
 from tests.bastion.agent.test_agent_real import Machine
+from tests.rigs.agent import OF, start
 from tests.servers.wheels import make_wheel
 
 UV = Path(sys.executable).with_name("uv")

@@ -21,7 +21,7 @@ from bastion.records.request import JobsRequest, LaunchRequest
 from bastion.spec import Job, Launch, Process, job_ids
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
-from tests.bastion.client.scripted import Clock, ScriptedBastion, world
+from tests.rigs.scripted_bastion import Clock, ScriptedBastion, world
 
 ASKED = Asked(project="blue", user="ada", ulid="01HF0000000000000000000000", verb="cancel")
 BODY = JobsRequest(targets=("train-0123456789",))

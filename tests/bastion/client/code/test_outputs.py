@@ -17,7 +17,7 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.output import PART_BYTES, Saved, SavedFile
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
-from tests.bastion.agent.rig import OF
+from tests.rigs.agent import OF
 
 
 class Kept:

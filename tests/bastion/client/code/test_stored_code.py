@@ -20,8 +20,8 @@ from bastion.records.request import LaunchRequest
 from bastion.spec import BundleRef, Job, Launch, Process
 from bastion.store.memory import MemoryStore
 from bundler.code import Image, LocalDir
-from tests.bastion.client.scripted import ScriptedBastion, end, put, world
-from tests.bundler.repositories import git
+from tests.rigs.git_repositories import git
+from tests.rigs.scripted_bastion import ScriptedBastion, end, put, world
 
 WORDS = Origin(argv=("bastion", "launch", "--", "true"))
 

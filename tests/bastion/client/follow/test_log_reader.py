@@ -17,7 +17,7 @@ from bastion.records import layout
 from bastion.records.layout import LogStream
 from bastion.records.request import MAX_TARGETS, FollowRequest
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
-from tests.bastion.client.scripted import (
+from tests.rigs.scripted_bastion import (
     Clock,
     ScriptedBastion,
     end,

@@ -12,7 +12,7 @@ from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError, SpecError
 from bastion.records import layout
 from bastion.spec import Array, Job, Launch, Process, Resources, Sweep
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 
 class Clock(VirtualClock):

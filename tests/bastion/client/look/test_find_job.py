@@ -15,7 +15,7 @@ from bastion.records.codec import encode, plain
 from bastion.records.request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.spec.request import Request
-from tests.bastion.client.scripted import NOW, end, publish, put, row, world
+from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world
 
 A, B, C = "train-aaaaaaaaaa", "train-bbbbbbbbbb", "eval-aaaaaaaaaa"
 

@@ -11,7 +11,7 @@ from bastion.client.look.published import Published
 from bastion.errors import NotFoundError, RecordError
 from bastion.records import layout
 from bastion.store.memory import FaultyStore
-from tests.bastion.client.scripted import NOW, end, publish, put, row, world
+from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world
 
 
 def test_an_unchanged_view_is_neither_read_nor_parsed_again() -> None:

@@ -19,7 +19,7 @@ from bastion.spec import Job, Launch, Process, PythonEnv, Resources, Secret
 from bastion.spec.request import Request
 from bundler.code import LocalDir
 from quota.amounts import Amounts
-from tests.bastion.client.scripted import NOW, publish, world
+from tests.rigs.scripted_bastion import NOW, publish, world
 
 QUOTA = """\
 [toml-schema]

@@ -10,7 +10,7 @@ from bastion.records.codec import encode
 from bastion.records.root import Root
 from bastion.service.act.bucket_gc import DAY_S, DELETES, PAGE, Place, clean
 from bastion.store.memory import FaultyStore, MemoryStore
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 NOW = 1_000 * DAY_S
 

@@ -13,7 +13,7 @@ from bastion.records.request import Result
 from bastion.service.act.final_record import write_final
 from bastion.spec import Array
 from bastion.store.memory import MemoryStore
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 FORGED = json.dumps(
     {

@@ -11,7 +11,7 @@ from bastion.job import End
 from bastion.machine import MachinePhase
 from bastion.records import layout
 from bastion.records.facts import Ended
-from tests.bastion.service.rig import CONFIG, PACE, QUOTA, Rig
+from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig
 
 ON_DEMAND = CONFIG.replace("count = 2", 'max_machines = 2\nidle_timeout = "30s"')
 

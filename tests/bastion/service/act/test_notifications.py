@@ -13,7 +13,7 @@ from bastion.service.act.notifications import LIFE_S, label
 from bastion.service.act.webhook import DeliveryError
 from bastion.service.draft.root_draft import MAX_OUTBOX_OF_ONE
 from bastion.spec import Job, Notify, Process, Resources
-from tests.bastion.service.rig import CONFIG, Rig
+from tests.rigs.leader import CONFIG, Rig
 
 SECRET = "https://hooks.slack.com/services/T0/B0/verysecret"
 WEBHOOKS = f"""{CONFIG}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bastion.records import layout
 from bastion.records.root import decode_root
 from bastion.store.memory import Fault, FaultyStore
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 
 def test_a_copy_is_made_at_once_and_every_hour() -> None:

@@ -10,7 +10,7 @@ from bastion.records import layout
 from bastion.records.root import Root
 from bastion.service.config.admin_files import AdminFiles
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
-from tests.bastion.service.rig import CONFIG, QUOTA, Rig
+from tests.rigs.leader import CONFIG, QUOTA, Rig
 
 
 def files(store: MemoryStore | None = None, *, every_s: float = 0.0) -> AdminFiles:

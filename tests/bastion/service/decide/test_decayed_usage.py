@@ -12,8 +12,8 @@ from bastion.machine import Machine
 from bastion.records.root import Root
 from bastion.service.decide.decayed_usage import accrued
 from quota import Amounts, parse
-from tests.bastion.lifecycle import records
-from tests.bastion.service.rig import QUOTA
+from tests.rigs import job_records
+from tests.rigs.leader import QUOTA
 
 HALVES = parse(f"{QUOTA}usage_half_life_s = 100.0\n")
 SLOW = parse(f"{QUOTA}usage_half_life_s = 1e9\n")
@@ -21,7 +21,7 @@ SLOW = parse(f"{QUOTA}usage_half_life_s = 1e9\n")
 
 def root(*, borrowed: bool = False, **more: object) -> Root:
     """A root with one job of 2 of 16 devices, which was accounted at second 0."""
-    job = records.running()
+    job = job_records.running()
     if borrowed:
         job = step(job, Reclassed(job_class=JobClass.BORROWED), 0.0)
     given = {"jobs": {job.id: job}, **more}
@@ -44,7 +44,7 @@ def test_a_project_pays_for_what_it_borrows() -> None:
 
 def test_who_takes_whole_machines_pays_for_them() -> None:
     """An exclusive job is charged all of its machine, whatever it asks for of it."""
-    job = records.running()
+    job = job_records.running()
     where = replace(job.request.where, exclusive=True)
     job = replace(job, request=replace(job.request, where=where))
     held = {host.machine for place in job.alive for host in place.hosts}
@@ -65,7 +65,7 @@ def test_what_waits_or_is_over_costs_nothing() -> None:
     """Only admitted jobs are charged."""
     jobs = {
         phase.value: make()
-        for phase, make in records.RECORDS.items()
+        for phase, make in job_records.RECORDS.items()
         if phase.value in ("queued", "draining", "done")
     }
     assert accrued(root(jobs=jobs), SLOW, 10.0).decayed_by_user == {}

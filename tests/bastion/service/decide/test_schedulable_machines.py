@@ -9,7 +9,7 @@ import pytest
 from bastion.machine import Machine, Pool
 from bastion.service.decide.schedulable_machines import digestible
 from quota import Amounts
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 POOL = Pool(name="gpu", provider="fake", resources=Amounts({"h100": 8}), max_machines=2)
 WELL = Machine(name="gpu-1-0", pool="gpu", resources=Amounts({"h100": 8, "memory": 10**12}))

@@ -10,8 +10,8 @@ from bastion.records.request import Answer
 from bastion.scheduler.reason import text
 from bastion.service.intake.inbox import Gatherer
 from bastion.spec import After, Job, Process, Resources
-from tests.bastion.client.scripted import end
-from tests.bastion.service.rig import QUOTA, Rig
+from tests.rigs.leader import QUOTA, Rig
+from tests.rigs.scripted_bastion import end
 
 
 def why(rig: Rig, job: str) -> str:

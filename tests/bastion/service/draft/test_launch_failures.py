@@ -5,7 +5,7 @@ from __future__ import annotations
 from bastion.job import End
 from bastion.records.facts import Drained, Ended
 from bastion.spec import Job, Process, Resources
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 
 def _jobs(*names: str, h100: int = 2, **more: object) -> tuple[Job, ...]:

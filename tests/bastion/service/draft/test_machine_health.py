@@ -7,7 +7,7 @@ from bastion.lifecycle.remark import SILENT_S
 from bastion.records.facts import Health
 from bastion.service.draft.machine_health import MAX_FAILED_STARTS, PAUSE_S
 from bastion.service.publish.views import queue_view
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 TWO = """
 [pools.gpu]

@@ -11,7 +11,7 @@ from bastion.machine import Batch, Follow, Machine, MachinePhase
 from bastion.records.request import Answer
 from bastion.records.root import Event, Root
 from bastion.service.draft.root_draft import Draft
-from tests.bastion.lifecycle import records
+from tests.rigs import job_records
 
 MACHINE = Machine(name="m", pool="p", phase=MachinePhase.READY, life=3, batches=4)
 FOLLOW = Follow(project="blue", job="j")
@@ -32,7 +32,7 @@ def test_a_commit_follows_the_last() -> None:
 
 def test_nothing_changed() -> None:
     """A draft that nobody touched asks for no commit."""
-    job = records.running()
+    job = job_records.running()
     draft = Draft(root(jobs={job.id: job}, machines={"m": MACHINE}), 5.0)
     draft.put_machine(replace(MACHINE))
     draft.apply(job.id, ev.HostStarted(replica=0, host=0))
@@ -47,7 +47,7 @@ def test_events_are_numbered_without_a_gap() -> None:
     """New lines go on where root's ended; one told about a withdrawn job leaves no gap."""
     draft = Draft(root(events=(Event(n=9, at=0.0, what="old"),)), 5.0)
     draft.tell(what="first")
-    draft.add(records.queued())
+    draft.add(job_records.queued())
     draft.tell(what="second")
     draft.withdraw(["train-1"])
     made = draft.finish(write_id="w")
@@ -62,7 +62,7 @@ def test_events_are_numbered_without_a_gap() -> None:
 
 def test_what_is_committed_cannot_be_withdrawn() -> None:
     """Only a job of this very turn can be refused."""
-    job = records.queued()
+    job = job_records.queued()
     draft = Draft(root(jobs={job.id: job}), 5.0)
     with pytest.raises(AssertionError, match="train-1: committed"):
         draft.withdraw([job.id])
@@ -125,7 +125,7 @@ def test_old_events_are_sealed_though_few() -> None:
 
 def test_a_first_answer_stands() -> None:
     """An answer given by an earlier commit, or for jobs of one, is not this turn's to change."""
-    job = records.queued()
+    job = job_records.queued()
     answer = Answer(ulid="01", verb="launch", accepted=True, launch="train-1", jobs=(job.id,))
     draft = Draft(root(answers={"blue/ann/01": answer}), 5.0)
     assert draft.brought("blue/ann/01") is None
@@ -137,16 +137,16 @@ def test_a_first_answer_stands() -> None:
 
 def test_history_tells_states_as_users_see_them() -> None:
     """Each change of a job's state is one line, with why, where or by whom."""
-    job = records.queued()
+    job = job_records.queued()
     draft = Draft(root(), 5.0)
     draft.add(job)
     for event in (
         ev.HeldBack(by="ann"),
         ev.Released(),
-        records.admitted(),
+        job_records.admitted(),
         ev.HostStarted(replica=0, host=0),
-        ev.StopWanted(stop=records.stop()),
-        ev.HostEnded(replica=0, host=0, end=records.exited(143, notice="preempt")),
+        ev.StopWanted(stop=job_records.stop()),
+        ev.HostEnded(replica=0, host=0, end=job_records.exited(143, notice="preempt")),
         ev.DrainEnded(),
     ):
         draft.apply(job.id, event)

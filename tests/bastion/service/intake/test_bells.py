@@ -28,7 +28,7 @@ from bastion.service.intake.bells import apply_bell
 from bastion.service.intake.proofs import Proof
 from bastion.store import Entry, Version
 from quota import Amounts
-from tests.bastion.lifecycle import records
+from tests.rigs import job_records
 
 MACHINE = "m0-0"
 OF = HostFact(project="blue", job="train-1", attempt=1, nonce="n", replica=0, host=0)
@@ -51,7 +51,7 @@ READY = Machine(
 
 def draft(machine: Machine = READY) -> Draft:
     """A draft of a root with one machine and one starting job."""
-    job = records.starting()
+    job = job_records.starting()
     root = Root(
         epoch=1, seq=1, now=1.0, write_id="w", jobs={job.id: job}, machines={MACHINE: machine}
     )
@@ -121,7 +121,7 @@ def test_an_attempt_that_is_over_is_not_touched() -> None:
             Ended(of=of, end=End(kind="lost")),
             number=made.machines[MACHINE].last_bell + 1,
         )
-    assert made.jobs["train-1"] == records.starting()
+    assert made.jobs["train-1"] == job_records.starting()
 
 
 def test_negative_places_are_no_places() -> None:
@@ -129,7 +129,7 @@ def test_negative_places_are_no_places() -> None:
     made = draft()
     for number, of in enumerate((replace(OF, replica=-1), replace(OF, host=-1)), start=5):
         ring(made, Ended(of=of, end=End(kind="lost")), number=number)
-    assert made.jobs["train-1"] == records.starting()
+    assert made.jobs["train-1"] == job_records.starting()
 
 
 def test_facts_of_one_bell_come_in_order() -> None:

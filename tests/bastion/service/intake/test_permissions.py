@@ -6,7 +6,7 @@ import pytest
 
 from bastion.records import layout
 from bastion.records.request import UpdateRequest
-from tests.bastion.service.rig import QUOTA, Rig
+from tests.rigs.leader import QUOTA, Rig
 
 ADMINS = """
 [project_options.blue]

@@ -8,7 +8,7 @@ from bastion.job import OutcomeKind
 from bastion.machine import Start
 from bastion.records import layout
 from bastion.service.intake.registers import seat_of
-from tests.bastion.service.rig import PACE, Rig
+from tests.rigs.leader import PACE, Rig
 
 
 def spoil_claim(rig: Rig, job: str) -> None:

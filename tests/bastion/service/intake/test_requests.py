@@ -15,7 +15,7 @@ from bastion.records.request import (
     SpecRecord,
 )
 from bastion.spec import Job, Launch, Process, Resources, Secret
-from tests.bastion.service.rig import CONFIG, QUOTA, Rig
+from tests.rigs.leader import CONFIG, QUOTA, Rig
 
 
 def _launch(**more: object) -> LaunchRequest:

@@ -23,7 +23,7 @@ from bastion.spec import task_id
 from bastion.spec.indices import Indices
 from bastion.store.memory import MemoryStore
 from quota import Amounts
-from tests.bastion.lifecycle.records import T0, drained, ended, exited, queued, running
+from tests.rigs.job_records import T0, drained, ended, exited, queued, running
 
 
 def test_a_job_that_is_over_is_told_as_its_record_tells_it() -> None:

@@ -21,7 +21,7 @@ from bastion.service.intake.registers import seat_of
 from bastion.service.repair.fsck import LONG_S, RULES, Finding, audit
 from bastion.spec import Array, Indices, Job, Process, Resources
 from bastion.store.memory import FaultyStore
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 
 class Worked:

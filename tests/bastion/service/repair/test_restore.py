@@ -14,7 +14,7 @@ from bastion.service.repair.fsck import audit
 from bastion.service.repair.restore import Restoring
 from bastion.service.repair.restored_root import EPOCHS_UNSEEN, SEQS_UNSEEN
 from bastion.spec import Array, Job, Process, Resources
-from tests.bastion.service.rig import Rig
+from tests.rigs.leader import Rig
 
 
 def copied(rig: Rig) -> str:

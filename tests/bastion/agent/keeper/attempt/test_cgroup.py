@@ -12,7 +12,7 @@ import pytest
 from bastion.agent.keeper.attempt.cgroup import Cgroup, Place, find_places
 from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.agent.machine import stray_processes as strays
-from tests.bastion.agent.keepers import HELLO, SLEEPS, RealWorld, attempt, python
+from tests.rigs.keepers import HELLO, SLEEPS, RealWorld, attempt, python
 
 WIPED = """
 import os

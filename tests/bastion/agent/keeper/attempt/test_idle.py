@@ -10,7 +10,7 @@ import pytest
 
 from bastion.agent.keeper.attempt.idle import span, used_devices
 from bastion.agent.keeper.port import IDLE, ExitRecord, IdleRule, ProcessStart
-from tests.bastion.agent.keepers import SLEEPS, RealWorld, attempt, shell
+from tests.rigs.keepers import SLEEPS, RealWorld, attempt, shell
 
 BUSY = "echo up; while :; do :; done"
 

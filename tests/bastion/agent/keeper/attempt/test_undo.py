@@ -11,7 +11,7 @@ import pytest
 
 from bastion.agent.decommission import end_home
 from bastion.agent.keeper.port import AttemptStart, KeeperError, Running
-from tests.bastion.agent.keepers import EXITS, IGNORES, SLEEPS, RealWorld, attempt, shell
+from tests.rigs.keepers import EXITS, IGNORES, SLEEPS, RealWorld, attempt, shell
 
 KEY = "p/j/a1-x/r0/h0"
 

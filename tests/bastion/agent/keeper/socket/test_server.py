@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.bastion.agent.keepers import EXITS, SLEEPS, RealWorld, attempt
+from tests.rigs.keepers import EXITS, SLEEPS, RealWorld, attempt
 
 GOOD = {
     "id": 1,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.bundler import trees
+from tests.rigs import trees
 
 _WHO = {
     "GIT_AUTHOR_NAME": "a",
