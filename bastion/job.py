@@ -249,12 +249,12 @@ class HostState:
     """The revised `max_runtime` that it was last told; None: none but its spec's."""
 
 
-def untold(placement: Placement) -> tuple[tuple[HostState, ...], ...]:
-    """The hosts of `placement` before any of them was told to start."""
-    return tuple((_UNTOLD,) * len(replica.hosts) for replica in placement)
+def initial_hosts(placement: Placement) -> tuple[tuple[HostState, ...], ...]:
+    """The hosts of `placement` before any start instruction is allocated."""
+    return tuple((_INITIAL,) * len(replica.hosts) for replica in placement)
 
 
-_UNTOLD = HostState()
+_INITIAL = HostState()
 
 
 @value

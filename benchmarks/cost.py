@@ -35,7 +35,7 @@ from bastion.errors import ConflictError, NotFoundError
 from bastion.lane import InlineLane
 from bastion.machine import Machine, Pool
 from bastion.records.request import LaunchRequest
-from bastion.service.act.machines import Post
+from bastion.service.act.machines import OpenPool
 from bastion.service.config.settings import CLOUD
 from bastion.service.run.serve import BUSY_FOR_S
 from bastion.spec import Job, Launch, Process, Resources
@@ -204,9 +204,9 @@ class World(Rig):
         self._moved_at = now if moved else self._moved_at
         return now + self.leader.wait_s(moved=moved, busy=now - self._moved_at < BUSY_FOR_S)
 
-    def _post(self, pool: Pool) -> Post:
+    def _open_pool(self, pool: Pool) -> OpenPool:
         provider = self.providers.setdefault(pool.name, ScriptedProvider(pool.name, self._boot))
-        return Post(pool=pool, provider=provider, lane=InlineLane())
+        return OpenPool(pool=pool, provider=provider, lane=InlineLane())
 
     def _boot(self, machine: Machine) -> None:
         if machine.name in self.machines:

@@ -31,7 +31,7 @@ from bastion.job import (
     Phase,
     Stop,
     StopReason,
-    untold,
+    initial_hosts,
 )
 from bastion.lifecycle import events as ev
 from bastion.lifecycle.awaited import NeverMet, still_awaited
@@ -80,7 +80,7 @@ def _ignore(job: JobRecord, event: ev.Event, now: float) -> JobRecord:
 
 
 def _admit(job: JobRecord, event: ev.Admitted, now: float) -> JobRecord:
-    hosts = untold(event.placement)
+    hosts = initial_hosts(event.placement)
     attempt = Attempt(
         number=job.attempts + 1,
         nonce=event.nonce,

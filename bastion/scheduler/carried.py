@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bastion.job import Attempt, JobClass, JobRecord, Phase, Placement, Stop, StopReason, untold
+from bastion.job import (
+    Attempt,
+    JobClass,
+    JobRecord,
+    Phase,
+    Placement,
+    Stop,
+    StopReason,
+    initial_hosts,
+)
 from bastion.machine import Machine
 from bastion.scheduler.classes import Newcomer, derive, promised_by
 from bastion.scheduler.draft import Draft
@@ -96,7 +105,7 @@ def _started(job: JobRecord, placement: Placement, job_class: JobClass, now: flo
         admitted_at=now,
         placement=placement,
         job_class=job_class,
-        hosts=untold(placement),
+        hosts=initial_hosts(placement),
     )
     return replace(job, phase=Phase.STARTING, attempt=attempt)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from bastion.job import Attempt, untold
+from bastion.job import Attempt, initial_hosts
 from bastion.scheduler.draft import Draft
 from bastion.scheduler.moves import Admitted
 from bastion.scheduler.order import Gang, ids_of
@@ -65,7 +65,11 @@ def _as_running(draft: Draft, admitted: Admitted) -> Running:
             replace(
                 job,
                 attempt=Attempt(
-                    number=0, nonce="", admitted_at=draft.now, placement=place, hosts=untold(place)
+                    number=0,
+                    nonce="",
+                    admitted_at=draft.now,
+                    placement=place,
+                    hosts=initial_hosts(place),
                 ),
             )
             for job, place in zip(admitted.gang, admitted.placed.placements)

@@ -24,11 +24,11 @@ from bastion.scheduler.cycle import decide
 from bastion.scheduler.memory import Memory
 from bastion.scheduler.plan import Plan
 from bastion.service.act import actions as act
-from bastion.service.act.bucket_gc import Garbage
-from bastion.service.act.machines import Fleet
-from bastion.service.act.notifications import Courier
-from bastion.service.act.register_sweep import Sweep
-from bastion.service.act.root_copies import Copies
+from bastion.service.act.bucket_gc import GarbageCollector
+from bastion.service.act.machines import Machines
+from bastion.service.act.notifications import Notifier
+from bastion.service.act.register_sweep import RegisterSweep
+from bastion.service.act.root_copies import RootCopies
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import Pace
 from bastion.service.decide.applied_plan import apply_plan
@@ -83,7 +83,7 @@ class Leader:
     The one bastion that acts, from the moment it holds root.
 
     Args:
-        courier: Brings notifications to webhooks.
+        notifier: Brings notifications to webhooks.
         lane: Where store actions are performed; inline in simulation.
         spec_lane: Where a turn reads the inbox, and writes specs before a commit names them.
         nonce: Fresh names for commits and attempts.
@@ -96,10 +96,10 @@ class Leader:
         store: ObjectStore,
         writer: RootWriter,
         clock: Clock,
-        fleet: Fleet,
+        machines: Machines,
         files: AdminFiles,
         publisher: Publisher,
-        courier: Courier,
+        notifier: Notifier,
         lane: Lane,
         spec_lane: Lane,
         pace: Pace,
@@ -110,10 +110,10 @@ class Leader:
         self._store = store
         self._writer = writer
         self._clock = clock
-        self._fleet = fleet
+        self._machines = machines
         self._files = files
         self._publisher = publisher
-        self._courier = courier
+        self._notifier = notifier
         self._lane = lane
         self._spec_lane = spec_lane
         self._pace = pace
@@ -121,9 +121,9 @@ class Leader:
         self._journal = journal
         self._gatherer = Gatherer(store, spec_lane)
         self._intake = Intake(store, spec_lane, journal)
-        self._sweep = Sweep(store)
-        self._copies = Copies(store, writer)
-        self._garbage = Garbage(store)
+        self._sweep = RegisterSweep(store)
+        self._copies = RootCopies(store, writer)
+        self._garbage = GarbageCollector(store)
         self._sweep_at = 0.0
         self._synced_at = clock.monotonic()
         self._absorbed: dict[str, Absorbed] = {}
@@ -168,8 +168,8 @@ class Leader:
             self._journal.failure(key, failure)
         draft = Draft(self.held.root, self.now, working=self._working, dependents=self._dependents)
         self._learn(draft)
-        self._guarded("notifications", self._courier.collect, draft)
-        listings = self._fleet.collect(draft.now)
+        self._guarded("notifications", self._notifier.collect, draft)
+        listings = self._machines.collect(draft.now)
 
         # 2. Let it in: facts, requests, listings, and what follows from them for every job.
         for rung in gathered.bells:
@@ -216,8 +216,8 @@ class Leader:
         """Begin nothing more outside: what is not yet under way is left to whoever leads now."""
         self._lane.close()
         self._spec_lane.close()
-        self._courier.close()
-        self._fleet.close()
+        self._notifier.close()
+        self._machines.close()
 
     def settle(self, timeout_s: float) -> None:
         """Wait for what is being done outside, `timeout_s` at most: it likely moves something."""
@@ -291,8 +291,8 @@ class Leader:
 
     def _reconcile(self, draft: Draft, listings: Mapping[str, tuple[Seen, ...]]) -> None:
         pools = self._files.config.pools
-        self._fleet.equip(pools)
-        stale = self._fleet.reconcile(draft, pools, listings, _in_use(draft))
+        self._machines.open_pools(pools)
+        stale = self._machines.reconcile(draft, pools, listings, _in_use(draft))
         if stale:
             raise self._writer.overtaken(self.held, by=stale)
 
@@ -313,7 +313,7 @@ class Leader:
         quota = self._files.quota
         if quota is None:
             return None
-        pools = self._fleet.offered(self._files.config.pools, draft.now)
+        pools = self._machines.offered(self._files.config.pools, draft.now)
         machines, wrong = digestible(draft.machines, pools)
         for name, why in wrong.items():
             self._journal.problem(f"machine {name}", BastionError(f"gets nothing new: it {why}"))
@@ -326,7 +326,7 @@ class Leader:
             arrays=draft.arrays,
             machines=machines,
             quota_problem=self._files.quota_problem,
-            stockouts=self._fleet.stockouts(draft.now),
+            stockouts=self._machines.stockouts(draft.now),
             runs=draft.runs,
         )
         try:
@@ -365,9 +365,9 @@ class Leader:
             for batch in machine.outgoing:
                 key = f"batch {machine.name}/{batch.life}/{batch.number}"
                 self._lane.submit(key, act.batch_work(self._store, machine, batch))
-        self._fleet.act(root, self.now)
+        self._machines.act(root, self.now)
         rules = self._files.config.notifications
-        self._guarded("notifications", self._courier.act, root, rules)
+        self._guarded("notifications", self._notifier.act, root, rules)
         for key, answer in root.answers.items():
             self._lane.submit(f"answer {key}", act.answer_work(self._store, key, answer))
         for segment in root.sealed:
@@ -384,7 +384,7 @@ class Leader:
             self._lane.submit(act.action_key(job, action), work)
 
     def _publish(self) -> None:
-        problems = tuple(dict.fromkeys((*self._journal.problems, *self._courier.problems)))
+        problems = tuple(dict.fromkeys((*self._journal.problems, *self._notifier.problems)))
         root = self.held.root
         works: dict[str, Callable[[], Callable[[], object] | None]] = {
             "views": lambda: self._publisher.works(root, self._plan, self._files, problems),

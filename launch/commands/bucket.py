@@ -94,8 +94,8 @@ def restore(args: argparse.Namespace) -> int:
     root = found.commit()
     _tell(found)
     note(f"{found.copy.key} is back as commit {root.seq}: start the bastion")
-    if found.comeback.held:
-        note(f"when those have ended: bastion release {' '.join(found.comeback.held)}")
+    if found.restored.held:
+        note(f"when those have ended: bastion release {' '.join(found.restored.held)}")
     return exits.OK
 
 
@@ -107,8 +107,8 @@ def _show_copies(session: Session, found: Restoring) -> None:
         Column(title="WRITTEN", text=lambda copy: out.time(copy.written_at)),
         Column(title="BYTES", text=lambda copy: str(copy.size_bytes)),
     ]
-    comeback = found.comeback
-    plan = {name: list(getattr(comeback, name)) for name, _ in _MEANINGS}
+    restored = found.restored
+    plan = {name: list(getattr(restored, name)) for name, _ in _MEANINGS}
     more = {"snapshot": found.copy.key, "plan": plan}
     out.show("snapshots", found.copies, columns, name=lambda copy: copy.key, more=more)
     if not session.is_quiet:
@@ -132,8 +132,8 @@ def _tell(found: Restoring) -> None:
         note(f"{key} is damaged and stepped over: {why}")
     if not found.is_root_readable:
         note("root is not there or cannot be understood: what it held is known from the rest only")
-    note(f"active in {found.copy.key}: {', '.join(found.comeback.root.jobs) or 'no job'}")
+    note(f"active in {found.copy.key}: {', '.join(found.restored.root.jobs) or 'no job'}")
     for name, meaning in _MEANINGS:
-        names = getattr(found.comeback, name)
+        names = getattr(found.restored, name)
         if names:
             note(f"{meaning}: {', '.join(names)}")

@@ -43,8 +43,8 @@ from bastion.records.request import (
 )
 from bastion.records.root import Event, Root, RootWriter
 from bastion.records.webhooks import Webhook
-from bastion.service.act.machines import Fleet, Post
-from bastion.service.act.notifications import Courier
+from bastion.service.act.machines import Machines, OpenPool
+from bastion.service.act.notifications import Notifier
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import Pace
 from bastion.service.intake.registers import Seat
@@ -376,10 +376,12 @@ class Rig:
             store=self.store,
             writer=writer,
             clock=self.clock,
-            fleet=Fleet(self.clock, self.journal, self._post, listing_s=self.pace.listing_s),
+            machines=Machines(
+                self.clock, self.journal, self._open_pool, listing_s=self.pace.listing_s
+            ),
             files=AdminFiles(self.store, self.store, self.clock, every_s=self.pace.files_s),
             publisher=Publisher(self.store, self.clock, every_s=self.pace.view_s),
-            courier=Courier(self.clock, self.journal, InlineLane(), self.webhooks.send),
+            notifier=Notifier(self.clock, self.journal, InlineLane(), self.webhooks.send),
             lane=InlineLane(),
             spec_lane=InlineLane(),
             pace=self.pace,
@@ -391,7 +393,7 @@ class Rig:
         """A fresh name."""
         return f"n{next(self.numbers)}"
 
-    def _post(self, pool: Pool) -> Post:
+    def _open_pool(self, pool: Pool) -> OpenPool:
         def on_create(machine: Machine) -> None:
             if self.are_agents_up and machine.name not in self.agents:
                 self.agents[machine.name] = Agent(
@@ -399,7 +401,7 @@ class Rig:
                 )
 
         provider = self.providers.setdefault(pool.name, ScriptedProvider(pool.name, on_create))
-        return Post(pool=pool, provider=provider, lane=InlineLane())
+        return OpenPool(pool=pool, provider=provider, lane=InlineLane())
 
     def turn(self, times: int = 1, *, seconds: float = 1.0) -> None:
         """So many turns; after each all agents poll and `seconds` pass."""

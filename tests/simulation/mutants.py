@@ -26,8 +26,8 @@ from bastion.records.notification import Notification
 from bastion.records.registers import GoRegister
 from bastion.records.root import BACKOFF_S, Held, Root, RootWriter
 from bastion.records.webhooks import Notifications
-from bastion.service.act.machines import Fleet
-from bastion.service.act.notifications import Courier
+from bastion.service.act.machines import Machines
+from bastion.service.act.notifications import Notifier
 from bastion.service.act.webhook import DeliveryError
 from bastion.service.draft.root_draft import Draft
 from bastion.service.leader import Leader
@@ -175,7 +175,7 @@ class LockThenWrite(RootWriter):
             return Held(root=root, version=written.version, modified_at=written.modified_at)
 
 
-class NaiveOrphans(Fleet):
+class NaiveOrphans(Machines):
     """Whatever is listed and not in our root is deleted, however new."""
 
     def reconcile(
@@ -185,7 +185,7 @@ class NaiveOrphans(Fleet):
         fresh: Mapping[str, tuple[Seen, ...]],
         in_use: Collection[str],
     ) -> None:
-        """See `Fleet`."""
+        """See `Machines`."""
         known = {
             pool: tuple(seen for seen in seens if seen.name in draft.machines)
             for pool, seens in fresh.items()
@@ -193,11 +193,11 @@ class NaiveOrphans(Fleet):
         super().reconcile(draft, pools, known, in_use)
 
     def act(self, root: Root, store_now: float) -> None:
-        """See `Fleet`."""
+        """See `Machines`."""
         for pool, seens in self._listings.items():
             for seen in seens:
                 if seen.name not in root.machines and not seen.gone:
-                    self._submit(self._posts[pool], Delete(machine=seen.name, pool=pool), root)
+                    self._submit(self._pools[pool], Delete(machine=seen.name, pool=pool), root)
         super().act(root, store_now)
 
 
@@ -291,7 +291,7 @@ class OutboxInMemory(Leader):
             self.held = sound
 
 
-class SentIsTaken(Courier):
+class SentIsTaken(Notifier):
     """What was sent is taken for delivered, whatever the webhook said."""
 
     def _deliver(self, told: Notification, rules: Notifications) -> None:
@@ -308,14 +308,14 @@ MUTANTS: dict[str, Parts] = {
     "no request dedupe": Parts(bastion_store=NoDedupe),
     "devices freed before the end is known": Parts(leader=FreesEarly),
     "unconditional root write after a lock check": Parts(writer=LockThenWrite),
-    "naive orphan deletion": Parts(fleet=NaiveOrphans),
+    "naive orphan deletion": Parts(machines=NaiveOrphans),
     "no revocation of an unclaimed attempt": Parts(bastion_store=NoRevocation),
     "no start barrier": Parts(agent_store=NoBarrier),
     "instruction numbers chosen when writing": Parts(bastion_store=NumbersLate),
     "ends of attempts told as ends of jobs": Parts(leader=TellsAttempts),
     "ended tasks counted in a later commit": Parts(leader=CountsLater),
     "notifications kept in memory": Parts(leader=OutboxInMemory),
-    "what was sent is taken for told": Parts(courier=SentIsTaken),
+    "what was sent is taken for told": Parts(notifier=SentIsTaken),
     **OUTSIDE,
 }
 """The safeguards of the bucket, each taken out."""

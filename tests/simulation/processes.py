@@ -20,8 +20,8 @@ from bastion.logs.pace import CLOUD as CLOUD_LOGS
 from bastion.machine import Pool
 from bastion.records.request import Answer, Body
 from bastion.records.root import RootWriter
-from bastion.service.act.machines import Fleet, Post
-from bastion.service.act.notifications import Courier
+from bastion.service.act.machines import Machines, OpenPool
+from bastion.service.act.notifications import Notifier
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import Pace
 from bastion.service.journal import Journal
@@ -68,8 +68,8 @@ class Parts:
 
     writer: type[RootWriter] = RootWriter
     leader: type[Leader] = Leader
-    fleet: type[Fleet] = Fleet
-    courier: type[Courier] = Courier
+    machines: type[Machines] = Machines
+    notifier: type[Notifier] = Notifier
     bastion_store: Callable[[ObjectStore], ObjectStore] = _same
     agent_store: Callable[[ObjectStore], ObjectStore] = _same
     agent_rights: AgentRights = of_pool
@@ -156,10 +156,10 @@ class Bastion:
             store=store,
             writer=writer,
             clock=clock,
-            fleet=parts.fleet(clock, journal, self._post, listing_s=PACE.listing_s),
+            machines=parts.machines(clock, journal, self._open_pool, listing_s=PACE.listing_s),
             files=AdminFiles(store, store, clock, every_s=PACE.files_s),
             publisher=Publisher(store, clock, every_s=PACE.view_s),
-            courier=parts.courier(clock, journal, InlineLane(), self._webhooks.send),
+            notifier=parts.notifier(clock, journal, InlineLane(), self._webhooks.send),
             lane=InlineLane(),
             spec_lane=InlineLane(),
             pace=self._pace,
@@ -183,8 +183,8 @@ class Bastion:
                 self._baton.fail("no bug is met", self.problems[0])
             self.clock.sleep(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
 
-    def _post(self, pool: Pool) -> Post:
-        return Post(pool=pool, provider=self._provider, lane=InlineLane())
+    def _open_pool(self, pool: Pool) -> OpenPool:
+        return OpenPool(pool=pool, provider=self._provider, lane=InlineLane())
 
     def _nonce(self) -> str:
         return f"{self._baton.chance.getrandbits(64):016x}"

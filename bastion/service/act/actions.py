@@ -41,9 +41,9 @@ from bastion.service.intake.bells import happen
 from bastion.service.intake.registers import Seat, seat_of, standing_end
 from bastion.store import Entry, ObjectStore
 
-Lesson: TypeAlias = Callable[[Draft], None]
+DraftUpdate: TypeAlias = Callable[[Draft], None]
 """What was learned, as a change of a draft."""
-Work: TypeAlias = Callable[[], Lesson]
+Work: TypeAlias = Callable[[], DraftUpdate]
 
 
 def job_work(store: ObjectStore, root: Root, job: JobRecord, action: Action) -> Work:
@@ -72,7 +72,7 @@ def action_key(job: JobRecord, action: Action) -> str:
 def array_work(store: ObjectStore, array: ArrayRecord) -> Work:
     """Write the final record of an array all of whose tasks have ended."""
 
-    def work() -> Lesson:
+    def work() -> DraftUpdate:
         replaced = write_final(store, array_result(array))
 
         def lesson(draft: Draft) -> None:
@@ -92,7 +92,7 @@ def batch_work(store: ObjectStore, machine: Machine, batch: Batch) -> Work:
     batch asks for is asked again, under the next number.
     """
 
-    def work() -> Lesson:
+    def work() -> DraftUpdate:
         key = layout.instructions(machine.name, batch.life, batch.number)
         try:
             create_same(store, key, encode(batch))
@@ -106,7 +106,7 @@ def batch_work(store: ObjectStore, machine: Machine, batch: Batch) -> Work:
 def answer_work(store: ObjectStore, key: str, answer: Answer) -> Work:
     """Write the answer to a request; one that stands already was the first, and counts."""
 
-    def work() -> Lesson:
+    def work() -> DraftUpdate:
         project, user, ulid = key.split("/")
         _create_once(store, layout.answer(project, user, ulid), encode(answer))
 
@@ -121,7 +121,7 @@ def answer_work(store: ObjectStore, key: str, answer: Answer) -> Work:
 def segment_work(store: ObjectStore, segment: Segment) -> Work:
     """Write one sealed range of events."""
 
-    def work() -> Lesson:
+    def work() -> DraftUpdate:
         lines = [
             json.dumps(plain(event), separators=(",", ":"), ensure_ascii=False) + "\n"
             for event in segment.events
@@ -139,9 +139,9 @@ def segment_work(store: ObjectStore, segment: Segment) -> Work:
 def delete_work(store: ObjectStore, key: str) -> Work:
     """Delete an absorbed object of the inbox."""
 
-    def work() -> Lesson:
+    def work() -> DraftUpdate:
         store.delete(key)
-        return nothing
+        return no_update
 
     return work
 
@@ -153,14 +153,14 @@ def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Wor
     One that is too large, or `unreadable` for that reason, is not kept: a note tells its size.
     """
 
-    def work() -> Lesson:
+    def work() -> DraftUpdate:
         if unreadable:
             data = f"{entry.key}: {entry.size} bytes, not readable: {unreadable}\n".encode()
         elif entry.size <= MAX_BYTES:
             try:
                 found = store.read(entry.key, limit_bytes=MAX_BYTES)
             except NotFoundError:
-                return nothing
+                return no_update
             except OversizeError as error:
                 data = f"{error}\n".encode()
             else:
@@ -170,7 +170,7 @@ def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Wor
             data = f"{entry.key}: {entry.size} bytes, too many to be kept\n".encode()
         _create_once(store, layout.aside(entry.key), data)
         store.delete(entry.key)
-        return nothing
+        return no_update
 
     return work
 
@@ -178,20 +178,20 @@ def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Wor
 def register_work(store: ObjectStore, seat: Seat, *, is_claimed: bool) -> Work:
     """Read the register of one host that no bell spoke of for long."""
 
-    def work() -> Lesson:
+    def work() -> DraftUpdate:
         if is_claimed:
             end = standing_end(store, seat)
-            return nothing if end is None else _ended(seat, end)
+            return no_update if end is None else _ended(seat, end)
         try:
             found = look(store, seat.claim_key, ClaimRegister)
         except RecordError as error:
             return _spoilt(store, seat, error)
-        return nothing if found is None else _claim_lesson(seat.of, found)
+        return no_update if found is None else _claim_lesson(seat.of, found)
 
     return work
 
 
-def _spoilt(store: ObjectStore, seat: Seat, error: RecordError) -> Lesson:
+def _spoilt(store: ObjectStore, seat: Seat, error: RecordError) -> DraftUpdate:
     """A claim that nobody can read is one that nobody has won: no agent starts anything by it."""
     end: End | None = End(kind="lost", detail=error.message)
     if isinstance(error, ForeignRecordError):
@@ -201,12 +201,12 @@ def _spoilt(store: ObjectStore, seat: Seat, error: RecordError) -> Lesson:
     return _ended(seat, end)
 
 
-def _ended(seat: Seat, end: End) -> Lesson:
+def _ended(seat: Seat, end: End) -> DraftUpdate:
     event = HostEnded(replica=seat.of.replica, host=seat.of.host, end=end)
     return lambda draft: happen(draft, seat.of, event)
 
 
-def nothing(draft: Draft) -> None:
+def no_update(draft: Draft) -> None:
     """Nothing was learned."""
 
 
@@ -215,7 +215,7 @@ def _go_key(job: JobRecord) -> str:
     return layout.go(job.project, job.id, job.attempt.number, job.attempt.nonce)
 
 
-def _write_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
+def _write_go(store: ObjectStore, root: Root, job: JobRecord) -> DraftUpdate:
     assert job.attempt is not None
     claims = [state.claim for _, _, _, state in job.attempt.each_host()]
     register = GoRegister(
@@ -226,11 +226,11 @@ def _write_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
     return _settle_go(store, job, register)
 
 
-def _revoke_go(store: ObjectStore, root: Root, job: JobRecord) -> Lesson:
+def _revoke_go(store: ObjectStore, root: Root, job: JobRecord) -> DraftUpdate:
     return _settle_go(store, job, GoRegister(write_id=f"revoked-{root.epoch}-{root.write_id}"))
 
 
-def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> Lesson:
+def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> DraftUpdate:
     try:
         is_open = bool(win(store, _go_key(job), wanted).record.addresses)
     except ForeignRecordError:
@@ -242,7 +242,7 @@ def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> Lesson
     return lambda draft: happen(draft, seat_of(job, 0, 0).of, event)
 
 
-def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> Lesson:
+def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> DraftUpdate:
     register = ClaimRegister(write_id=f"revoked-{root.epoch}-{root.write_id}")
     try:
         return _claim_lesson(seat.of, win(store, seat.claim_key, register).record)
@@ -250,7 +250,7 @@ def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> Lesson:
         return _spoilt(store, seat, error)
 
 
-def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
+def _claim_lesson(of: HostFact, standing: ClaimRegister) -> DraftUpdate:
     if standing.claim is None:
         revoked = HostEnded(replica=of.replica, host=of.host, end=End(kind="revoked"))
         return lambda draft: happen(draft, of, revoked)
@@ -258,7 +258,7 @@ def _claim_lesson(of: HostFact, standing: ClaimRegister) -> Lesson:
     return lambda draft: happen(draft, of, claimed)
 
 
-def _write_end(store: ObjectStore, root: Root, seat: Seat, end: End) -> Lesson:
+def _write_end(store: ObjectStore, root: Root, seat: Seat, end: End) -> DraftUpdate:
     register = EndRegister(write_id=f"gone-{root.epoch}-{root.write_id}", end=end)
     try:
         end = win(store, seat.end_key, register).record.end
@@ -269,7 +269,7 @@ def _write_end(store: ObjectStore, root: Root, seat: Seat, end: End) -> Lesson:
     return _ended(seat, end)
 
 
-def _write_result(store: ObjectStore, job: JobRecord) -> Lesson:
+def _write_result(store: ObjectStore, job: JobRecord) -> DraftUpdate:
     replaced = write_final(store, result_of(job))
 
     def lesson(draft: Draft) -> None:

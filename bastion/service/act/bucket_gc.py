@@ -33,7 +33,7 @@ from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.limits import BATCH_BYTES, RECORD_BYTES
 from bastion.records.root import Root
-from bastion.service.act.actions import Lesson, Work
+from bastion.service.act.actions import DraftUpdate, Work
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
 
@@ -74,7 +74,7 @@ class Place:
     after: str = ""
 
 
-class Garbage:
+class GarbageCollector:
     """Walks the bucket in rounds, a step at a time."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -91,7 +91,7 @@ class Garbage:
         self._next_at = root.now + STEP_S
         place = self._place
 
-        def work() -> Lesson:
+        def work() -> DraftUpdate:
             moved = clean(self._store, root, place)
             return lambda _: self._move(moved, root.now)
 

@@ -27,7 +27,7 @@ STOCKOUT_S = 60.0
 
 
 @value
-class Post:
+class OpenPool:
     """One pool's provider, and the lane its calls are made on."""
 
     pool: Pool
@@ -35,27 +35,27 @@ class Post:
     lane: Lane
 
 
-class Fleet:
+class Machines:
     """
     Every provider of this bastion.
 
     Args:
-        open_post: Makes the provider and lane of a pool that is new or was changed.
+        open_pool: Makes the provider and lane of a pool that is new or was changed.
     """
 
     def __init__(
         self,
         clock: Clock,
         journal: Journal,
-        open_post: Callable[[Pool], Post],
+        open_pool: Callable[[Pool], OpenPool],
         *,
         listing_s: float,
     ) -> None:
         self._clock = clock
         self._journal = journal
-        self._open_post = open_post
+        self._open_pool = open_pool
         self._listing_s = listing_s
-        self._posts: dict[str, Post] = {}
+        self._pools: dict[str, OpenPool] = {}
         self._listings: dict[str, tuple[Seen, ...]] = {}
         self._list_at: dict[str, float] = {}
         self._asked: dict[str, float] = {}
@@ -64,21 +64,21 @@ class Fleet:
         self._sold_out: dict[tuple[str, str], float] = {}
         """(pool, zone) -> until when, in store's seconds, it is not asked for again."""
 
-    def equip(self, pools: Mapping[str, Pool]) -> None:
+    def open_pools(self, pools: Mapping[str, Pool]) -> None:
         """Have a provider for each of `pools`; keep those of pools that are no more configured."""
         for name, pool in pools.items():
-            post = self._posts.get(name)
-            if post is None or post.pool != pool:
-                if post is not None:
-                    post.lane.close()
-                self._posts[name] = self._open_post(pool)
+            opened = self._pools.get(name)
+            if opened is None or opened.pool != pool:
+                if opened is not None:
+                    opened.lane.close()
+                self._pools[name] = self._open_pool(pool)
                 self._list_at[name] = 0.0
 
     def stockouts(self, now: float) -> Mapping[str, float]:
         """Pool -> until when (store's seconds) its provider is not asked again in any zone."""
         found = {}
-        for name, post in self._posts.items():
-            until = min(self._sold_out.get((name, zone), 0.0) for zone in post.pool.zones)
+        for name, opened in self._pools.items():
+            until = min(self._sold_out.get((name, zone), 0.0) for zone in opened.pool.zones)
             if until > now:
                 found[name] = until
         return found
@@ -91,8 +91,8 @@ class Fleet:
     def collect(self, now: float) -> dict[str, tuple[Seen, ...]]:
         """What providers answered since the last turn: the new listings, by pool."""
         fresh: dict[str, tuple[Seen, ...]] = {}
-        for name, post in self._posts.items():
-            for done in post.lane.collect():
+        for name, opened in self._pools.items():
+            for done in opened.lane.collect():
                 if isinstance(done.error, NoCapacityError):
                     zone = self._zones.get(done.key.removeprefix("create "), "")
                     self._sold_out[name, zone] = now + STOCKOUT_S
@@ -131,8 +131,8 @@ class Fleet:
         for action in machine_actions(root.machines, self._listings, seq=root.seq):
             machine = root.machines.get(action.machine)
             pool = machine.pool if machine is not None else getattr(action, "pool", "")
-            post = self._posts.get(pool)
-            if post is None:
+            opened = self._pools.get(pool)
+            if opened is None:
                 self._journal.problem(f"pool {pool}", _unknown_pool(action.machine))
                 continue
             if now - self._asked.get(action.machine, -1e9) < CREATE_AGAIN_S:
@@ -141,29 +141,29 @@ class Fleet:
             if isinstance(action, Create) and self._sold_out.get((pool, zone), 0.0) > store_now:
                 continue
             self._asked[action.machine] = now
-            self._submit(post, action, root)
-        for name, post in self._posts.items():
+            self._submit(opened, action, root)
+        for name, opened in self._pools.items():
             if now >= self._list_at[name]:
                 self._list_at[name] = now + self._listing_s
-                post.lane.submit("list", lambda post=post: _listing(post))  # type: ignore[misc]
+                opened.lane.submit("list", lambda opened=opened: _listing(opened))  # type: ignore[misc]
         self._asked = {name: at for name, at in self._asked.items() if now - at < CREATE_AGAIN_S}
         self._zones = {name: zone for name, zone in self._zones.items() if name in root.machines}
 
     def close(self) -> None:
         """Make no more calls."""
-        for post in self._posts.values():
-            post.lane.close()
+        for opened in self._pools.values():
+            opened.lane.close()
 
-    def _submit(self, post: Post, action: object, root: Root) -> None:
+    def _submit(self, opened: OpenPool, action: object, root: Root) -> None:
         if isinstance(action, Create):
             machine = root.machines[action.machine]
             self._zones[machine.name] = machine.zone
-            post.lane.submit(
-                f"create {machine.name}", lambda: post.provider.create(machine, post.pool)
+            opened.lane.submit(
+                f"create {machine.name}", lambda: opened.provider.create(machine, opened.pool)
             )
         else:
             name = getattr(action, "machine", "")
-            post.lane.submit(f"delete {name}", lambda: post.provider.delete(name))
+            opened.lane.submit(f"delete {name}", lambda: opened.provider.delete(name))
 
 
 def _in_stock(pool: Pool, sold_out: Collection[tuple[str, str]]) -> Pool:
@@ -178,8 +178,10 @@ def _unknown_pool(machine: str) -> BastionError:
     )
 
 
-def _listing(post: Post) -> tuple[Seen, ...]:
-    return tuple(_seen(listed) for listed in post.provider.list() if listed.pool == post.pool.name)
+def _listing(opened: OpenPool) -> tuple[Seen, ...]:
+    return tuple(
+        _seen(listed) for listed in opened.provider.list() if listed.pool == opened.pool.name
+    )
 
 
 def _seen(listed: Listed) -> Seen:

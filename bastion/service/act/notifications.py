@@ -32,7 +32,7 @@ LIFE_S = 6 * 3600.0
 """Longer outages than a working day's half are told by other means."""
 
 
-class Courier:
+class Notifier:
     """
     Brings notifications to their webhooks.
 

@@ -15,7 +15,7 @@ AT_ONCE = 8
 """Registers that one sweep reads: a constant, whatever runs."""
 
 
-class Sweep:
+class RegisterSweep:
     """Walks the hosts of all admitted jobs in a circle, `AT_ONCE` a time."""
 
     def __init__(self, store: ObjectStore) -> None:

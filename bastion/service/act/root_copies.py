@@ -7,7 +7,7 @@ import time
 from bastion.records import layout
 from bastion.records.register import create_same
 from bastion.records.root import Root, RootWriter
-from bastion.service.act.actions import Lesson, Work
+from bastion.service.act.actions import DraftUpdate, Work
 from bastion.store import ObjectStore
 
 EVERY_S = 3600.0
@@ -15,7 +15,7 @@ AGAIN_S = 60.0
 """After a copy that is not known to stand."""
 
 
-class Copies:
+class RootCopies:
     """Copies committed roots; a new leader makes one at once."""
 
     def __init__(self, store: ObjectStore, writer: RootWriter) -> None:
@@ -31,7 +31,7 @@ class Copies:
         date = time.strftime("%Y-%m-%d", time.gmtime(root.now))
         data = self._writer.encoded(root)
 
-        def work() -> Lesson:
+        def work() -> DraftUpdate:
             create_same(self._store, layout.snapshot(date, root.seq), data)
             return lambda _: self._made(root.now)
 

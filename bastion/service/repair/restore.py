@@ -33,7 +33,7 @@ from bastion.records.request import Answer, Result, SpecRecord
 from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.records.targets import look_up
 from bastion.service.config.settings import CLOUD
-from bastion.service.repair.restored_root import Comeback, Since, comeback
+from bastion.service.repair.restored_root import LaterObjects, RestoredRoot, restored_root
 from bastion.service.repair.unstarted_launches import never_begun
 from bastion.service.run.election import PATIENCE
 from bastion.spec import job_ids, tasks_of_id
@@ -89,9 +89,11 @@ class Restoring:
         self.copy, root, self.damaged = _chosen(store, self.copies, key)
         self._found = _object(store, layout.ROOT)
         self._standing = _held(self._found)
-        since = _since(store, root, self.copies)
+        later = _later_objects(store, root, self.copies)
         standing = self._standing.root if self._standing is not None else None
-        self.comeback: Comeback = comeback(root, since, standing=standing, write_id=nonce())
+        self.restored: RestoredRoot = restored_root(
+            root, later, standing=standing, write_id=nonce()
+        )
 
     @property
     def is_root_readable(self) -> bool:
@@ -122,7 +124,7 @@ class Restoring:
         """
         self._refuse_if_led()
         self._keep()
-        root, found, over = self.comeback.root, self._found, self._standing
+        root, found, over = self.restored.root, self._found, self._standing
         if over is None and found is not None:
             over = Held(root=root, version=found.version, modified_at=found.modified_at)
         try:
@@ -221,7 +223,7 @@ def _root_of(store: ObjectStore, key: str) -> Root:
     return decode_root(data, key=key)
 
 
-def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
+def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> LaterObjects:
     instructions = _all(store, layout.INSTRUCTIONS)
     lives: dict[str, int] = {}
     batches: dict[tuple[str, int], int] = {}
@@ -243,7 +245,7 @@ def _since(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> Since:
         for job in answer.jobs
     )
     begun = {start.job for _, _, start in told} | {job for _, job in results} | _registered(store)
-    return Since(
+    return LaterObjects(
         seq=max([*(each.seq for each in copies), *_view_seqs(store)]),
         next_event=_next_event(store),
         results=results,

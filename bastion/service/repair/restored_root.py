@@ -1,6 +1,6 @@
 """
 What root becomes when a copy of it is brought back: a pure function of the copy and of what the
-bucket shows of the time since.
+bucket shows of the time later.
 
 The copy is older than the world. What was committed after it is gone from root, but not from the
 bucket: final records, registers, instructions, answers and events stand. Three rules follow:
@@ -39,7 +39,7 @@ since the newest thing that shows its seq, at a hundred commits a second for hou
 
 
 @value
-class Since:
+class LaterObjects:
     """What the bucket shows of the time after the copy was made."""
 
     seq: int
@@ -66,7 +66,7 @@ class Since:
 
 
 @value
-class Comeback:
+class RestoredRoot:
     """What bringing a copy back means, for whoever decides it."""
 
     root: Root
@@ -84,21 +84,23 @@ class Comeback:
     """`<job>/a<k> on <machine>` that is told to stop: root would not know it."""
 
 
-def comeback(copy: Root, since: Since, *, standing: Root | None, write_id: str) -> Comeback:
+def restored_root(
+    copy: Root, later: LaterObjects, *, standing: Root | None, write_id: str
+) -> RestoredRoot:
     """
     The root that brings `copy` back in place of `standing`, None when that cannot be read.
 
     Nobody leads it: the next bastion takes it over as after a graceful stop.
     """
-    unknown = [told for told in since.starts if not _knows(copy, told[2])]
-    risky = {start.job for _, _, start in unknown} | since.cancelled
-    arrays = arrays_back(copy, since.results, since.outcomes, risky, by=HELD_BY)
+    unknown = [told for told in later.starts if not _knows(copy, told[2])]
+    risky = {start.job for _, _, start in unknown} | later.cancelled
+    arrays = arrays_back(copy, later.results, later.outcomes, risky, by=HELD_BY)
     jobs = {
         job.id: job
         for job in copy.jobs.values()
-        if (job.project, job.id) not in since.results and (job.task is None or job.launch in arrays)
+        if (job.project, job.id) not in later.results and (job.task is None or job.launch in arrays)
     }
-    jobs, arrays = settled(jobs, arrays, since.ended, copy.now)
+    jobs, arrays = settled(jobs, arrays, later.ended, copy.now)
     for job in list(jobs.values()):
         if any(names(one, job) for one in risky):
             jobs[job.id] = replace(job, held=HELD_BY)
@@ -107,16 +109,16 @@ def comeback(copy: Root, since: Since, *, standing: Root | None, write_id: str) 
         if start.job in jobs and jobs[start.job].attempts < start.attempt:
             jobs[start.job] = replace(jobs[start.job], attempts=start.attempt)
     before = copy.jobs.keys() | copy.arrays.keys()
-    new_jobs, new_arrays = made_anew(since.accepted, before | _begun_in(standing))
+    new_jobs, new_arrays = made_anew(later.accepted, before | _begun_in(standing))
     queued = {*new_jobs, *new_arrays}
     jobs, arrays = {**jobs, **new_jobs}, {**arrays, **new_arrays}
     active = jobs.keys() | arrays.keys()
     held = sorted(one for one in risky if array_named(one) in active)
-    machines = {m.name: _forwarded(m, since) for m in copy.machines.values()}
+    machines = {m.name: _forwarded(m, later) for m in copy.machines.values()}
     stopped = _stop(machines, unknown)
     now = {*standing.jobs, *standing.arrays} if standing is not None else set()
-    gone = now | since.submitted
-    root = _continued(copy, since, standing)
+    gone = now | later.submitted
+    root = _continued(copy, later, standing)
     root = replace(
         root,
         write_id=write_id,
@@ -128,7 +130,7 @@ def comeback(copy: Root, since: Since, *, standing: Root | None, write_id: str) 
         promises=(),
         planned=(),
     )
-    return Comeback(
+    return RestoredRoot(
         root=_told(root, copy),
         ended=tuple(sorted(before - active)),
         returned=tuple(sorted(active - now - queued)) if standing is not None else (),
@@ -157,15 +159,15 @@ def _knows(copy: Root, start: Start) -> bool:
     return start.nonce in known or (job.attempt is not None and job.attempt.nonce == start.nonce)
 
 
-def _forwarded(machine: Machine, since: Since) -> Machine:
+def _forwarded(machine: Machine, later: LaterObjects) -> Machine:
     """
     `machine` as it may be by now: its numbers go on where they stand in the bucket.
 
     One that was still being made gets no second create under its name: it goes.
     """
-    life = max(machine.life, since.lives.get(machine.name, 0))
+    life = max(machine.life, later.lives.get(machine.name, 0))
     is_same = life == machine.life
-    batches = max(machine.batches if is_same else 0, since.batches.get((machine.name, life), 0))
+    batches = max(machine.batches if is_same else 0, later.batches.get((machine.name, life), 0))
     is_new = machine.phase is MachinePhase.CREATING
     return replace(
         machine,
@@ -216,13 +218,13 @@ def _stop_host(start: Start) -> StopHost:
     )
 
 
-def _continued(copy: Root, since: Since, standing: Root | None) -> Root:
+def _continued(copy: Root, later: LaterObjects, standing: Root | None) -> Root:
     """`copy` with the numbers, the history and the answers of what came after it."""
     if standing is not None:
         return replace(
             copy,
             epoch=max(standing.epoch, copy.epoch) + 1,
-            seq=max(standing.seq, copy.seq, since.seq) + 1,
+            seq=max(standing.seq, copy.seq, later.seq) + 1,
             now=max(standing.now, copy.now),
             answers={**copy.answers, **standing.answers},
             events=standing.events,
@@ -233,13 +235,13 @@ def _continued(copy: Root, since: Since, standing: Root | None) -> Root:
             config_text=standing.config_text,
         )
     sealed_until = max(
-        [since.next_event, *(segment.first + len(segment.events) for segment in copy.sealed)]
+        [later.next_event, *(segment.first + len(segment.events) for segment in copy.sealed)]
     )
     kept = tuple(event for event in copy.events if event.n >= sealed_until)
     return replace(
         copy,
         epoch=copy.epoch + EPOCHS_UNSEEN,
-        seq=max(copy.seq, since.seq) + SEQS_UNSEEN,
+        seq=max(copy.seq, later.seq) + SEQS_UNSEEN,
         events=kept,
         next_event=kept[-1].n + 1 if kept else sealed_until,
     )

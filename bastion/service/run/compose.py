@@ -18,8 +18,8 @@ from bastion.provider.agent_environment import has_own_credentials
 from bastion.provider.open import open_provider
 from bastion.records import layout
 from bastion.records.root import Held, RootWriter
-from bastion.service.act.machines import Fleet, Post
-from bastion.service.act.notifications import Courier
+from bastion.service.act.machines import Machines, OpenPool
+from bastion.service.act.notifications import Notifier
 from bastion.service.act.webhook import post
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import LOCAL, ServeSettings
@@ -68,7 +68,10 @@ def compose(
 
     def lead(held: Held) -> Leader:
         # Nothing that one term has seen or begun goes into the next: another may have led between.
-        fleet = Fleet(clock, journal, _posts(settings, journal), listing_s=settings.pace.listing_s)
+        machines = Machines(
+            clock, journal, _pool_opener(settings, journal), listing_s=settings.pace.listing_s
+        )
+        webhooks = ThreadLane("webhooks", workers=WEBHOOK_WORKERS)
         files = AdminFiles(
             store, quota_store, clock, quota_key=quota_key, every_s=settings.pace.files_s
         )
@@ -77,10 +80,10 @@ def compose(
             store=store,
             writer=writer,
             clock=clock,
-            fleet=fleet,
+            machines=machines,
             files=files,
             publisher=Publisher(store, clock, every_s=settings.pace.view_s),
-            courier=Courier(clock, journal, ThreadLane("webhooks", workers=WEBHOOK_WORKERS), post),
+            notifier=Notifier(clock, journal, webhooks, post),
             lane=ThreadLane("store", workers=settings.workers),
             spec_lane=ThreadLane("specs", workers=settings.workers),
             pace=settings.pace,
@@ -145,8 +148,8 @@ def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectSto
     return open_store(parts._replace(path=folder).geturl()), unquote(name)
 
 
-def _posts(settings: ServeSettings, journal: Journal) -> Callable[[Pool], Post]:
-    def open_post(pool: Pool) -> Post:
+def _pool_opener(settings: ServeSettings, journal: Journal) -> Callable[[Pool], OpenPool]:
+    def open_pool(pool: Pool) -> OpenPool:
         is_shared = pool.provider == "local" and settings.pace != LOCAL
         if is_shared and not has_own_credentials(os.environ):
             journal.note(
@@ -159,9 +162,9 @@ def _posts(settings: ServeSettings, journal: Journal) -> Callable[[Pool], Post]:
             pool, root_url=settings.root_url, machines_dir=settings.machines_dir
         )
         lane = ThreadLane(f"pool-{pool.name}", workers=PROVIDER_WORKERS)
-        return Post(pool=pool, provider=provider, lane=lane)
+        return OpenPool(pool=pool, provider=provider, lane=lane)
 
-    return open_post
+    return open_pool
 
 
 def _candidate(settings: ServeSettings) -> Candidate:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
-from bastion.job import Attempt, Dependency, JobRecord, Phase, Stop, StopReason, untold
+from bastion.job import Attempt, Dependency, JobRecord, Phase, Stop, StopReason, initial_hosts
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts
@@ -199,7 +199,7 @@ class World:
                     started_at=self.now,
                     placement=verdict.placement,
                     job_class=verdict.job_class,
-                    hosts=untold(verdict.placement),
+                    hosts=initial_hosts(verdict.placement),
                 )
                 self.jobs[name] = replace(
                     job, phase=Phase.RUNNING, attempt=attempt, attempts=job.attempts + 1

@@ -62,7 +62,7 @@ def test_a_pool_that_is_sold_out_is_left_alone() -> None:
     rig.turn(30)
     asked = len(rig.providers["gpu"].creates)
     assert asked == 1
-    assert rig.leader._fleet.stockouts(rig.leader.now)
+    assert rig.leader._machines.stockouts(rig.leader.now)
     rig.turn(40)
     assert len(rig.providers["gpu"].creates) == asked + 1
     rig.providers["gpu"].stock = 10
@@ -79,14 +79,14 @@ def test_new_machines_are_made_where_there_are_some() -> None:
     provider.sold_out = {"a"}
     waits = rig.submit("waits", h100=8)
     rig.turn(3)
-    assert not rig.leader._fleet.stockouts(rig.leader.now), "there are some in b"
+    assert not rig.leader._machines.stockouts(rig.leader.now), "there are some in b"
     rig.start("next", h100=8)
     assert [machine.zone for _, machine in sorted(rig.root.machines.items())] == ["a", "a", "b"]
     assert rig.phase(waits) == "starting"
     provider.sold_out = {"a", "b"}
     rig.submit("late", h100=8)
     rig.turn(3)
-    assert rig.leader._fleet.stockouts(rig.leader.now)
+    assert rig.leader._machines.stockouts(rig.leader.now)
     provider.sold_out = set()
     rig.until(lambda: rig.phase(waits) == "running", turns=150)
 

@@ -137,14 +137,14 @@ def test_what_is_not_taken_is_sent_again_with_the_same_id(rig: Rig) -> None:
     tries = len(rig.webhooks.urls)
     assert 3 <= tries <= 5, "at 0, 5, 15, 35 s and not every second"
     problem = "webhook ops: answered 500"
-    assert problem in rig.leader._courier.problems
+    assert problem in rig.leader._notifier.problems
     status = rig.bucket.read(layout.view("status"))
     assert status is not None
     assert json.loads(status.data)["problems"].count(problem) == 1
     rig.webhooks.error = None
     settled(rig)
     assert [identity for identity, _ in rig.webhooks.taken] == [f"{job}.1.ended.0"]
-    assert rig.leader._courier.problems == ()
+    assert rig.leader._notifier.problems == ()
 
 
 def test_a_webhook_that_asks_to_be_left_alone_is(rig: Rig) -> None:
@@ -168,7 +168,7 @@ def test_one_that_fails_delays_no_other(rig: Rig) -> None:
             raise DeliveryError("down")
         take(webhook, body, identity)
 
-    rig.leader._courier._send = send
+    rig.leader._notifier._send = send
     for n in range(3):
         job = rig.start(f"train{n}", notify=["team", "ops"])
         rig.agent_of(job).end(job)
@@ -224,10 +224,10 @@ def test_what_was_taken_is_not_sent_again_while_root_cannot_be_written(rig: Rig)
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
     rig.until(lambda: bool(rig.webhooks.taken))
-    courier, root = rig.leader._courier, rig.root
+    notifier, root = rig.leader._notifier, rig.root
     assert root.outbox
     for _ in range(3):
-        courier.act(root, rig.leader._files.config.notifications)
+        notifier.act(root, rig.leader._files.config.notifications)
     assert len(rig.webhooks.taken) == 1
 
 
@@ -239,7 +239,7 @@ def test_a_webhook_that_was_taken_out_is_told_as_a_problem(rig: Rig) -> None:
     rig.agent_of(job).end(job)
     rig.ended(job)
     rig.turn(2)
-    assert rig.leader._courier.problems == (
+    assert rig.leader._notifier.problems == (
         "webhook ops: there is no [webhooks.ops] in config/bastion.toml any more",
     )
     rig.put(layout.CONFIG, WEBHOOKS)

@@ -65,7 +65,7 @@ def test_no_number_goes_back() -> None:
     rig.start("later")
     rig.turn(70)
     before = rig.root
-    readable = restoring(rig, key).comeback.root
+    readable = restoring(rig, key).restored.root
     assert (readable.epoch, readable.seq) == (before.epoch + 1, before.seq + 1)
     assert readable.next_event == before.next_event + 1
     assert readable.events[:-1] == before.events
@@ -106,9 +106,9 @@ def test_what_ended_stays_ended() -> None:
     key = copied(rig)
     rig.agent_of(job).end(job)
     rig.ended(job)
-    comeback = restoring(rig, key).comeback
-    assert comeback.ended == (job,)
-    assert job not in comeback.root.jobs
+    restored = restoring(rig, key).restored
+    assert restored.ended == (job,)
+    assert job not in restored.root.jobs
 
 
 def test_what_may_run_unknown_is_stopped_and_held() -> None:
@@ -120,9 +120,9 @@ def test_what_may_run_unknown_is_stopped_and_held() -> None:
     rig.verb("release", job)
     rig.until(lambda: rig.phase(job) == "running")
     agent = rig.agent_of(job)
-    comeback = restoring(rig, key).comeback
-    assert comeback.held == (job,)
-    assert comeback.stopped == (f"{job}/a1 on {agent.name}",)
+    restored = restoring(rig, key).restored
+    assert restored.held == (job,)
+    assert restored.stopped == (f"{job}/a1 on {agent.name}",)
     brought_back(rig, key)
     rig.turn(5)
     assert [(stop.job, stop.attempt) for stop in agent.stops] == [(job, 1)]
@@ -168,8 +168,8 @@ def test_what_has_ended_unknown_is_not_stopped() -> None:
     rig.until(lambda: rig.phase(job) == "running")
     agent = rig.agent_of(job)
     agent.end(job, 1)
-    comeback = restoring(rig, key).comeback
-    assert (comeback.held, comeback.stopped) == ((), ())
+    restored = restoring(rig, key).restored
+    assert (restored.held, restored.stopped) == ((), ())
 
 
 def test_a_cancel_accepted_since_is_not_forgotten() -> None:
@@ -180,7 +180,7 @@ def test_a_cancel_accepted_since_is_not_forgotten() -> None:
     rig.agent_of(job).is_deaf = True
     rig.verb("cancel", job)
     rig.turn(2)
-    assert restoring(rig, key).comeback.held == (job,)
+    assert restoring(rig, key).restored.held == (job,)
 
 
 def test_what_would_be_lost_is_told() -> None:
@@ -191,11 +191,11 @@ def test_what_would_be_lost_is_told() -> None:
     later = rig.submit("later")
     rig.launch("refused", h100=99)
     rig.turn(2)
-    assert restoring(rig, key).comeback.lost == (later,)
+    assert restoring(rig, key).restored.lost == (later,)
     rig.bucket.delete(layout.ROOT)
-    comeback = restoring(rig, key).comeback
-    assert comeback.lost == (later,)
-    assert first in comeback.root.jobs
+    restored = restoring(rig, key).restored
+    assert restored.lost == (later,)
+    assert first in restored.root.jobs
 
 
 def test_a_machine_that_was_being_made_is_given_up() -> None:
@@ -363,15 +363,15 @@ def test_tasks_of_an_array_come_back_as_they_are_by_now() -> None:
     agent = rig.agent_of(f"{array}.2")
     rig.verb("cancel", f"{array}.7-8")
     rig.turn(2)
-    comeback = restoring(rig, key).comeback
-    assert comeback.held == (f"{array}.2", f"{array}.7-8")
-    assert comeback.stopped == (f"{array}.2/a1 on {agent.name}",)
-    assert comeback.ended == (f"{array}.0",)
-    assert comeback.lost == ()
-    back = comeback.root.arrays[array]
+    restored = restoring(rig, key).restored
+    assert restored.held == (f"{array}.2", f"{array}.7-8")
+    assert restored.stopped == (f"{array}.2/a1 on {agent.name}",)
+    assert restored.ended == (f"{array}.0",)
+    assert restored.lost == ()
+    back = restored.root.arrays[array]
     assert {kind: str(over) for kind, over in back.ended.items()} == {"failed": "0"}
     assert (str(back.waiting), str(back.held)) == ("2-9", "2,7-8")
-    assert list(comeback.root.jobs) == [f"{array}.1"]
+    assert list(restored.root.jobs) == [f"{array}.1"]
     brought_back(rig, key)
     rules = ("answers", "specs", "results", "tasks")
     assert not [each for each in audit(rig.bucket, rig.clock) if each.rule in rules]
@@ -390,12 +390,12 @@ def test_an_array_that_ended_or_was_cancelled_since_does_not_run_again() -> None
     for task in (0, 1):
         rig.agent_of(f"{ended}.{task}").end(f"{ended}.{task}")
     rig.ended_later(ended)
-    comeback = restoring(rig, key).comeback
-    assert ended not in comeback.root.arrays
-    assert ended in comeback.ended
-    assert not [job for job in comeback.root.jobs if job.startswith(ended)]
+    restored = restoring(rig, key).restored
+    assert ended not in restored.root.arrays
+    assert ended in restored.ended
+    assert not [job for job in restored.root.jobs if job.startswith(ended)]
     rig.until(lambda: cancelled not in rig.root.arrays)
-    again = restoring(rig, key).comeback
+    again = restoring(rig, key).restored
     assert cancelled in again.ended
 
 
@@ -441,7 +441,7 @@ def test_a_damaged_final_record_stops_no_restore() -> None:
     rig.agent_of(f"{array}.0").end(f"{array}.0", 0)
     rig.ended(f"{array}.0")
     rig.put(layout.result("blue", f"{array}.0"), "{")
-    back = restoring(rig, key).comeback.root.arrays[array]
+    back = restoring(rig, key).restored.root.arrays[array]
     assert str(back.ended["failed"]) == "0"
 
 
@@ -461,10 +461,10 @@ def test_what_was_accepted_since_and_never_begun_is_queued() -> None:
     asked = rig.launch("both", jobs=(_job("a"), _job("b")))
     array = rig.submit("sweep", array=Array("0-3%1"))
     rig.turn(3)
-    comeback = restoring(rig, key).comeback
+    restored = restoring(rig, key).restored
     gang = rig.answer(asked).jobs
-    assert set(comeback.queued) == {later, array, *gang}
-    assert comeback.lost == ()
+    assert set(restored.queued) == {later, array, *gang}
+    assert restored.lost == ()
     root = brought_back(rig, key)
     assert root.jobs[later].phase == "queued"
     assert str(root.arrays[array].waiting) == "0-3"
@@ -513,10 +513,10 @@ def test_what_may_have_begun_is_not_made_anew(trace: str) -> None:
             )
         case _:
             rig.bucket.delete(layout.answer(record.project, record.user, record.ulid))
-    comeback = restoring(rig, key).comeback
-    assert comeback.queued == ()
-    assert comeback.lost == (job,)
-    assert job not in comeback.root.jobs
+    restored = restoring(rig, key).restored
+    assert restored.queued == ()
+    assert restored.lost == (job,)
+    assert job not in restored.root.jobs
 
 
 def test_a_launch_that_waits_for_others_or_for_nothing_is_not_made_anew() -> None:
@@ -525,6 +525,6 @@ def test_a_launch_that_waits_for_others_or_for_nothing_is_not_made_anew() -> Non
     (full,) = rig.root.jobs
     after = rig.submit("after", after=[full])
     rig.turn(3)
-    comeback = restoring(rig, key).comeback
-    assert comeback.queued == ()
-    assert comeback.lost == (after,)
+    restored = restoring(rig, key).restored
+    assert restored.queued == ()
+    assert restored.lost == (after,)
