@@ -15,7 +15,8 @@ from launch.parser import (
     split_command,
     with_flagfiles,
 )
-from launch.verbs import ALIASES, ELSEWHERE, SEVERAL_VERBS, build
+from launch.verbs import build
+from launch.vocabulary import ALIASES, FOREIGN_VERBS, SEVERAL_VERBS
 
 COLLECT_AFTER = 100_000
 """
@@ -63,7 +64,7 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     if words[0].startswith("-"):
         name = words[0].partition("=")[0]
         raise UsageError(f"{name} stands before the verb", hint=f"bastion VERB {name} ...")
-    refuse_unknown_verb(words[0], SEVERAL_VERBS, ELSEWHERE)
+    refuse_unknown_verb(words[0], SEVERAL_VERBS, FOREIGN_VERBS)
     verb = verbs.parsers[ALIASES.get(words[0], words[0])]
     # Intermixed: `cancel one --json two` means two jobs, which argparse alone does not see.
     args, unknown = verb.parse_known_intermixed_args(words[1:])

@@ -13,7 +13,8 @@ from pathlib import Path
 from bastion.profile import ENVIRONMENT
 from launch import exits
 from launch.parser import SHARED, Parser
-from launch.verbs import ALIASES, FAMILIES, build
+from launch.verbs import build
+from launch.vocabulary import ALIASES, FAMILIES
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Mapping
 
 from launch.parser import Parser
-from launch.verbs import SEVERAL_VERBS, build
+from launch.vocabulary import SEVERAL_VERBS
 
 _BASH = """\
 _bastion() {{
@@ -34,12 +34,11 @@ complete -o default -F _bastion bastion
 _FISH_JOBS = "(bastion list -q 2>/dev/null)"
 
 
-def script(shell: str) -> str:
-    """The completion script of `shell`: bash, zsh or fish."""
-    _, verbs = build()
+def script(shell: str, parsers: Mapping[str, Parser]) -> str:
+    """Return the completion script of `shell` (bash, zsh or fish) for the verbs of `parsers`."""
     if shell == "fish":
-        return _fish(verbs.parsers)
-    bash = _bash(verbs.parsers)
+        return _fish(parsers)
+    bash = _bash(parsers)
     return f"autoload -U +X bashcompinit && bashcompinit\n{bash}" if shell == "zsh" else bash
 
 

@@ -24,40 +24,7 @@ from launch.commands import (
     submit,
 )
 from launch.parser import Parser, Verbs
-
-FAMILIES = {
-    "submit": ("launch", "run", "rerun", "import", "bundle"),
-    "see": ("list", "show", "why", "events", "logs", "fetch", "wait", "pool", "machines", "status"),
-    "change": ("cancel", "hold", "release", "prioritize", "update"),
-    "admin": ("serve", "agent", "quota", "fsck", "restore", "demo"),
-    "set up": ("config", "setup", "completion"),
-}
-"""The verbs as the first page of help shows them."""
-
-ALIASES = {"ls": "list", "queue": "list"}
-
-ELSEWHERE = {
-    "submit": "launch",
-    "sbatch": "launch",
-    "srun": "run",
-    "start": "launch",
-    "jobs": "list",
-    "ps": "list",
-    "squeue": "list",
-    "kill": "cancel",
-    "stop": "cancel",
-    "delete": "cancel",
-    "scancel": "cancel",
-    "describe": "show",
-    "get": "show",
-    "nodes": "machines",
-    "hosts": "machines",
-    "sinfo": "pool",
-}
-"""What other systems call a verb; not accepted, only named."""
-
-SEVERAL_VERBS = (*(verb for family in FAMILIES.values() for verb in family), *ALIASES)
-"""Every word that may stand first."""
+from launch.vocabulary import FAMILIES
 
 _NOUNS = (
     submit,

@@ -324,7 +324,7 @@ class FolderHome:
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """See `Home`; also code that was used longest ago, where there is too much of it."""
         if self.cache.exists():
-            from bastion.agent.setup.python_env import clean as clean_environments
+            from bastion.agent.machine.environment_cache import clean as clean_environments
             from bundler.kept import evict
 
             evict(self.cache, limit_bytes=self._cache_bytes())

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from bastion.client.follow.log_filter import Wanted
 from bastion.client.follow.log_reader import JobLog
 from bastion.client.look.views import JobView, LaunchStatus, name_of
+from bastion.client.look.watch import Watch
 from bastion.errors import NotFoundError
 from bastion.spec.task import task_id
+from bastion.store.port import ObjectStore
 
-if TYPE_CHECKING:
-    from bastion.client.client import Client
+
+class LaunchClient(Protocol):
+    """What a handle needs of the client that submitted its launch."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """The bucket."""
+        ...
+
+    @property
+    def user(self) -> str:
+        """Who asks."""
+        ...
+
+    @property
+    def watch(self) -> Watch:
+        """Watches jobs by id."""
+        ...
+
+    def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
+        """Return every task of an array."""
+        ...
+
+    def cancel(self, *names: str, project: str = "") -> tuple[str, ...]:
+        """Ask that jobs end; returns their ids."""
+        ...
 
 
 class LaunchHandle:
@@ -30,7 +56,7 @@ class LaunchHandle:
 
     def __init__(
         self,
-        client: Client,
+        client: LaunchClient,
         *,
         launch: str,
         project: str,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from functools import partial
 
 from launch import exits
-from launch.parser import Verbs
+from launch.parser import Parser, Verbs
+from launch.shells import script
 
 
 def register(verbs: Verbs) -> None:
     """Add the verb of this file."""
     parser = verbs.add(
         "completion",
-        show,
+        partial(show, verbs.parsers),
         "print the completion script of a shell",
         connects=False,
         text="Verbs and flags complete without starting Python; jobs through bastion list -q.",
@@ -21,9 +24,7 @@ def register(verbs: Verbs) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
 
 
-def show(args: argparse.Namespace) -> int:
+def show(parsers: Mapping[str, Parser], args: argparse.Namespace) -> int:
     """`bastion completion SHELL`."""
-    from launch.shells import script
-
-    print(script(args.shell), end="")
+    print(script(args.shell, parsers), end="")
     return exits.OK

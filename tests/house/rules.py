@@ -97,6 +97,7 @@ PLAIN_OPENERS = (
     JOB_FILES,  # opens it with care
     "bastion/agent/agent_log.py",  # the agent's own log
     "bastion/agent/decommission.py",  # the home's own notes
+    "bastion/agent/machine/environment_cache.py",  # the cache
     "bastion/agent/machine/health.py",  # /dev/null, /proc
     "bastion/agent/main.py",  # the home's lock, the boot id
     "bastion/agent/setup/python_env.py",  # the cache, and code before a job has run on it

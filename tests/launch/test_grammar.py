@@ -8,7 +8,8 @@ import pytest
 
 from launch.flags import name_from, quoted_twice
 from launch.parser import normal, split_command
-from launch.verbs import ALIASES, ELSEWHERE, FAMILIES, SEVERAL_VERBS, build
+from launch.verbs import build
+from launch.vocabulary import ALIASES, FAMILIES, FOREIGN_VERBS, SEVERAL_VERBS
 from tests.launch.conftest import Run
 
 VERBS = [verb for family in FAMILIES.values() for verb in family]
@@ -50,8 +51,8 @@ def test_the_version_is_one_line(run: Run) -> None:
 
 def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
     """Or it would be refused where it is right, or answered with what is no verb either."""
-    assert set(ELSEWHERE.values()) <= set(SEVERAL_VERBS)
-    assert set(ELSEWHERE).isdisjoint(SEVERAL_VERBS)
+    assert set(FOREIGN_VERBS.values()) <= set(SEVERAL_VERBS)
+    assert set(FOREIGN_VERBS).isdisjoint(SEVERAL_VERBS)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 import launch
 from launch.reference import PLACE, reference
 from launch.shells import script
+from launch.verbs import build
 from tests.launch.bucket import JOB, Bucket
 from tests.rigs.scripted_bastion import print_log, publish, row
 
@@ -144,7 +145,7 @@ def completed(shell_words: str, tmp_path: Path) -> list[str]:
     fake = tmp_path / "bastion"
     fake.write_text('#!/bin/sh\n[ "$*" = "list -q" ] && echo train-0123456789\n')
     fake.chmod(0o755)
-    (tmp_path / "completion").write_text(script("bash"))
+    (tmp_path / "completion").write_text(script("bash", build()[1].parsers))
     words = shell_words.split(" ")
     line = f"COMP_WORDS=({shell_words}); COMP_CWORD={len(words) - 1}; _bastion"
     if not words[-1]:
@@ -184,7 +185,7 @@ def test_bash_completes_verbs_flags_and_jobs(line: str, offered: list[str], tmp_
 )
 def test_other_shells_have_scripts_too(shell: str, check: Callable[[str], bool]) -> None:
     """Zsh runs bash's; fish has its own."""
-    assert check(script(shell))
+    assert check(script(shell, build()[1].parsers))
 
 
 def test_the_reference_is_fresh() -> None:

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     import socket
     from typing import Any
 
+HOME_LABEL = "bastion.home"
+"""Of every container: the home of the agent it belongs to."""
+
+ATTEMPT_LABEL = "bastion.attempt"
+"""Of every container: home and key, as in `BASTION_MARK`."""
+
 PREFIX = "+"
 """Before the name of every variable that is the container's."""
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 
 from bastion.agent.containers.engine import Engine, EngineError, EngineGoneError
+from bastion.agent.containers.program import ATTEMPT_LABEL, HOME_LABEL
 from bastion.agent.errands import Errands
-from bastion.agent.host.container_start import ATTEMPT_LABEL, HOME_LABEL
 from bastion.agent.keeper.port import Keeper, Running
 
 _LOOK_S = 30.0

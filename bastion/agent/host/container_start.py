@@ -18,18 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bastion.agent.containers.program import PREFIX
+from bastion.agent.containers.program import ATTEMPT_LABEL, HOME_LABEL, PREFIX
 from bastion.agent.home import Folders
 from bastion.agent.keeper.port import AttemptStart, ProcessStart, RunAs
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS, gpus_of
 from bastion.spec.launch import Process
-
-HOME_LABEL = "bastion.home"
-"""Of every container: the home of the agent it belongs to."""
-
-ATTEMPT_LABEL = "bastion.attempt"
-"""Of every container: home and key, as in `BASTION_MARK`."""
 
 _PROGRAM = """
 import sys

@@ -14,9 +14,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from bastion.agent.home import Folders
-from bastion.agent.host.context import Surroundings
+from bastion.agent.errands import Errands
+from bastion.agent.home import Folders, Home
 from bastion.agent.machine.job_files import create_file
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.code_setup import SetUpError, set_up
@@ -29,8 +30,38 @@ from bastion.records import layout
 from bastion.records.facts import HostFact
 from bastion.spec.code import ImageRef
 from bastion.spec.launch import Job, Launch
+from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.reference import split_reference
+
+
+class SetupContext(Protocol):
+    """What preparing needs of an agent."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """The bucket."""
+        ...
+
+    @property
+    def errands(self) -> Errands:
+        """How work is done beside the agent's own thread."""
+        ...
+
+    @property
+    def home(self) -> Home:
+        """The agent's folders."""
+        ...
+
+    @property
+    def settings(self) -> AgentSettings:
+        """The agent's settings."""
+        ...
+
+    @property
+    def say(self) -> Callable[[str], None]:
+        """Takes one line for the agent's log."""
+        ...
 
 
 @value
@@ -61,7 +92,7 @@ def is_quick(launch: Launch, job: Job, of: HostFact) -> bool:
 
 
 def prepare(
-    around: Surroundings,
+    context: SetupContext,
     key: str,
     of: HostFact,
     launch: Launch,
@@ -77,17 +108,17 @@ def prepare(
         SetUpError: It cannot be done, and trying again would not help.
         StoreError: The store is out of reach.
     """
-    if around.settings.run_as is not None:
-        around.home.take_back(key)
-    secrets = values_of(job.every_secret, start.secrets, around.settings, project=start.project)
+    if context.settings.run_as is not None:
+        context.home.take_back(key)
+    secrets = values_of(job.every_secret, start.secrets, context.settings, project=start.project)
     code = launch.code
-    settings, say = around.settings, around.say
-    folders = set_up(around.home, around.store, key, of, code, settings, say=say, tell=tell)
+    settings, say = context.settings, context.say
+    folders = set_up(context.home, context.store, key, of, code, settings, say=say, tell=tell)
     wanted = {each.name: secrets[each.name] for each in job.every_secret if each.file}
     files = _written(wanted, Path(folders.secrets))
     recipe = None
     if launch.python is not None:
-        recipe = recipe_of(launch.python, Path(folders.code), around.home.cache)
+        recipe = recipe_of(launch.python, Path(folders.code), context.home.cache)
     prepared = Prepared(
         folders=folders,
         secrets=secrets,
@@ -117,7 +148,7 @@ def _told() -> Iterator[None]:
 
 
 def with_python(
-    around: Surroundings,
+    context: SetupContext,
     of: HostFact,
     prepared: Prepared,
     *,
@@ -134,23 +165,23 @@ def with_python(
     assert recipe is not None
     python = take(recipe, Path(prepared.folders.python))
     if python:
-        return _handed_over(replace(prepared, python=python), around.settings)
+        return _handed_over(replace(prepared, python=python), context.settings)
     errand = f"python {recipe.digest}"
-    work = partial(_build, around, of, recipe)
-    around.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_long=True)
+    work = partial(_build, context, of, recipe)
+    context.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_long=True)
     return prepared
 
 
-def _build(around: Surroundings, of: HostFact, recipe: Recipe) -> None:
+def _build(context: SetupContext, of: HostFact, recipe: Recipe) -> None:
     """In the lane: build; what a failed build printed is the log of the first process."""
     try:
-        build(recipe, mark=f"{os.path.realpath(around.home.cache.parent)}:python")
+        build(recipe, mark=f"{os.path.realpath(context.home.cache.parent)}:python")
     except BuildError as error:
         prefix = layout.log(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=0
         )
         with suppress(LogMismatchError):  # an earlier agent's build failed too
-            write_segment(around.store, prefix, 0, error.printed)
+            write_segment(context.store, prefix, 0, error.printed)
         raise
 
 

@@ -24,12 +24,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from bastion.agent.machine.environment_cache import LOCK, delete
 from bastion.agent.machine.stray_processes import MARK
 from bastion.agent.setup.code_setup import SetUpError
 from bastion.logs.segments import SEGMENT_BYTES
@@ -53,9 +52,6 @@ _PASSED = re.compile(
 """What a build sees of the agent's environment: where its indexes are, and how to reach them."""
 
 _PASSWORD = re.compile(rb"(?<=://)[^/@\s]+(?=@)")
-
-_LOCK = threading.Lock()
-"""Held between finding an environment and linking it, and while old ones are taken away."""
 
 
 class BuildError(SetUpError):
@@ -114,7 +110,7 @@ def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
 
 def take(recipe: Recipe, link: Path) -> str:
     """The path of the environment, if there is one; `link` keeps it while it is used."""
-    with _LOCK:
+    with LOCK:
         whole = recipe.folder / "whole"
         try:
             os.utime(whole)
@@ -153,22 +149,6 @@ def build(recipe: Recipe, *, mark: str) -> None:
         new.replace(recipe.folder / "whole")
     except OSError as error:
         raise SetUpError(f"its Python environment cannot be written: {error}") from error
-
-
-def clean(cache: Path, *, before: float, links: Iterable[Path]) -> None:
-    """Delete environments that nobody took since `before` and that none of `links` leads to."""
-    used = {os.path.realpath(link) for link in links}
-    gone = []
-    with _LOCK, suppress(FileNotFoundError):
-        for folder in [path for path in (cache / "python").iterdir() if path.is_dir()]:
-            whole = folder / "whole"
-            at = (whole if whole.exists() else folder).stat().st_mtime
-            is_used = any(os.path.realpath(path) in used for path in folder.glob("try-*"))
-            if at < before and not is_used:
-                # What is renamed is found by nobody; what a kill leaves of it goes the next time.
-                gone.append(folder.rename(folder.with_name(f".gone-{folder.name}")))
-    for path in gone:
-        _delete(path)
 
 
 def _read(path: Path, name: str) -> bytes:
@@ -284,17 +264,6 @@ def _protect(place: Path) -> None:
 def _clear(folder: Path) -> None:
     """Delete what builders left that were killed or failed; what is whole is not built again."""
     for left in folder.iterdir():
-        _delete(left)
+        delete(left)
     for left in folder.parent.glob(".gone-*"):
-        _delete(left)
-
-
-def _delete(path: Path) -> None:
-    """Delete what may be read-only; what cannot be deleted now is tried again later."""
-    for folder, _, _ in os.walk(path):
-        with suppress(OSError):
-            Path(folder).chmod(0o700)
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+        delete(left)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bastion.agent.keeper.attempt.cgroup import Cgroup
-    from bastion.agent.keeper.attempt.idle import Watch
+    from bastion.agent.keeper.attempt.signs_of_life import Watch
     from bastion.agent.keeper.socket.request import Start, Wanted
 
 LAST_LINES_BYTES = 4096

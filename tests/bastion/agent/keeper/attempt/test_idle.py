@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.keeper.attempt.idle import span, used_devices
+from bastion.agent.keeper.attempt.idle import used_devices
+from bastion.agent.keeper.attempt.signs_of_life import span
 from bastion.agent.keeper.port import IDLE, ExitRecord, IdleRule, ProcessStart
 from tests.rigs.keepers import SLEEPS, RealWorld, attempt, shell
 
