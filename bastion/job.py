@@ -83,7 +83,7 @@ class OutcomeKind(StrEnum):
     LOST = "lost"
 
 
-_TOLD = {
+_STATE_PHRASES = {
     OutcomeKind.SUCCEEDED: "succeeded",
     OutcomeKind.FAILED: "failed",
     OutcomeKind.CANCELLED: "was cancelled",
@@ -94,9 +94,9 @@ _TOLD = {
 }
 
 
-def told(state: str) -> str:
-    """A job's state as it stands after its name: `is queued`, `failed`, `was cancelled`."""
-    return _TOLD[OutcomeKind(state)] if state in _TOLD else f"is {state}"
+def state_phrase(state: str) -> str:
+    """A job's state, to follow its name: `is queued`, `failed`, `was cancelled`."""
+    return _STATE_PHRASES[OutcomeKind(state)] if state in _STATE_PHRASES else f"is {state}"
 
 
 FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED})

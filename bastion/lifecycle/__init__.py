@@ -1,4 +1,11 @@
-"""How a job moves from phase to phase, and how its attempts end."""
+"""
+The life of a job as pure functions: its phases, its events, and how its attempts end.
+
+In come a `JobRecord`, one event and the time; out comes the record after the event. Nothing here
+reads a clock or the bucket. Read `events` first (what can happen), then `step` (the table of phases
+and events), `outcome` (how an attempt ended), `dependencies` (what a job waits for) and `remark`
+(what users are told of an active job).
+"""
 
 from bastion.lifecycle.events import (
     Admitted,

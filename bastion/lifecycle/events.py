@@ -10,7 +10,7 @@ from bastion.value import value
 
 @value
 class Admitted:
-    """The scheduler gave it these devices."""
+    """The scheduler admitted the job and placed it on these devices."""
 
     nonce: str
     placement: Placement
@@ -19,7 +19,7 @@ class Admitted:
 
 @value
 class Reclassed:
-    """The class of the running gang was derived anew."""
+    """The scheduler changed the class of the admitted gang."""
 
     job_class: JobClass
 
@@ -53,7 +53,7 @@ class HostClaimed:
 
 @value
 class HostPrepares:
-    """One host is being set up; `text` says with what, and how far it is."""
+    """One host is being set up; `text` is the step and its progress."""
 
     replica: int
     host: int
@@ -78,7 +78,7 @@ class HostCheckpointed:
 
 @value
 class HostReported:
-    """The job reported numbers, which policies may read."""
+    """The job reported numbers that policies may read."""
 
     replica: int
     host: int
@@ -87,7 +87,7 @@ class HostReported:
 
 @value
 class HostIdle:
-    """One host shows no sign of life, as `text` says, and goes on; empty: it shows one again."""
+    """One host shows no sign of life and is not stopped; an empty `text` ends that."""
 
     replica: int
     host: int
@@ -96,7 +96,7 @@ class HostIdle:
 
 @value
 class HostHeld:
-    """One host failed, and is kept to be looked at before it ends."""
+    """One host failed, and is held for inspection before it ends."""
 
     replica: int
     host: int
@@ -105,7 +105,7 @@ class HostHeld:
 
 @value
 class LimitInstructed:
-    """A commit allocated the instruction that gives one host another time limit."""
+    """A commit allocated the instruction that changes the time limit of one host."""
 
     replica: int
     host: int
@@ -114,7 +114,7 @@ class LimitInstructed:
 
 @value
 class HostEnded:
-    """Nothing of one host lives any more."""
+    """No process of one host is left."""
 
     replica: int
     host: int
@@ -166,33 +166,33 @@ class DrainEnded:
 
 @value
 class HeldBack:
-    """A user keeps it from starting."""
+    """A user holds the queued job."""
 
     by: str
 
 
 @value
 class Released:
-    """It may start again; or what was kept of it to be looked at may go."""
+    """A user releases the job: it leaves its hold in the queue, or its held hosts end."""
 
     by: str = ""
 
 
 @value
 class DependencyEnded:
-    """A job that it may wait for has ended."""
+    """A job has ended that this one may wait for."""
 
     job: str
     launch: str
-    """That `job` belongs to."""
+    """The launch of `job`."""
     outcome: Outcome
     is_last: bool
-    """Whether every other job of `launch` has ended, and was told of before."""
+    """Whether every other job of `launch` has ended, with an event before this one."""
 
 
 @value
 class Updated:
-    """A user changed what may be changed of a job that waits or runs."""
+    """A user changed the priority or the time limit of a queued or running job."""
 
     priority: int | None = None
     max_runtime_s: float | None = None

@@ -1,22 +1,23 @@
 """
-How an attempt ended: one table from what the hosts report and what was asked before.
+How an attempt ended: one table from the reports of its hosts and the stop requested before.
 
-| what the hosts report                             | asked before | outcome                       |
+| report of the hosts                               | requested    | outcome                       |
 |---------------------------------------------------|--------------|-------------------------------|
 | no end, the machine is gone                       | anything     | lost (next attempt, or lost)  |
 | set-up, bundle, image or secret failed            | anything     | setup_failed                  |
 | killed by the memory limit                        | anything     | out_of_memory                 |
-| stopped for want of a sign of life, not *finished*| anything     | failed; stays so              |
+| stopped as idle, not *finished*                   | anything     | failed; stays so              |
 | one exited non-zero or by a signal, before notice | anything     | failed; stays so              |
 | exited after the time limit's notice              | time limit   | timed_out                     |
 | exited after a cancel notice, or never started    | cancel       | cancelled                     |
-| exited after a preemption notice, not *finished*  | preempt      | preempted, queued again       |
-| exited after another job of the launch failed     | -            | stopped, queued again         |
+| exited after a preemption notice, not *finished*  | preempt      | preempted, requeued           |
+| exited after another job of the launch failed     | -            | stopped, requeued             |
 | all exited 0 before any notice, or *finished*     | anything     | succeeded                     |
 
-Siblings that were stopped because of another replica are never the reason. A lost machine comes
-first, because the replicas that talked to it fail within seconds, long before anyone can know why.
-A clean-up (`on_end`) that went wrong is named, and changes nothing. So are bytes that no log kept.
+A replica that was stopped because of a sibling is never the cause. A lost machine takes precedence:
+the replicas that communicate with it fail within seconds, long before the loss is known. A failed
+clean-up (`on_end`) and bytes missing from the logs are named in the text and do not change the
+outcome.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _DETAIL_CHARACTERS = 300
 
 
 def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
-    """How `attempt` of `job`, all of whose hosts have ended, ended."""
+    """Return how `attempt` of `job` ended. All of its hosts must have ended."""
     ends = [(r, state.end) for r, _, _, state in attempt.each_host() if state.end is not None]
     outcome = _outcome(job, attempt, ends)
     untidy = next((end.on_end for _, end in ends if end.on_end), "")
@@ -53,7 +54,7 @@ def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
 
 
 def kept_outcome(job: JobRecord) -> Outcome | None:
-    """How `job` will have ended when its failed hosts are kept no longer; None while any runs."""
+    """Return the outcome of `job` once its held hosts end; None while another host runs."""
     if job.attempt is None or not job.is_kept:
         return None
     hosts = tuple(
@@ -82,7 +83,7 @@ def _outcome(job: JobRecord, attempt: Attempt, ends: list[tuple[int, End]]) -> O
 
 
 def failed_first(end: End) -> bool:
-    """Whether this host failed on its own account: not stopped, and not merely lost."""
+    """Whether this host failed by itself: it was neither stopped nor lost."""
     if _was_hung(end):
         return True
     return end.kind == "setup_failed" or end.out_of_memory or end.first_failed is not None
@@ -108,12 +109,12 @@ def _own_failure(attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome | Non
 
 
 def _code(end: End) -> int | None:
-    """The exit code of the process that failed first, where one did."""
+    """The exit code of the process that failed first, or None."""
     return end.codes[end.first_failed] if end.first_failed is not None else None
 
 
 def failure_text(end: End) -> str:
-    """How a host failed that failed on its own account, in words."""
+    """How a host failed, in words. It must have failed by itself (`failed_first`)."""
     if _was_hung(end):
         return end.detail
     if end.kind == "setup_failed":
@@ -126,7 +127,7 @@ def failure_text(end: End) -> str:
 
 
 def exit_text(code: int | None) -> str:
-    """An exit code as a person says it; negative codes are signals."""
+    """An exit code in words; a negative code is a signal."""
     if code is None:
         return "exited with an unknown code"
     if code >= 0:

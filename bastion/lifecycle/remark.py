@@ -1,4 +1,4 @@
-"""What users must know of an admitted job: what its start waits for, that it hangs or is kept."""
+"""Remarks on an admitted job: what its start waits for, which host looks hung or is held."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from bastion.machine import Machine
 from bastion.spec.quantity import text_of_seconds
 
 SILENT_S = 120.0
-"""Four heartbeats of a machine whose provider does not vouch for it."""
+"""Four heartbeats of a machine that its provider does not list as running."""
 
 
 def remark(job: JobRecord) -> str:
     """
-    How `job` ended and what it still waits for, where a failed host of it is kept and until when,
-    which of its hosts looks hung, or what takes its start so long: the first of these that is so.
+    Return the most important remark on `job`, or an empty string.
 
-    Empty where there is nothing to say. A host is named where the job has more than one replica.
+    In this order: the outcome while its logs drain; where a failed host is held and until when;
+    which host looks hung; what delays its start. A host is named where the job has more than one
+    replica.
     """
     if job.phase is Phase.DRAINING and job.last is not None:
         return f"{job.last.text}; its last logs and output go to the bucket"
@@ -44,9 +45,9 @@ def remark(job: JobRecord) -> str:
 
 def trouble(job: JobRecord, machines: Mapping[str, Machine], now: float) -> str:
     """
-    Which machine keeps `job` from starting or from stopping, and how; empty where none does.
+    Return which machine keeps `job` from starting or stopping, and why, or an empty string.
 
-    A machine is called silent when it was told something and nothing was heard of it since.
+    A machine is reported as silent only while an instruction to it is unanswered.
     """
     if job.attempt is None or job.phase not in (Phase.STARTING, Phase.STOPPING):
         return ""
@@ -57,8 +58,8 @@ def trouble(job: JobRecord, machines: Mapping[str, Machine], now: float) -> str:
         if machine.unwell:
             return f"waits for machine {machine.name}, which is unwell: {machine.unwell}"
         silent_s = now - max(machine.heard_at, job.attempt.admitted_at)
-        is_told = state.claim is None or job.phase is Phase.STOPPING
-        if is_told and silent_s > SILENT_S:
+        is_unanswered = state.claim is None or job.phase is Phase.STOPPING
+        if is_unanswered and silent_s > SILENT_S:
             silence = text_of_seconds(float(int(silent_s)))
             return f"waits for machine {machine.name}, which has not answered for {silence}"
     return ""

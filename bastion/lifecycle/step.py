@@ -1,16 +1,23 @@
 """
-The only place where a job's phase changes: a table, and the small functions it names.
+The only place where a job's phase changes: a table, and the small functions that it names.
 
-    queued ──Admitted──> starting ──HostStarted──> running
-      ^                     │ StopWanted               │ StopWanted
-      │                     v                          v
-      │                  stopping <────────────────────┘
-      │                     │ the last HostEnded (also from starting and running)
-      │                     v
-      └──DrainEnded──── draining ──DrainEnded──> done
+    queued   ──Admitted────────> starting
+    queued   ──CancelWanted────> done
+    queued   ──DependencyEnded─> done       if what it waits for can never be met
+    starting ──HostStarted─────> running
+    starting ──HostEnded───────> draining   with the last host, here and below
+    starting ──StopWanted──────> stopping
+    starting ──CancelWanted────> stopping
+    running  ──HostEnded───────> draining
+    running  ──StopWanted──────> stopping
+    running  ──CancelWanted────> stopping
+    stopping ──HostEnded───────> draining
+    draining ──DrainEnded──────> queued     if it is to be tried again
+    draining ──DrainEnded──────> done
 
-A pair of phase and event that the table does not name is a `LifecycleError`: a bug, never a fault
-of the outside. Facts that may arrive late (a claim, an end, a drain) are named as `_ignore`.
+Every other event of `TABLE` leaves the phase as it is. A pair of phase and event that the table
+does not name raises `LifecycleError`: that is a bug, never a fault of the outside. Facts that may
+arrive late (a claim, an end, a drain) are named as `_ignore`.
 """
 
 from __future__ import annotations
@@ -34,17 +41,20 @@ from bastion.job import (
     initial_hosts,
 )
 from bastion.lifecycle import events as ev
-from bastion.lifecycle.awaited import NeverMet, still_awaited
+from bastion.lifecycle.dependencies import NeverMet, still_awaited
 from bastion.lifecycle.outcome import failed_first, outcome_of
 
 MAX_UNSTARTED_IN_ROW = 12
-"""After so many starts in a row that machines could not make it asks too much of any machine."""
+"""
+Starts in a row that machines could not make, after which the job ends: it likely asks for more than
+any machine can give.
+"""
 MAX_LOSSES_IN_ROW = 3
-"""After so many machine losses in a row the job itself is the likely reason."""
+"""Machine losses in a row after which the job ends: the job itself is the likely cause."""
 GOOD_RUN_S = 600.0
-"""An attempt that ran this long before its machine was lost does not count as one in a row."""
+"""An attempt that ran this long before its machine was lost starts the count of losses anew."""
 DRAIN_S = 120.0
-"""How long logs are waited for when their agent has fallen silent."""
+"""How long a job drains while its agents send no logs."""
 LOSS_BACKOFF_S = 10.0
 MAX_BACKOFF_S = 3600.0
 MAX_DOUBLINGS = 20
@@ -54,7 +64,7 @@ _E = TypeVar("_E", bound=ev.Event)
 
 
 class LifecycleError(BastionError):
-    """An event met a job in a phase for which the table has no line."""
+    """The table has no line for this event in the phase of this job."""
 
     def __init__(self, job: JobRecord, event: ev.Event) -> None:
         super().__init__(f"{job.id} is {job.phase}: no {type(event).__name__} can happen to it")
@@ -64,10 +74,10 @@ class LifecycleError(BastionError):
 
 def step(job: JobRecord, event: ev.Event, now: float) -> JobRecord:
     """
-    What `job` is after `event`.
+    Return `job` as it is after `event`.
 
     Raises:
-        LifecycleError: The table has no such line.
+        LifecycleError: The table has no line for the phase of `job` and this event.
     """
     line = TABLE.get((job.phase, type(event)))
     if line is None:
@@ -95,29 +105,29 @@ def _admit(job: JobRecord, event: ev.Admitted, now: float) -> JobRecord:
     )
 
 
-def _reclass(job: JobRecord, event: ev.Reclassed, now: float) -> JobRecord:
+def _set_class(job: JobRecord, event: ev.Reclassed, now: float) -> JobRecord:
     return replace(job, attempt=replace(_attempt(job), job_class=event.job_class))
 
 
-def _instructed(job: JobRecord, event: ev.Instructed, now: float) -> JobRecord:
+def _record_start(job: JobRecord, event: ev.Instructed, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, instructed=event.life)
 
 
-def _stop_instructed(job: JobRecord, event: ev.StopInstructed, now: float) -> JobRecord:
+def _record_stop(job: JobRecord, event: ev.StopInstructed, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, stop_instructed=event.life)
 
 
-def _claimed(job: JobRecord, event: ev.HostClaimed, now: float) -> JobRecord:
+def _claim(job: JobRecord, event: ev.HostClaimed, now: float) -> JobRecord:
     if _attempt(job).hosts[event.replica][event.host].end is not None:
         return job
     return _with_host(job, event.replica, event.host, claim=event.claim)
 
 
-def _prepares(job: JobRecord, event: ev.HostPrepares, now: float) -> JobRecord:
+def _record_setup(job: JobRecord, event: ev.HostPrepares, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, preparing=event.text)
 
 
-def _started(job: JobRecord, event: ev.HostStarted, now: float) -> JobRecord:
+def _start(job: JobRecord, event: ev.HostStarted, now: float) -> JobRecord:
     attempt = _attempt(job)
     if attempt.started_at is None:
         attempt = replace(attempt, started_at=now)
@@ -125,19 +135,19 @@ def _started(job: JobRecord, event: ev.HostStarted, now: float) -> JobRecord:
     return replace(job, phase=phase, attempt=attempt)
 
 
-def _checkpointed(job: JobRecord, event: ev.HostCheckpointed, now: float) -> JobRecord:
+def _record_checkpoint(job: JobRecord, event: ev.HostCheckpointed, now: float) -> JobRecord:
     return replace(job, attempt=replace(_attempt(job), checkpoint_at=now), losses_in_row=0)
 
 
-def _reported(job: JobRecord, event: ev.HostReported, now: float) -> JobRecord:
+def _record_report(job: JobRecord, event: ev.HostReported, now: float) -> JobRecord:
     return replace(job, report=event.numbers)
 
 
-def _idle(job: JobRecord, event: ev.HostIdle, now: float) -> JobRecord:
+def _record_idle(job: JobRecord, event: ev.HostIdle, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, idle=event.text)
 
 
-def _held(job: JobRecord, event: ev.HostHeld, now: float) -> JobRecord:
+def _keep_host(job: JobRecord, event: ev.HostHeld, now: float) -> JobRecord:
     attempt = _attempt(job)
     if attempt.hosts[event.replica][event.host].end is not None:
         return job
@@ -146,15 +156,15 @@ def _held(job: JobRecord, event: ev.HostHeld, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, hold=event.hold)
 
 
-def _limit_instructed(job: JobRecord, event: ev.LimitInstructed, now: float) -> JobRecord:
+def _record_limit(job: JobRecord, event: ev.LimitInstructed, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, limit_s=event.limit_s)
 
 
-def _ended(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
+def _end_host(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
     r, h, end = event.replica, event.host, event.end
     if _attempt(job).hosts[r][h].end is not None:
         return job
-    # Without sizes nobody is left who could send logs; with them its agent still does.
+    # An end without log sizes has no agent behind it that could still send logs.
     has_no_logs = end.kind in ("revoked", "lost") and not end.sizes
     job = _with_host(job, r, h, end=end, drained=has_no_logs)
     attempt = _attempt(job)
@@ -171,11 +181,11 @@ def _ended(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
     )
 
 
-def _drained(job: JobRecord, event: ev.HostDrained, now: float) -> JobRecord:
+def _drain_host(job: JobRecord, event: ev.HostDrained, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, drained=True)
 
 
-def _go(go: Any) -> Callable[[JobRecord, Any, float], JobRecord]:
+def _set_barrier(go: Any) -> Callable[[JobRecord, Any, float], JobRecord]:
     def set_go(job: JobRecord, event: ev.Event, now: float) -> JobRecord:
         return replace(job, attempt=replace(_attempt(job), go=go))
 
@@ -242,12 +252,12 @@ def _drain_ended(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
     job = replace(job, past=(*job.past, _past(attempt, last, now))[-MAX_PAST:], attempt=None)
     if last.kind is OutcomeKind.PREEMPTED:
         job = replace(job, preemptions=job.preemptions + 1, preempted_at=now)
-        return _requeue(job, 0.0, now) if job.resume else _never_again(job, last, now)
+        return _requeue(job, 0.0, now) if job.resume else _end_unresumed(job, last, now)
     if last.kind is OutcomeKind.STOPPED:
         return _requeue(job, 0.0, now)
     if last.kind is OutcomeKind.LOST:
         if not job.resume:
-            return _never_again(job, last, now)
+            return _end_unresumed(job, last, now)
         return _after_loss(job, attempt, last, now)
     if last.kind in FAILURES and job.failures < job.retries:
         backoff_s = min(MAX_BACKOFF_S, job.retry_backoff_s * 2 ** min(job.failures, MAX_DOUBLINGS))
@@ -255,8 +265,8 @@ def _drain_ended(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
     return _done(job, last, now)
 
 
-def _never_again(job: JobRecord, last: Outcome, now: float) -> JobRecord:
-    """The end of a job that is not to start twice; `preempted` is a state of jobs that wait."""
+def _end_unresumed(job: JobRecord, last: Outcome, now: float) -> JobRecord:
+    """End a job with `resume=False`. `preempted` is no final outcome, so `cancelled` is used."""
     if job.cancelled_by:
         return _requeue(job, 0.0, now)
     kind = OutcomeKind.CANCELLED if last.kind is OutcomeKind.PREEMPTED else last.kind
@@ -277,14 +287,14 @@ def _after_loss(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> 
 
 
 def _was_kept_from_starting(attempt: Attempt) -> bool:
-    """Whether it was lost by faults alone that kept its machines from starting it."""
+    """Whether every loss of `attempt` is a fault of a machine that could not start it."""
     ends = [state.end for _, _, _, state in attempt.each_host() if state.end is not None]
     lost = [end for end in ends if end.kind == "lost"]
     return bool(lost) and all(end.by_machine for end in lost)
 
 
 def _after_no_start(job: JobRecord, last: Outcome, now: float) -> JobRecord:
-    """A fault of a machine is no loss of the job's: it starts again, on another where one is."""
+    """Requeue a job that its machine could not start. This does not count as a loss of the job."""
     times = job.unstarted_in_row + 1
     if times >= MAX_UNSTARTED_IN_ROW:
         text = f"machines could not start it {times} times in a row; the last time: {last.text}"
@@ -330,43 +340,44 @@ def _with_host(job: JobRecord, r: int, h: int, **changes: Any) -> JobRecord:
     return replace(job, attempt=replace(attempt, hosts=hosts))
 
 
-_Q, _S, _R = Phase.QUEUED, Phase.STARTING, Phase.RUNNING
-_T, _D, _X = Phase.STOPPING, Phase.DRAINING, Phase.DONE
+_LIVE = (Phase.STARTING, Phase.RUNNING)
+"""Phases of an attempt that nothing has stopped."""
+_ADMITTED = (*_LIVE, Phase.STOPPING)
 
 TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobRecord]] = {
-    (_Q, ev.Admitted): _admit,
-    (_Q, ev.CancelWanted): _cancel_queued,
-    (_Q, ev.HeldBack): _hold,
-    (_Q, ev.Released): _release,
-    (_Q, ev.DependencyEnded): _dependency_ended,
-    (_R, ev.Released): _release_held,
-    **{(phase, ev.Updated): _update for phase in (_Q, _S, _R)},
-    **{(phase, ev.Reclassed): _reclass for phase in (_S, _R, _T)},
-    **{(phase, ev.Instructed): _instructed for phase in (_S, _R)},
-    **{(phase, ev.StopInstructed): _stop_instructed for phase in (_S, _R, _T)},
-    **{(phase, ev.LimitInstructed): _limit_instructed for phase in (_S, _R)},
-    **{(phase, ev.HostClaimed): _claimed for phase in (_S, _R, _T)},
-    **{(phase, ev.HostPrepares): _prepares for phase in (_S, _R, _T)},
-    **{(phase, ev.HostStarted): _started for phase in (_S, _R, _T)},
-    **{(phase, ev.HostCheckpointed): _checkpointed for phase in (_S, _R, _T)},
-    **{(phase, ev.HostReported): _reported for phase in (_S, _R, _T)},
-    **{(phase, ev.HostIdle): _idle for phase in (_S, _R, _T)},
-    **{(phase, ev.HostHeld): _held for phase in (_S, _R, _T)},
-    **{(phase, ev.HostEnded): _ended for phase in (_S, _R, _T)},
-    **{(phase, ev.HostDrained): _drained for phase in (_S, _R, _T, _D)},
-    **{(phase, ev.GoWanted): _go("wanted") for phase in (_S, _R)},
-    **{(phase, ev.GoGiven): _go("given") for phase in (_S, _R, _T)},
-    **{(phase, ev.GoRevoked): _go("revoked") for phase in (_S, _R, _T)},
-    (_S, ev.StopWanted): _stop,
-    (_R, ev.StopWanted): _stop,
-    (_S, ev.CancelWanted): _cancel_running,
-    (_R, ev.CancelWanted): _cancel_running,
-    (_T, ev.CancelWanted): _cancel_ending,
-    (_D, ev.CancelWanted): _cancel_ending,
-    (_X, ev.CancelWanted): _ignore,
-    (_D, ev.DrainEnded): _drain_ended,
+    (Phase.QUEUED, ev.Admitted): _admit,
+    (Phase.QUEUED, ev.CancelWanted): _cancel_queued,
+    (Phase.QUEUED, ev.HeldBack): _hold,
+    (Phase.QUEUED, ev.Released): _release,
+    (Phase.QUEUED, ev.DependencyEnded): _dependency_ended,
+    (Phase.RUNNING, ev.Released): _release_held,
+    **{(phase, ev.Updated): _update for phase in (Phase.QUEUED, *_LIVE)},
+    **{(phase, ev.Reclassed): _set_class for phase in _ADMITTED},
+    **{(phase, ev.Instructed): _record_start for phase in _LIVE},
+    **{(phase, ev.StopInstructed): _record_stop for phase in _ADMITTED},
+    **{(phase, ev.LimitInstructed): _record_limit for phase in _LIVE},
+    **{(phase, ev.HostClaimed): _claim for phase in _ADMITTED},
+    **{(phase, ev.HostPrepares): _record_setup for phase in _ADMITTED},
+    **{(phase, ev.HostStarted): _start for phase in _ADMITTED},
+    **{(phase, ev.HostCheckpointed): _record_checkpoint for phase in _ADMITTED},
+    **{(phase, ev.HostReported): _record_report for phase in _ADMITTED},
+    **{(phase, ev.HostIdle): _record_idle for phase in _ADMITTED},
+    **{(phase, ev.HostHeld): _keep_host for phase in _ADMITTED},
+    **{(phase, ev.HostEnded): _end_host for phase in _ADMITTED},
+    **{(phase, ev.HostDrained): _drain_host for phase in (*_ADMITTED, Phase.DRAINING)},
+    **{(phase, ev.GoWanted): _set_barrier("wanted") for phase in _LIVE},
+    **{(phase, ev.GoGiven): _set_barrier("given") for phase in _ADMITTED},
+    **{(phase, ev.GoRevoked): _set_barrier("revoked") for phase in _ADMITTED},
+    (Phase.STARTING, ev.StopWanted): _stop,
+    (Phase.RUNNING, ev.StopWanted): _stop,
+    (Phase.STARTING, ev.CancelWanted): _cancel_running,
+    (Phase.RUNNING, ev.CancelWanted): _cancel_running,
+    (Phase.STOPPING, ev.CancelWanted): _cancel_ending,
+    (Phase.DRAINING, ev.CancelWanted): _cancel_ending,
+    (Phase.DONE, ev.CancelWanted): _ignore,
+    (Phase.DRAINING, ev.DrainEnded): _drain_ended,
     **{
-        (_D, late): _ignore
+        (Phase.DRAINING, late): _ignore
         for late in (
             ev.HostClaimed,
             ev.HostPrepares,
@@ -379,4 +390,4 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
         )
     },
 }
-"""Every move there is."""
+"""What each event does in each phase in which it may happen."""

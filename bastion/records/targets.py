@@ -14,7 +14,7 @@ from bastion.array import ArrayRecord
 from bastion.errors import NotFoundError, RecordError, SpecError
 from bastion.job import JobRecord, Outcome, OutcomeKind, Phase
 from bastion.lifecycle import DependencyEnded, step
-from bastion.lifecycle.awaited import Ended, tell_all, tidings, waits_for
+from bastion.lifecycle.dependencies import Ended, dependency_events, propagate_ends, waits_for
 from bastion.records import layout
 from bastion.records.codec import decode
 from bastion.records.limits import RECORD_BYTES
@@ -82,7 +82,7 @@ def without_ended(
     """
     stored = (each for found in targets.values() for each in found if each.job not in known)
     ended = [*stored, *ended_of(known.values()), *ended_of_arrays(arrays)]
-    events = list(tidings(ended, going_on=unended(known.values(), arrays)))
+    events = list(dependency_events(ended, unfinished=unended(known.values(), arrays)))
     made = [_told(job, events, now) for job in jobs]
     never = [
         f"after: {job.outcome.text}; so {job.id} could never start; with :any behind the name it"
@@ -119,11 +119,11 @@ def settled(
     for job in (*made.values(), *(array.each for array in many.values())):
         for each in job.after:
             waiting[each.on].append(job.id)
-    tell_all(
+    propagate_ends(
         [*ended, *ended_of(made.values()), *ended_of_arrays(many.values())],
-        going_on=unended(made.values(), many.values()),
+        unfinished=unended(made.values(), many.values()),
         waiting=waiting,
-        tell=tell,
+        apply=tell,
     )
     return made, many
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from bastion.array import ArrayRecord, given_up
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import DependencyEnded, step
-from bastion.lifecycle.awaited import Ended
+from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Machine, Pool
 from bastion.scheduler.room import GUESTS
 from bastion.spec.request import Request

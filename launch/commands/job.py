@@ -226,7 +226,7 @@ def _parameter(name: str) -> Column[JobView]:
 
 def show_why(args: argparse.Namespace) -> int:
     """`bastion why JOB`."""
-    from bastion.job import told
+    from bastion.job import state_phrase
 
     session = Session(args)
     why = session.client.why(args.job, project=args.project_id)
@@ -234,7 +234,7 @@ def show_why(args: argparse.Namespace) -> int:
     if out.format == "json":
         out.show("why", [why], [], name=lambda each: each.job)
         return exits.OK
-    lines = [f"{why.job} {out.state(why.state, told(why.state))}: {why.text}"]
+    lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}: {why.text}"]
     if why.quota_problem:
         lines.append(
             f"the newest quota file is not in force, the last good one is: {why.quota_problem}"

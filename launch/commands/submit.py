@@ -223,7 +223,7 @@ def tell_submitted(session: Session, handle: LaunchHandle, *, following: bool) -
 
 def tell_next(session: Session, handle: LaunchHandle) -> None:
     """Why the first job waits or where it runs, and what one types next."""
-    from bastion.job import told
+    from bastion.job import state_phrase
 
     if session.is_quiet:
         return
@@ -234,7 +234,7 @@ def tell_next(session: Session, handle: LaunchHandle) -> None:
         client.clock.sleep(client.poll_s)
         first = handle.status().jobs[0]
     why = first.text or "taken; bastion why will say more soon"
-    note(f"{first.id} {told(first.state)}: {why}")
+    note(f"{first.id} {state_phrase(first.state)}: {why}")
     printed = f"{first.id}.{_some_task(handle)}" if handle.is_array else first.id
     for verb, meaning in (
         (f"why {first.id}", "why it waits, or where it runs"),
@@ -307,13 +307,13 @@ def _follow(session: Session, handle: LaunchHandle) -> int:
 
 def tell_ended(session: Session, job: JobView) -> None:
     """Say how a job ended, and after how long; its exit code says enough to who wants it quiet."""
-    from bastion.job import told
+    from bastion.job import state_phrase
 
     if session.is_quiet:
         return
     state = job.outcome or job.state
     took = span((job.ended_at or session.client.clock.wall()) - job.submitted_at)
-    note(f"{job.id} {session.out.state(state, told(state))} after {took}: {job.text}")
+    note(f"{job.id} {session.out.state(state, state_phrase(state))} after {took}: {job.text}")
 
 
 class Teller:

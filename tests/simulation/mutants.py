@@ -17,7 +17,7 @@ from bastion.array import task_over
 from bastion.errors import ConflictError, FencedError, NotFoundError, StoreError
 from bastion.job import End, JobRecord, Phase
 from bastion.lifecycle import DependencyEnded, HostEnded
-from bastion.lifecycle.awaited import waits_for
+from bastion.lifecycle.dependencies import waits_for
 from bastion.machine import Pool
 from bastion.pool import Delete, Seen
 from bastion.records import layout

@@ -15,7 +15,7 @@ from functools import partial
 from bastion.errors import SpecError
 from bastion.job import JobRecord, Phase
 from bastion.lifecycle import DependencyEnded
-from bastion.lifecycle.awaited import Ended, tell_all
+from bastion.lifecycle.dependencies import Ended, propagate_ends
 from bastion.records.targets import Targets, ended_of, without_ended
 from bastion.records.tasks import array_told, ended_of_arrays, unended
 from bastion.service.draft.root_draft import Draft
@@ -31,11 +31,11 @@ def settle(draft: Draft) -> None:
         array = draft.arrays.get(name)
         for each in array.each.after if array is not None else draft.jobs[name].after:
             waiting[each.on].append(name)
-    tell_all(
+    propagate_ends(
         [*ended_of(draft.working_jobs()), *ended_of_arrays(draft.arrays.values())],
-        going_on=unended(draft.jobs.values(), draft.arrays.values()),
+        unfinished=unended(draft.jobs.values(), draft.arrays.values()),
         waiting=waiting,
-        tell=partial(_tell, draft),
+        apply=partial(_tell, draft),
     )
 
 

@@ -24,7 +24,7 @@ from bastion.errors import (
     RecordError,
 )
 from bastion.job import Outcome, OutcomeKind
-from bastion.lifecycle.awaited import Ended
+from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Batch, Start
 from bastion.records import layout
 from bastion.records.codec import decode

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from bastion.job import Outcome, StopReason
-from bastion.lifecycle.awaited import Ended
+from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Batch, Machine, MachinePhase, Start, StopHost
 from bastion.records.root import Event, Root
 from bastion.records.targets import settled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import replace
 from typing import get_args
 
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 from bastion.job import (
     ADMITTED,
     Claim,
+    Dependency,
     End,
     Hold,
     JobClass,
     JobRecord,
+    Outcome,
     OutcomeKind,
     Phase,
     StopReason,
@@ -61,6 +65,16 @@ WISHED = {
 }
 """Event -> the phases in which it may happen."""
 
+DIAGRAM = {
+    (move[1], move[2], move[3])
+    for move in re.finditer(
+        r"^    (\w+) +──(\w+)─+> (\w+)",
+        str(sys.modules["bastion.lifecycle.step"].__doc__),
+        re.MULTILINE,
+    )
+}
+"""The moves that the docstring of the table draws: phase, event, next phase."""
+
 MOVES = {
     ("queued", "Admitted"): "starting",
     ("queued", "CancelWanted"): "done",
@@ -97,10 +111,23 @@ def test_every_pair_of_phase_and_event_is_decided(phase: Phase, event: ev.Event)
     assert after.phase.value == MOVES.get((phase.value, name), phase.value)
 
 
-def test_the_table_holds_no_line_twice_told() -> None:
+def test_the_table_has_exactly_these_lines() -> None:
     """The table names exactly the pairs that are wished for."""
     wished = {(phase, kind) for kind, phases in WISHED.items() for phase in phases.split()}
     assert {(phase.value, kind.__name__) for phase, kind in TABLE} == wished
+
+
+def test_the_diagram_draws_every_move() -> None:
+    """The diagram has the moves of the examples and the two that depend on the job, no others."""
+    requeued = drained(ended(job_records.stopping(), exited(143, notice="preempt")))
+    assert requeued.phase is Phase.QUEUED
+    waiting = replace(job_records.queued(), after=(Dependency(on="other-1"),))
+    failed = Outcome(kind=OutcomeKind.FAILED, text="exited with code 1")
+    never = ev.DependencyEnded(job="other-1", launch="other-1", outcome=failed, is_last=True)
+    assert step(waiting, never, T0).phase is Phase.DONE
+    moves = {(phase, event, after) for (phase, event), after in MOVES.items()}
+    conditional = {("draining", "DrainEnded", "queued"), ("queued", "DependencyEnded", "done")}
+    assert moves | conditional == DIAGRAM
 
 
 def test_an_attempt_counts_and_names_itself() -> None:
@@ -287,8 +314,8 @@ def test_the_first_cancel_is_named() -> None:
     assert (job.attempt.stop.reason, job.attempt.stop.deadline) == (StopReason.CANCEL, T0 + 5)
 
 
-def test_a_sibling_of_a_launch_waits_with_the_one_that_failed() -> None:
-    """A job stopped for another's failure is queued again, and nothing is counted."""
+def test_a_job_stopped_for_its_sibling_is_requeued() -> None:
+    """A job stopped because another of its launch failed is requeued, and nothing is counted."""
     job = job_records.stopping(StopReason.SIBLING)
     job = drained(ended(job, exited(143, notice="sibling failed")))
     assert job.phase is Phase.QUEUED
@@ -354,8 +381,11 @@ def test_whatever_happens_the_record_is_sound(events: list[ev.Event], retries: i
     was_done: JobRecord | None = None
     for event in events:
         now += 1.0
+        before = job.phase
         try:
             job = step(job, event, now)
+            if job.phase is not before:
+                assert (before.value, type(event).__name__, job.phase.value) in DIAGRAM
         except LifecycleError:
             assert (job.phase, type(event)) not in TABLE
         _holds(job)
@@ -400,8 +430,8 @@ def test_a_job_is_held_only_when_all_that_is_left_is_kept() -> None:
     assert state_of(step(job, other, T0 + 6)) == "held"
 
 
-def test_what_is_kept_says_how_it_will_have_ended() -> None:
-    """As soon as nothing of it runs: before, another replica may still change it."""
+def test_the_outcome_of_a_held_job_is_known_before_it_ends() -> None:
+    """It is known once no replica runs; before that another replica may still change it."""
     job = held(replicas=2)
     assert kept_outcome(job) is None
     job = step(job, ev.HostEnded(replica=1, host=0, end=exited(0)), T0 + 6)
@@ -412,15 +442,15 @@ def test_what_is_kept_says_how_it_will_have_ended() -> None:
     assert (told.kind, told.code) == (OutcomeKind.FAILED, 3)
 
 
-def test_a_release_lets_go_of_what_is_kept() -> None:
-    """A release of a running job names who has looked enough, and stops nothing else."""
+def test_a_release_ends_the_held_hosts() -> None:
+    """A release of a running job marks its held hosts with the user's name, and no other host."""
     job = step(held(replicas=2), ev.Released(by="ann"), T0 + 6)
     assert [hold.released_by for _, _, hold in job.kept] == ["ann"]
     assert job.attempt is not None
     assert job.attempt.hosts[1][0].hold is None
 
 
-def test_what_users_must_know_is_said() -> None:
+def test_a_remark_names_what_users_must_know() -> None:
     """How a kept host failed and what ends it; what is silent; what a start waits for."""
     assert remark(held()) == (
         "exited with code 3: no such file; held for inspection until 1970-01-01 00:18:20 UTC"

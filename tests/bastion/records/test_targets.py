@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from bastion.job import Dependency, Outcome, OutcomeKind, Phase
-from bastion.lifecycle.awaited import Ended
+from bastion.lifecycle.dependencies import Ended
 from bastion.records.targets import settled
 from tests.rigs.job_records import T0, queued
 

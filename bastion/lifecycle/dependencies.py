@@ -1,13 +1,13 @@
 """
-What a job that waits for others learns when one of them ends.
+Dependencies between jobs: which conditions are met when a job ends, and which never can be.
 
-One table: what was asked for, and how the target ended.
+One table: the condition, and how the jobs that it names ended.
 
-| condition | every job succeeded | one did not, others go on | all ended, one did not succeed |
+| condition | every job succeeded | one did not, others run   | all ended, one did not succeed |
 |-----------|---------------------|---------------------------|--------------------------------|
 | `ok`      | met                 | never met                 | never met                      |
 | `any`     | met                 | waits                     | met                            |
-| `failed`  | never met           | waits, and remembers      | met                            |
+| `failed`  | never met           | waits, keeps the failure  | met                            |
 """
 
 from __future__ import annotations
@@ -16,76 +16,79 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from bastion.job import Dependency, Outcome, OutcomeKind, told
+from bastion.job import Dependency, Outcome, OutcomeKind, state_phrase
 from bastion.lifecycle.events import DependencyEnded
 from bastion.value import value
 
 
 @value
 class Ended:
-    """A job that has ended, as far as it matters to those who wait for it."""
+    """A job that has ended, as far as its dependents need to know."""
 
     job: str
     launch: str
     outcome: Outcome
 
 
-def tidings(ended: Iterable[Ended], *, going_on: Container[str]) -> Iterator[DependencyEnded]:
+def dependency_events(
+    ended: Iterable[Ended], *, unfinished: Container[str]
+) -> Iterator[DependencyEnded]:
     """
-    What to tell those who wait for `ended` jobs.
+    The events that the dependents of `ended` jobs receive.
 
     Args:
         ended: In any order.
-        going_on: Launches of which some job has not ended.
+        unfinished: Launches of which some job has not ended.
     """
     by_launch: dict[str, list[Ended]] = {}
     for each in ended:
         by_launch.setdefault(each.launch, []).append(each)
     for launch, jobs in sorted(by_launch.items()):
         for number, each in enumerate(jobs, start=1):
-            is_last = number == len(jobs) and launch not in going_on
+            is_last = number == len(jobs) and launch not in unfinished
             yield DependencyEnded(
                 job=each.job, launch=launch, outcome=each.outcome, is_last=is_last
             )
 
 
-def tell_all(
+def propagate_ends(
     ended: Iterable[Ended],
     *,
-    going_on: Counter[str],
+    unfinished: Counter[str],
     waiting: Mapping[str, Iterable[str]],
-    tell: Callable[[str, DependencyEnded], Ended | None],
+    apply: Callable[[str, DependencyEnded], Ended | None],
 ) -> None:
     """
-    Tell everybody who waits of all that `ended`, and of those who end by being told, to the end.
+    Apply the end of each job to its dependents, and again for every dependent that ends by it.
 
     Args:
         ended: In any order.
-        going_on: Launches of which some job has not ended, with the number of those.
-        waiting: Who waits, by the job or launch waited for.
-        tell: Tells one of them; how it ended by that, or None. It may be told what it knows.
+        unfinished: Launches of which some job has not ended, with the number of those jobs.
+        waiting: The dependents, by the job or launch that they wait for.
+        apply: Applies an event to a dependent, and returns how that ended it, or None. The same
+            event may be applied twice.
     """
-    news = list(ended)
-    while news:
-        over = []
-        for event in tidings(news, going_on=going_on):
+    new = list(ended)
+    while new:
+        results = []
+        for event in dependency_events(new, unfinished=unfinished):
             names = (*waiting.get(event.job, ()), *waiting.get(event.launch, ()))
-            over += [tell(name, event) for name in dict.fromkeys(names)]
-        news = [each for each in over if each is not None]
-        going_on = going_on - Counter(each.launch for each in news)
+            results += [apply(name, event) for name in dict.fromkeys(names)]
+        new = [each for each in results if each is not None]
+        unfinished = unfinished - Counter(each.launch for each in new)
 
 
 def waits_for(after: Iterable[Dependency], event: DependencyEnded) -> bool:
-    """Whether `event` is about anything that `after` names."""
+    """Whether `after` names the job or the launch of `event`."""
     return any(each.on in (event.job, event.launch) for each in after)
 
 
-class NeverMet(Exception):  # noqa: N818 - an answer that leaves several loops, and no fault
+class NeverMet(Exception):  # noqa: N818 - a result that leaves several loops, not a fault
     """
     A condition can never be met any more.
 
     Args:
-        text: Which, in words.
+        text: Which condition, in words.
     """
 
     def __init__(self, text: str) -> None:
@@ -95,10 +98,10 @@ class NeverMet(Exception):  # noqa: N818 - an answer that leaves several loops, 
 
 def still_awaited(after: tuple[Dependency, ...], event: DependencyEnded) -> tuple[Dependency, ...]:
     """
-    What of `after` is still waited for once `event` is known; telling it twice changes nothing.
+    Return the dependencies of `after` that are not met after `event`. Idempotent.
 
     Raises:
-        NeverMet: One of its conditions can never be met any more.
+        NeverMet: One of the conditions can never be met any more.
     """
     left = (_left(each, event) for each in after)
     return tuple(each for each in left if each is not None)
@@ -122,9 +125,10 @@ def _left(each: Dependency, event: DependencyEnded) -> Dependency | None:
 
 
 def how(outcome: Outcome) -> str:
-    """How a job ended, after its name: `failed (exited with code 1)`, `was cancelled`."""
+    """How a job ended, to follow its name: `failed (exited with code 1)`, `was cancelled`."""
     match outcome.kind:
         case (OutcomeKind.SUCCEEDED | OutcomeKind.CANCELLED) as kind:
-            return told(kind)  # the text of a cancelled one may tell of a chain as long as you like
+            # The text of a cancelled job repeats that of its dependency, so it could grow for ever.
+            return state_phrase(kind)
         case kind:
-            return f"{told(kind)} ({outcome.text})"
+            return f"{state_phrase(kind)} ({outcome.text})"

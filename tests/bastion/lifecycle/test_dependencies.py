@@ -9,7 +9,7 @@ import pytest
 from bastion.job import Dependency, JobRecord, Outcome, OutcomeKind, Phase
 from bastion.lifecycle import events as ev
 from bastion.lifecycle import step
-from bastion.lifecycle.awaited import Ended, how, tidings
+from bastion.lifecycle.dependencies import Ended, dependency_events, how
 from bastion.spec.after import When
 from tests.rigs.job_records import T0, queued
 
@@ -22,10 +22,10 @@ def waiting(*after: Dependency) -> JobRecord:
     return queued(after=after)
 
 
-def told(job: JobRecord, *ended: tuple[str, str, Outcome], going_on: str = "") -> JobRecord:
+def after_ends(job: JobRecord, *ended: tuple[str, str, Outcome], unfinished: str = "") -> JobRecord:
     """`job` once it knows that these (job, launch, outcome) have ended."""
     every = [Ended(job=name, launch=launch, outcome=outcome) for name, launch, outcome in ended]
-    for event in tidings(every, going_on={going_on}):
+    for event in dependency_events(every, unfinished={unfinished}):
         if job.phase is Phase.QUEUED:
             job = step(job, event, T0 + 60)
     return job
@@ -46,7 +46,7 @@ def test_one_job_meets_its_condition_or_ends_the_wait(
     when: When, outcome: Outcome, text: str
 ) -> None:
     """A met condition leaves the record; one that never can be ends the job, and says why."""
-    job = told(waiting(Dependency(on="a-1", when=when)), ("a-1", "a-1", outcome))
+    job = after_ends(waiting(Dependency(on="a-1", when=when)), ("a-1", "a-1", outcome))
     assert job.after == ()
     if not text:
         assert (job.phase, job.outcome, job.queued_at) == (Phase.QUEUED, None, T0 + 60)
@@ -55,29 +55,29 @@ def test_one_job_meets_its_condition_or_ends_the_wait(
     assert job.outcome == Outcome(kind=OutcomeKind.CANCELLED, text=text)
 
 
-def test_others_are_none_of_its_business() -> None:
-    """What it does not wait for changes nothing."""
+def test_the_end_of_another_job_changes_nothing() -> None:
+    """The end of a job that it does not wait for leaves the record as it is."""
     job = waiting(Dependency(on="a-1"))
-    assert told(job, ("b-1", "b-1", BAD)) == job
+    assert after_ends(job, ("b-1", "b-1", BAD)) == job
 
 
 def test_it_waits_for_the_last_of_several() -> None:
     """It joins the queue once everything it waits for has ended, and its age counts from then."""
     job = waiting(Dependency(on="a-1"), Dependency(on="b-1", when="any"))
-    job = told(job, ("a-1", "a-1", GOOD))
+    job = after_ends(job, ("a-1", "a-1", GOOD))
     assert [each.on for each in job.after] == ["b-1"]
     assert job.queued_at == T0
-    assert told(job, ("b-1", "b-1", BAD)).after == ()
+    assert after_ends(job, ("b-1", "b-1", BAD)).after == ()
 
 
 def test_a_launch_counts_as_a_whole() -> None:
-    """`ok` is when every job succeeded, however they end one by one; telling twice is harmless."""
+    """`ok` is met when every job succeeded, in any order; the same event twice is harmless."""
     job = waiting(Dependency(on="l-1"))
     first = ("l-a-1", "l-1", GOOD)
-    once = told(job, first, going_on="l-1")
-    assert once == told(once, first, going_on="l-1") == job
-    assert told(once, first, ("l-b-1", "l-1", GOOD)).after == ()
-    never = told(once, ("l-b-1", "l-1", BAD), going_on="l-1")
+    once = after_ends(job, first, unfinished="l-1")
+    assert once == after_ends(once, first, unfinished="l-1") == job
+    assert after_ends(once, first, ("l-b-1", "l-1", GOOD)).after == ()
+    never = after_ends(once, ("l-b-1", "l-1", BAD), unfinished="l-1")
     assert never.outcome is not None
     assert never.outcome.text == "its dependency l-b-1 failed (exited with code 1)"
 
@@ -85,30 +85,30 @@ def test_a_launch_counts_as_a_whole() -> None:
 def test_a_failure_in_a_launch_is_remembered_until_all_of_it_has_ended() -> None:
     """`failed` is met when all have ended and one did not succeed, though it left long ago."""
     job = waiting(Dependency(on="l-1", when="failed"))
-    job = told(job, ("l-a-1", "l-1", BAD), going_on="l-1")
+    job = after_ends(job, ("l-a-1", "l-1", BAD), unfinished="l-1")
     assert job.after == (Dependency(on="l-1", when="failed", failed="l-a-1"),)
-    assert told(job, ("l-b-1", "l-1", GOOD)).after == ()
-    assert told(job, ("l-b-1", "l-1", GOOD)).phase is Phase.QUEUED
+    assert after_ends(job, ("l-b-1", "l-1", GOOD)).after == ()
+    assert after_ends(job, ("l-b-1", "l-1", GOOD)).phase is Phase.QUEUED
 
 
-def test_two_that_end_at_once_are_both_heard() -> None:
-    """The last of a launch to be told is the last; none before it stands for the whole."""
+def test_two_jobs_that_end_at_once_both_count() -> None:
+    """Only the last event of a launch says that all of it has ended."""
     job = waiting(Dependency(on="l-1", when="failed"))
     both = (("l-a-1", "l-1", GOOD), ("l-b-1", "l-1", BAD))
-    assert told(job, *both).phase is Phase.QUEUED
-    assert told(job, *both).after == ()
+    assert after_ends(job, *both).phase is Phase.QUEUED
+    assert after_ends(job, *both).after == ()
 
 
 def test_one_job_of_a_launch_can_be_waited_for() -> None:
     """A job by its own id counts alone."""
-    job = told(waiting(Dependency(on="l-a-1")), ("l-a-1", "l-1", GOOD), going_on="l-1")
+    job = after_ends(waiting(Dependency(on="l-a-1")), ("l-a-1", "l-1", GOOD), unfinished="l-1")
     assert job.after == ()
 
 
-def test_what_has_ended_itself_hears_no_more() -> None:
+def test_the_end_of_a_dependency_changes_no_ended_job() -> None:
     """A cancelled job stays cancelled."""
     cancelled = step(waiting(Dependency(on="a-1")), ev.CancelWanted(by="ann", grace_s=5.0), T0)
-    assert told(cancelled, ("a-1", "a-1", GOOD)) == cancelled
+    assert after_ends(cancelled, ("a-1", "a-1", GOOD)) == cancelled
 
 
 @pytest.mark.parametrize(
