@@ -20,10 +20,11 @@ _AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d{1,15}) kB", re.MULTILINE)
 
 def unwell(home: str) -> str:
     """Why nothing can be started on this machine now, in a few words; empty when it can."""
-    return _disk(home) or _descriptors() or _memory()
+    return disk_trouble(home) or _descriptors() or _memory()
 
 
-def _disk(home: str) -> str:
+def disk_trouble(home: str) -> str:
+    """Why the disk of the folder `home` takes nothing more, in a few words; empty when it does."""
     try:
         found = os.statvfs(home)
     except OSError as error:

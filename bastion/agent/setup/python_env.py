@@ -14,6 +14,7 @@ A digest is that of the lock file, of `pyproject.toml` where uv reads it, and of
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -24,11 +25,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from bastion.agent.machine.environment_cache import LOCK, delete
+from bastion.agent.machine.health import disk_trouble
 from bastion.agent.machine.stray_processes import MARK
 from bastion.agent.setup.code_setup import SetUpError
 from bastion.logs.segments import SEGMENT_BYTES
@@ -37,6 +39,9 @@ from bastion.value import value
 
 BUILD_S = 3600.0
 """Longest build: CUDA wheels of some gigabytes over a slow line, with room."""
+
+_LOOK_S = 1.0
+"""Between two looks at the disk while a build runs."""
 
 _FORMAT = 1
 """Of the environments; another one makes all of them anew."""
@@ -122,13 +127,15 @@ def take(recipe: Recipe, link: Path) -> str:
         return str(place)
 
 
-def build(recipe: Recipe, *, mark: str) -> None:
+def build(recipe: Recipe, *, mark: str, trouble: Callable[[str], str] = disk_trouble) -> None:
     """
     Build the environment and make it the one that is whole; one builder of a digest at a time.
 
     Args:
         recipe: What is built.
         mark: Carried by every process of the build, so that none is left when the machine is.
+        trouble: Says why the disk of a folder takes nothing more; asked while the build runs,
+            because what fails for want of room often makes some before it ends.
 
     Raises:
         BuildError: It cannot be built.
@@ -139,7 +146,7 @@ def build(recipe: Recipe, *, mark: str) -> None:
         _clear(recipe.folder)
         place = Path(tempfile.mkdtemp(prefix="try-", dir=recipe.folder))
         for command in _commands(recipe, place):
-            _run(command, recipe, place, mark)
+            _run(command, recipe, place, mark, trouble)
         place.with_suffix(".log").unlink(missing_ok=True)
         _protect(place)
         # A machine that loses its power must not come back with half of it.
@@ -216,7 +223,13 @@ def _commands(recipe: Recipe, place: Path) -> tuple[Sequence[str], ...]:
     return venv, [*install, "-r", str(recipe.lock)]
 
 
-def _run(command: Sequence[str], recipe: Recipe, place: Path, mark: str) -> None:
+def _run(
+    command: Sequence[str],
+    recipe: Recipe,
+    place: Path,
+    mark: str,
+    trouble: Callable[[str], str],
+) -> None:
     log = place.with_suffix(".log")
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -228,14 +241,14 @@ def _run(command: Sequence[str], recipe: Recipe, place: Path, mark: str) -> None
             env=_environment(place, mark),
             start_new_session=True,
         )
-        try:
-            code = process.wait(BUILD_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            code = process.wait()
+        code, is_full = _outcome(process, place, trouble)
+        if code is None:
             output.write(f"[bastion: stopped after {BUILD_S:g} s]\n".encode())
+            code = -signal.SIGKILL
     if code == 0:
         return
+    if is_full:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     said = _PASSWORD.sub(b"****", log.read_bytes())[-SEGMENT_BYTES:] or b"(no output)\n"
     what = " ".join(Path(word).name if word.startswith("/") else word for word in command[:3])
     last = said[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()
@@ -245,6 +258,27 @@ def _run(command: Sequence[str], recipe: Recipe, place: Path, mark: str) -> None
         f" {code}: {last.rpartition(chr(10))[2]}",
         printed=said,
     )
+
+
+def _outcome(
+    process: subprocess.Popen[bytes], place: Path, trouble: Callable[[str], str]
+) -> tuple[int | None, bool]:
+    """
+    Wait for a build; whether its disk took nothing more at some time is the second value.
+
+    The first is its code, or None where it was killed because it took too long.
+    """
+    is_full = False
+    for _ in range(int(BUILD_S / _LOOK_S)):
+        try:
+            code = process.wait(_LOOK_S)
+        except subprocess.TimeoutExpired:
+            is_full = is_full or bool(trouble(str(place)))
+        else:
+            return code, is_full or bool(trouble(str(place)))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return None, is_full
 
 
 def _environment(place: Path, mark: str) -> Mapping[str, str]:

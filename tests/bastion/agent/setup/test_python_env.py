@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.home import FolderHome
+from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.agent.setup.code_setup import SetUpError
 from bastion.agent.setup.python_env import BuildError, build, recipe_of, take
 from bastion.records import layout
@@ -112,6 +113,16 @@ def test_a_failed_build_says_why(code: Code, tool: str) -> None:
     assert "the Python environment of requirements.txt cannot be built, " in str(caught.value)
     assert b"hash" in caught.value.printed.lower()
     assert take(recipe, code.root / "python") == ""
+
+
+def test_a_build_that_meets_a_full_disk_is_the_machines_fault(code: Code) -> None:
+    """What fails while the disk takes nothing more is no failure of the job's."""
+    (code.root / "requirements.txt").write_text("--no-index\nmissing==1.0\n")
+    recipe = recipe_of(PythonEnv(), code.root, code.cache)
+    with pytest.raises(SetUpError, match="No space left on device") as caught:
+        build(recipe, mark=MARK, trouble=lambda _: "its disk is full")
+    assert is_machine_fault(caught.value)
+    assert not isinstance(caught.value, BuildError)
 
 
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
