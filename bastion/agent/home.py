@@ -32,6 +32,7 @@ from typing import IO, Protocol
 from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.machine.health import unwell
 from bastion.agent.machine.job_files import (
+    is_empty,
     names_in,
     read_end,
     read_start,
@@ -300,7 +301,7 @@ class FolderHome:
     def has_output(self, key: str) -> bool:
         """See `Home`."""
         try:
-            return bool(names_in(f"{self._base(key)}/output"))
+            return not is_empty(f"{self._base(key)}/output")
         except OSError:
             return True  # saving looks again, and tells why it cannot
 

@@ -18,6 +18,7 @@ import contextlib
 import errno
 import os
 import stat
+from itertools import islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +32,23 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_DEPTH = 100
 """Folders below each other in a tree that is walked: each is an open descriptor meanwhile."""
 
+MAX_NAMES = 50_000
+"""
+Files and folders of a tree that is walked.
+
+More than that take more memory than an agent should, and a list of them more than a store is read
+for at once.
+"""
+
 _ROUNDS = 10_000
 """Of removing a tree, each up to `MAX_DEPTH` folders deep: a million in all."""
+
+
+class TooManyNamesError(OSError):
+    """A tree holds more files and folders than are looked at."""
+
+    def __init__(self, most_names: int) -> None:
+        super().__init__(f"more than {most_names:,} files and folders; pack them into fewer")
 
 
 class OpenFile:
@@ -129,12 +145,14 @@ def remove(path: str) -> None:
         os.unlink(path)
         return
     try:
+        before: list[str] | None = None
         for _ in range(_ROUNDS):
-            names = os.listdir(top)
+            names = _some_names(top)
+            if names in ([], before):
+                break  # nothing is left, or nothing more can be removed
+            before = names
             for name in names:
                 _remove(name, top, depth=1, top=top)
-            if set(os.listdir(top)) == set(names):
-                break  # it is empty, or nothing more can be removed
     finally:
         os.close(top)
     os.rmdir(path)
@@ -147,6 +165,28 @@ def touched_at(path: str) -> float | None:
     except OSError:
         return None
     return found.st_mtime if stat.S_ISREG(found.st_mode) else None
+
+
+def is_empty(folder: str) -> bool:
+    """
+    Whether nothing is in a folder, or it is none.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    try:
+        handle = os.open(folder, _FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError as error:
+        if _is_link(error):
+            return True
+        raise
+    try:
+        with os.scandir(handle) as entries:
+            return next(entries, None) is None
+    finally:
+        os.close(handle)
 
 
 def names_in(folder: str) -> list[str]:
@@ -184,7 +224,7 @@ def give_away(folder: str, uid: int, gid: int) -> None:
             os.chown(name, uid, gid, dir_fd=handle, follow_symlinks=False)
 
 
-def files_below(folder: str) -> Iterator[OpenFile]:
+def files_below(folder: str, *, most_names: int = MAX_NAMES) -> Iterator[OpenFile]:
     """
     Open every plain file below `folder`, one after the other, in the order of their names.
 
@@ -193,6 +233,7 @@ def files_below(folder: str) -> Iterator[OpenFile]:
     folder belongs to another user than this process, files of any third user are left out too.
 
     Raises:
+        TooManyNamesError: It holds more than `most_names` files and folders.
         OSError: Something cannot be looked at.
     """
     try:
@@ -204,19 +245,44 @@ def files_below(folder: str) -> Iterator[OpenFile]:
             return
         raise
     owner = os.fstat(top).st_uid
-    yield from _below(top, "", depth=1, owner=None if owner == os.geteuid() else owner)
+    walk = _Walk(None if owner == os.geteuid() else owner, most_names)
+    yield from _below(top, "", walk, depth=1)
 
 
-def _below(folder: int, prefix: str, *, depth: int, owner: int | None) -> Iterator[OpenFile]:
+class _Walk:
+    """One walk through a tree: whose files count, and how many names it has met."""
+
+    __slots__ = ("left", "most_names", "owner")
+
+    def __init__(self, owner: int | None, most_names: int) -> None:
+        self.owner = owner
+        self.most_names = self.left = most_names
+
+    def names_of(self, folder: int) -> list[str]:
+        names = _some_names(folder, self.left + 1)
+        self.left -= len(names)
+        if self.left < 0:
+            raise TooManyNamesError(self.most_names)
+        return sorted(names)
+
+
+def _some_names(folder: int, most: int = MAX_NAMES) -> list[str]:
+    """Name at most so many of what an open folder holds: a job may have made millions."""
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, most)]
+
+
+def _below(folder: int, prefix: str, walk: _Walk, *, depth: int) -> Iterator[OpenFile]:
     """Walk an open folder, and close it."""
+    owner = walk.owner
     try:
-        for name in sorted(os.listdir(folder)):
+        for name in walk.names_of(folder):
             with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):
                 name.encode()
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode) and depth < MAX_DEPTH:
                     below = _opened_folder(name, folder)
-                    yield from _below(below, f"{prefix}{name}/", depth=depth + 1, owner=owner)
+                    yield from _below(below, f"{prefix}{name}/", walk, depth=depth + 1)
                 elif stat.S_ISREG(found.st_mode) and owner in (None, found.st_uid):
                     yield from _one(name, folder, prefix, owner)
     finally:
@@ -234,7 +300,7 @@ def _remove(name: str, folder: int, *, depth: int, top: int) -> None:
             os.unlink(name, dir_fd=folder)
         return
     try:
-        for child in os.listdir(handle):
+        for child in _some_names(handle):
             if depth < MAX_DEPTH:
                 _remove(child, handle, depth=depth + 1, top=top)
                 continue

@@ -11,8 +11,10 @@ import pytest
 
 from bastion.agent.machine.job_files import (
     MAX_DEPTH,
+    TooManyNamesError,
     create_file,
     files_below,
+    is_empty,
     names_in,
     read_end,
     read_start,
@@ -204,11 +206,11 @@ def test_whatever_lies_there_is_removed_without_waiting(
 
 
 def test_a_tree_deeper_than_the_stack_is_removed(base: Path) -> None:
-    """Three thousand folders below each other, closed ones among them, are all removed."""
+    """Fifteen hundred folders below each other, closed ones among them, are all removed."""
     top = base / "deep"
     top.mkdir()
     folder = os.open(top, os.O_RDONLY)
-    for depth in range(3_000):
+    for depth in range(1_500):
         os.mkdir("d", 0o700, dir_fd=folder)
         below = os.open("d", os.O_RDONLY, dir_fd=folder)
         if depth % 10 == 0:
@@ -218,3 +220,24 @@ def test_a_tree_deeper_than_the_stack_is_removed(base: Path) -> None:
     os.close(folder)
     remove(str(top))
     assert not top.exists()
+
+
+def test_a_tree_of_too_many_files_is_refused(base: Path) -> None:
+    """A walk meets so many files and folders and no more, however they are divided."""
+    for half in ("a", "b"):
+        (base / "many" / half).mkdir(parents=True)
+        for number in range(50):
+            (base / "many" / half / str(number)).touch()
+    assert len(list(files_below(str(base / "many"), most_names=102))) == 100
+    with pytest.raises(TooManyNamesError, match="more than 101 files and folders"):
+        list(files_below(str(base / "many"), most_names=101))
+
+
+@pytest.mark.parametrize("put", [pipe, link, endless, loop, listening])
+def test_what_is_no_folder_counts_as_empty(base: Path, put: Callable[[Path], None]) -> None:
+    """Only a folder with something in it is not empty, and nothing is waited for."""
+    put(base / "odd")
+    (base / "folder").mkdir()
+    assert all(is_empty(str(base / name)) for name in ("odd", "folder", "missing"))
+    (base / "folder" / "file").touch()
+    assert not is_empty(str(base / "folder"))
