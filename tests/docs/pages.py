@@ -83,3 +83,13 @@ def _console(block: str) -> list[Step]:
             command += "\n" + lines.pop(0).removeprefix(">").removeprefix(" ").rstrip("\n")
         found.append(Step(command, "".join(lines)))
     return found
+
+
+def resolves(page: Path, link: str) -> bool:
+    """Whether `link`, written on `page`, leads anywhere."""
+    path, _, fragment = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists() or not target.is_relative_to(HOUSE):
+        return False
+    found = [anchor(each) for each in headings(target.read_text())] if fragment else []
+    return not fragment or fragment in found

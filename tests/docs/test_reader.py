@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.docs import pages
-from tests.docs.test_pages import resolves
 
 PAGE = """# A page
 
@@ -69,4 +68,4 @@ def test_links_are_those_of_the_prose() -> None:
 )
 def test_a_broken_link_is_seen(link: str, whole: bool) -> None:
     """A link resolves when its file is there and has the heading."""
-    assert resolves(Path(pages.HOUSE / "docs" / "README.md"), link) is whole
+    assert pages.resolves(Path(pages.HOUSE / "docs" / "README.md"), link) is whole

@@ -9,6 +9,23 @@ from pathlib import Path
 from tests.end_to_end.programs import REPOSITORY, Programs
 from tests.end_to_end.roots import Place
 
+QUOTA = """
+[toml-schema]
+version = "1"
+[total_resources]
+h100 = 16
+[project_membership]
+red = ["alice"]
+blue = ["alice", "bob"]
+[project_resources.red]
+h100 = 0.5
+[project_resources.blue]
+h100 = 0.5
+[scheduler]
+min_runtime_s = 0
+grace_s = 5
+"""
+
 
 def build_wheel(into: Path) -> Path:
     """A wheel of this tree."""

@@ -145,3 +145,17 @@ def until(done: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) 
     while not done():
         assert time.monotonic() < end, f"not within {timeout_s:g} s: {what}"
         time.sleep(0.1)
+
+
+def alive_in(folder: Path) -> list[str]:
+    """The command lines of living processes that have anything to do with `folder`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            here = os.fspath((process / "cwd").readlink())
+        except OSError:
+            continue
+        if str(folder) in words or here.startswith(str(folder)):
+            found.append(words)
+    return found

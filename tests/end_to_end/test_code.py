@@ -25,7 +25,7 @@ from bastion import (
     Where,
 )
 from bastion.errors import BastionError, RefusedError
-from tests.end_to_end.conftest import IN_CLOUD, IN_ENVIRONMENT, IN_FILE
+from tests.end_to_end.admin_files import IN_CLOUD, IN_ENVIRONMENT, IN_FILE
 from tests.end_to_end.programs import BOUND, Programs, until
 from tests.rigs import trees
 from tests.rigs.git_repositories import commit, git, served_by_http

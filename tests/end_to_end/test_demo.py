@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import launch
+from tests.end_to_end.programs import alive_in
 
 ROOT = Path(launch.__file__).parents[1]
 
@@ -48,17 +49,3 @@ def test_the_demo_comes_out_right_and_leaves_nothing_running(tmp_path: Path) -> 
         check=True,
     )
     assert len(listed.stdout.split()) == 4
-
-
-def alive_in(folder: Path) -> list[str]:
-    """The command lines of living processes that have anything to do with `folder`."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            here = os.fspath((process / "cwd").readlink())
-        except OSError:
-            continue
-        if str(folder) in words or here.startswith(str(folder)):
-            found.append(words)
-    return found

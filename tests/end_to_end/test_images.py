@@ -11,7 +11,7 @@ import pytest
 from bastion import DockerBuild, Image
 from bastion.records import layout
 from bundler.registry import resolve_image
-from tests.end_to_end.conftest import QUOTA
+from tests.end_to_end.admin_files import QUOTA
 from tests.end_to_end.programs import BOUND, Programs, until
 from tests.end_to_end.roots import folder_root
 from tests.rigs import trees

@@ -11,29 +11,13 @@ import pytest
 
 from bastion import Job, Launch, Process, Resources
 from bastion.records import layout
-from tests.end_to_end.installed import Installed, build_wheel
+from tests.end_to_end.installed import QUOTA, Installed, build_wheel
 from tests.end_to_end.programs import until
 from tests.end_to_end.roots import ROOTS
 from tests.servers.ceph import needs_ceph
 
 pytestmark = pytest.mark.end_to_end
 
-QUOTA = """
-[toml-schema]
-version = "1"
-[total_resources]
-h100 = 16
-[project_membership]
-red = ["alice"]
-blue = ["alice", "bob"]
-[project_resources.red]
-h100 = 0.5
-[project_resources.blue]
-h100 = 0.5
-[scheduler]
-min_runtime_s = 0
-grace_s = 5
-"""
 CONFIG = """
 [pools.local]
 provider = "local"

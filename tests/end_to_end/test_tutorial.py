@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import launch
-from tests.end_to_end.test_demo import alive_in
+from tests.end_to_end.programs import alive_in
 
 ROOT = Path(launch.__file__).parents[1]
 PAGE = ROOT / "docs" / "tutorial.md"

@@ -13,9 +13,9 @@ import pytest
 
 from bastion import Job, Launch, Notify, Process, Resources
 from bastion.records import layout
+from tests.end_to_end.installed import QUOTA
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import folder_root
-from tests.end_to_end.test_installed import QUOTA
 from tests.servers.webhook import Receiver, receiver
 
 pytestmark = pytest.mark.end_to_end

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from launch.cli import main
 from tests.launch.bucket import Bucket
-
-
-class Ran(NamedTuple):
-    """What one command line did."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
+from tests.launch.command_line import Ran, Run
 
 
 @pytest.fixture

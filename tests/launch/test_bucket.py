@@ -9,7 +9,7 @@ from bastion.records import layout
 from bastion.records.root import Held, Leader, Root, RootWriter
 from bastion.service.repair.fsck import RULES
 from tests.launch.bucket import Bucket
-from tests.launch.conftest import Run
+from tests.launch.command_line import Run
 
 
 def root(bucket: Bucket, **more: object) -> Held:

@@ -29,7 +29,7 @@ from launch import exits
 from launch.errors import UsageError, report
 from launch.reference import reference
 from tests.launch.bucket import JOB, Bucket
-from tests.launch.conftest import Run
+from tests.launch.command_line import Run
 from tests.rigs import git_repositories
 from tests.rigs.scripted_bastion import NOW, QUOTA, end, print_log, publish, row
 

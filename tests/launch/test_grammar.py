@@ -10,7 +10,7 @@ from launch.flags import name_from, quoted_twice
 from launch.parser import normal, split_command
 from launch.verbs import build
 from launch.vocabulary import ALIASES, FAMILIES, FOREIGN_VERBS, SEVERAL_VERBS
-from tests.launch.conftest import Run
+from tests.launch.command_line import Run
 
 VERBS = [verb for family in FAMILIES.values() for verb in family]
 

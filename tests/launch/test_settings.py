@@ -10,7 +10,7 @@ from bastion.errors import SpecError
 from bastion.profile import Profile, as_url, config_path, read_settings
 from launch.errors import UsageError
 from launch.settings import chosen, write_profile
-from tests.launch.conftest import Run
+from tests.launch.command_line import Run
 
 
 @pytest.fixture(autouse=True)

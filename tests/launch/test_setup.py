@@ -9,7 +9,7 @@ import pytest
 
 from bastion.records import layout
 from bastion.store.s3 import S3Store
-from tests.launch.conftest import Run
+from tests.launch.command_line import Run
 from tests.servers.s3 import credentials, make_bucket, moto_server
 
 QUOTA = """

@@ -10,29 +10,15 @@ import pytest
 
 from bastion.job import OutcomeKind
 from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.request import Result
 from bastion.records.root import decode_root
 from bastion.scheduler.runs import MAX_LENGTHS
 from tests.simulation.chains import chains
 from tests.simulation.fates import Calm, Choice, Fate
+from tests.simulation.final_records import OTHERS, PORTION, PROVE, STORMS, results
 from tests.simulation.scenario import JOBS, calm, comings, duel, slices, spoilt, stormy
 from tests.simulation.watched import watched
 from tests.simulation.wild import wild
 from tests.simulation.world import World
-
-STORMS, OTHERS, PROVE, PORTION = 16, 4, 10_000, 250
-
-
-def results(world: World) -> dict[str, Result]:
-    """Final records by the name of their launch."""
-    found = {}
-    for entry in world.bucket.list(layout.RESULTS):
-        stored = world.bucket.read(entry.key)
-        assert stored is not None
-        result = decode(Result, stored.data, key=entry.key)
-        found[result.id.rpartition("-")[0]] = result
-    return found
 
 
 def remembered(world: World) -> Counter[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.fates import Calm, Choice, Fate
+from tests.simulation.final_records import OTHERS, PORTION, PROVE, results
 from tests.simulation.sweeps import sweeps
-from tests.simulation.test_scenario import OTHERS, PORTION, PROVE, results
 
 
 def test_without_faults_every_task_ends_as_it_should() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bastion.agent.test_agent_real import Machine, shell
+from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import start
 
 LINES = 8

@@ -15,7 +15,7 @@ from bastion.agent.attempt_key import key_of
 from bastion.agent.containers.engine import Engine
 from bastion.agent.host.container_start import ATTEMPT_LABEL, HOME_LABEL
 from bastion.spec import ImageRef, Job, Process, Resources
-from tests.bastion.agent.test_agent_real import Machine, shell
+from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import OF, start, stop
 from tests.servers.dockerd import IMAGE, Dockerd, dockerd, has_shell, needs_dockerd
 from tests.servers.engine import FakeEngine

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bastion.agent.agent_log import bound
-from tests.bastion.agent.test_agent_real import HOUSE
+from tests.bastion.agent.real_machine import HOUSE
 
 
 def test_a_log_at_its_limit_keeps_its_last_lines(tmp_path: Path) -> None:

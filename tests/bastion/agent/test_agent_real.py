@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +20,7 @@ import pytest
 from bastion.agent.agent import Agent
 from bastion.agent.home import FolderHome
 from bastion.agent.keeper.attempt.spool import marker
-from bastion.agent.keeper.port import KeeperGoneError
-from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.socket.client import spawn_keeper
 from bastion.agent.machine.stray_processes import look
 from bastion.agent.settings import AgentSettings
 from bastion.clock import SystemClock
@@ -29,76 +28,10 @@ from bastion.lane import ThreadLane
 from bastion.records import layout
 from bastion.records.bundles import Bundles
 from bastion.spec import BundleRef, GitRef, Job, Process
-from bastion.store.local import LocalStore
 from bundler.code import LocalDir
 from bundler.upload import bundle
-from tests.rigs.agent import MACHINE, OF, Bucket, start, stop
-
-DEADLINE_S = 20.0
-HOUSE = Path(__file__).parents[3]
-
-
-class Machine:
-    """One machine: its bucket, its home, and its agent while one runs."""
-
-    def __init__(self, folder: Path, *options: str, **env: str) -> None:
-        self.options = options
-        self.env = {"SECRET": "x", **env}
-        self.root = folder / "root"
-        self.home = folder / "home"
-        self.bucket = Bucket(LocalStore(self.root, makes_root=True))
-        self.agent: subprocess.Popen[bytes] | None = None
-
-    def begin(self) -> None:
-        """Start an agent."""
-        said = [sys.executable, "-m", "bastion", "agent"]
-        said += ["--root", f"file://{self.root}", "--machine", MACHINE, "--home", str(self.home)]
-        said += ["--resources", "h100=8,cpu=16", *self.options]
-        self.home.mkdir(exist_ok=True)
-        with (self.home / "agent.log").open("ab") as log:
-            self.agent = subprocess.Popen(
-                said,
-                cwd=HOUSE,
-                stderr=log,
-                start_new_session=True,
-                env={**os.environ, **self.env},
-            )
-
-    def kill(self) -> None:
-        """Kill (-9) the agent."""
-        assert self.agent is not None
-        self.agent.kill()
-        self.agent.wait()
-
-    def keeper_pid(self) -> int:
-        """The process of the living keeper."""
-        return int((self.home / "keeper" / "lock").read_text().split()[1])
-
-    def log(self) -> str:
-        """What the agents said."""
-        return (self.home / "agent.log").read_text()
-
-    def until(self, holds: Callable[[], object], *, patience_s: float = DEADLINE_S) -> None:
-        """Wait until something holds."""
-        deadline = time.monotonic() + patience_s
-        while not holds():
-            assert time.monotonic() < deadline, self.log()
-            time.sleep(0.005)
-
-    def close(self) -> None:
-        """End agent, keeper and jobs."""
-        if self.agent is not None:
-            self.kill()
-        try:
-            keeper = KeeperClient(self.home)
-            for state in keeper.attempts():
-                if hasattr(state, "key"):
-                    keeper.stop(state.key, reason="test", by="test", grace_s=0.0)
-            keeper.terminate()
-            while True:
-                keeper.poll(1.0)
-        except KeeperGoneError:
-            pass
+from tests.bastion.agent.real_machine import DEADLINE_S, HOUSE, Machine, agent_with, shell
+from tests.rigs.agent import MACHINE, OF, start, stop
 
 
 @pytest.fixture
@@ -110,17 +43,6 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         yield made
     finally:
         made.close()
-
-
-def agent_with(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What becomes of an agent with these arguments."""
-    said = [sys.executable, "-m", "bastion", "agent", "--machine", MACHINE, *arguments]
-    return subprocess.run(said, cwd=HOUSE, capture_output=True, text=True, timeout=DEADLINE_S)
-
-
-def shell(*lines: str, **fields: object) -> Job:
-    """A job of one shell process for each line."""
-    return Job(name="train", processes=tuple(Process(line, shell=True) for line in lines), **fields)
 
 
 def test_a_job_runs_and_its_environment_is_clean(machine: Machine) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from bastion.records import layout
 from bastion.spec import Job, Process, Secret
-from tests.bastion.agent.test_agent_real import Machine, shell
+from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import OF, start
 
 VALUE = "hf_s3cr3t-token"

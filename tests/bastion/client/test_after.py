@@ -11,8 +11,8 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.request import SpecRecord
 from bastion.spec import After, Job, Launch, Process
-from tests.bastion.client.submit.test_dry_run import asking, running
-from tests.bastion.client.submit.test_dry_run import client_of as foreseeing
+from tests.bastion.client.busy_bucket import asking, running
+from tests.bastion.client.busy_bucket import client_of as foreseeing
 from tests.rigs.scripted_bastion import ScriptedBastion, end, publish, row, world
 
 PREP, OLD = "prep-0123456789", "old-9876543210"

@@ -10,15 +10,15 @@ from bastion.client import Client, LaunchHandle
 from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, RefusedError, SpecError, TimedOutError
 from bastion.records import layout
-from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.request import JobsRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store.memory import MemoryStore
 from bastion.store.port import Version, Written
 from bundler.code import LocalDir
+from tests.bastion.client.scripted_client import JOB, client_of, launch_of, taken_launch
 from tests.rigs.scripted_bastion import (
     NOW,
     QUOTA,
-    Clock,
     ScriptedBastion,
     end,
     print_log,
@@ -27,28 +27,6 @@ from tests.rigs.scripted_bastion import (
     row,
     world,
 )
-
-JOB = "train-0123456789"
-
-
-def client_of(user: str = "ada") -> tuple[Client, MemoryStore, Clock, ScriptedBastion]:
-    """A client of a fresh bucket, which a scripted bastion serves."""
-    store, clock = world()
-    bastion = ScriptedBastion(store, clock)
-    return Client("memory:", user=user, store=store, clock=clock), store, clock, bastion
-
-
-def launch_of(*, name: str = "train", **job: object) -> Launch:
-    """A launch of one small job."""
-    fields = {"name": "main", "processes": (Process(["true"]),)} | job
-    return Launch(name=name, jobs=(Job(**fields),))  # type: ignore[arg-type]
-
-
-def taken_launch(bastion: ScriptedBastion) -> Launch:
-    """The launch that was absorbed last."""
-    body = bastion.taken[-1][1]
-    assert isinstance(body, LaunchRequest)
-    return body.launch
 
 
 def test_a_launch_goes_to_the_users_only_project() -> None:

@@ -20,7 +20,7 @@ from bastion.records import layout
 from bastion.records.origin import Origin, store_origin
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, Version
-from tests.bastion.client.test_client import launch_of
+from tests.bastion.client.scripted_client import launch_of
 from tests.rigs.scripted_bastion import Clock, ScriptedBastion, end, publish, row, world
 
 JOB = "train-0123456789"

@@ -16,7 +16,7 @@ from bastion.service.intake.requests import (
     told,
 )
 from bastion.spec import Job, Process, Resources, Secret
-from tests.bastion.service.intake.test_requests import _launch
+from tests.bastion.service.launch_request import launch_request
 from tests.rigs.leader import Rig
 
 NUMBER = "9" * 5_000
@@ -82,7 +82,7 @@ def test_no_launch_takes_the_id_of_anothers_job(ends: bool) -> None:
     """`a` with a job `b-c` and `a-b` with a job `c` would make one id: the second is refused."""
     rig = Rig()
     first, second = (ulid.make(rig.clock.wall() + s, b"\7" * 10) for s in (0.0, 60.0))
-    body = _launch()
+    body = launch_request()
     (job,) = body.launch.jobs
     jobs = (replace(job, name="b-c"), replace(job, name="x"))
     asked = replace(body, launch=replace(body.launch, name="a", jobs=jobs))

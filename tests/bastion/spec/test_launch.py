@@ -23,15 +23,9 @@ from bastion.spec import (
     request_of,
 )
 from quota import Amounts
+from tests.bastion.spec.problems import problems
 
 ECHO = Process(["echo"])
-
-
-def problems(make: object, **given: object) -> tuple[str, ...]:
-    """Every problem that making it has."""
-    with pytest.raises(SpecError) as caught:
-        make(**given)  # type: ignore[operator]
-    return caught.value.problems
 
 
 def job(**given: object) -> Job:

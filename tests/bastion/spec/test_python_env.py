@@ -8,7 +8,7 @@ from bastion.records.codec import decode, encode
 from bastion.records.request import LaunchRequest
 from bastion.spec import BundleRef, ImageRef, Job, Launch, Process, PythonEnv, python_problems
 from bundler.code import LocalDir
-from tests.bastion.spec.test_launch import problems
+from tests.bastion.spec.problems import problems
 
 
 def test_an_environment_travels_whole() -> None:

@@ -8,7 +8,7 @@ from bastion.errors import SpecError
 from bastion.records.codec import decode, encode
 from bastion.records.request import LaunchRequest
 from bastion.spec import Job, Launch, Process, Secret, secret_of
-from tests.bastion.spec.test_launch import problems
+from tests.bastion.spec.problems import problems
 
 GOOD = (
     "",

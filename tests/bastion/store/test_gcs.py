@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import urllib.request
-from collections.abc import Callable
 from typing import Any
 
 import google.auth.credentials
@@ -20,30 +19,14 @@ from bastion.errors import (
     StoreRefusedError,
 )
 from bastion.store.gcs import LONGEST_PAUSE_S, GcsStore, default_credentials
-from bastion.store.port import Object, ObjectStore, Version
+from bastion.store.port import Object, Version
 from bastion.store.roads import proxy_of
+from tests.bastion.store.operations import OPERATIONS, failures
 from tests.servers.canned import canned
 from tests.servers.gcs import Caller, GcsServer
 from tests.servers.gcs.answers import ApiError
 
 ALL = frozenset(f"storage.objects.{each}" for each in ("get", "create", "delete", "list"))
-OPERATIONS: tuple[Callable[[ObjectStore], object], ...] = (
-    lambda store: store.create("a", b"1"),
-    lambda store: store.swap("a", b"1", if_version=Version("1")),
-    lambda store: store.read("a"),
-    lambda store: store.delete("a"),
-    lambda store: store.list(""),
-)
-
-
-def failures(store: ObjectStore) -> list[StoreError]:
-    """What each operation raises."""
-    found = []
-    for operation in OPERATIONS:
-        with pytest.raises(StoreError) as caught:
-            operation(store)
-        found.append(caught.value)
-    return found
 
 
 def anonymous(server: GcsServer, bucket: str = "b", prefix: str = "") -> GcsStore:

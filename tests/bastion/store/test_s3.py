@@ -11,7 +11,7 @@ import pytest
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
 from bastion.store.port import Version
 from bastion.store.s3 import S3Store
-from tests.bastion.store.test_gcs import OPERATIONS, failures
+from tests.bastion.store.operations import OPERATIONS, failures
 from tests.servers.canned import canned
 from tests.servers.s3 import credentials, moto_server
 

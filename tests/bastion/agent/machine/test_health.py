@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.machine.health import unwell
-from tests.bastion.agent.test_agent_real import HOUSE
+from tests.bastion.agent.real_machine import HOUSE
 
 
 def test_a_machine_with_room_is_well(tmp_path: Path) -> None:

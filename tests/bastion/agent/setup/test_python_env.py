@@ -25,7 +25,7 @@ from bastion.records.request import SpecRecord
 from bastion.spec import BundleRef, Job, Launch, Process, PythonEnv
 from bundler.code import LocalDir
 from bundler.upload import bundle
-from tests.bastion.agent.test_agent_real import Machine
+from tests.bastion.agent.real_machine import Machine
 from tests.rigs.agent import OF, start
 from tests.servers.wheels import make_wheel
 

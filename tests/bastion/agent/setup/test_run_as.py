@@ -25,7 +25,7 @@ from bastion.agent.setup.prepare import Prepared
 from bastion.agent.setup.run_as import give_contents, hand_over, open_home, user_of
 from bastion.errors import SpecError
 from bastion.spec import Job, Launch, Process
-from tests.bastion.agent.test_agent_real import Machine
+from tests.bastion.agent.real_machine import Machine
 from tests.rigs.agent import MACHINE, Rig, job, start
 from tests.rigs.keepers import IGNORES, RealWorld, attempt, shell
 

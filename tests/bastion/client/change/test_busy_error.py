@@ -8,7 +8,7 @@ from bastion.client import BusyError
 from bastion.errors import RefusedError
 from bastion.scheduler.machine_report import MachineReport
 from quota import Amounts
-from tests.bastion.client.test_client import client_of, launch_of
+from tests.bastion.client.scripted_client import client_of, launch_of
 
 ASKED = Amounts({"h100": 8, "memory": 2**36})
 REPORTS = (

@@ -16,7 +16,7 @@ from bastion.records import layout
 from bastion.service.access.gcs import Binding, GcsAccess, commands, lifecycle, merged, settings
 from bastion.service.access.grants import grants
 from bastion.service.access.place import Place
-from tests.bastion.service.access.test_grants import MEMBERS, PEOPLE
+from tests.bastion.service.access.people import MEMBERS, PEOPLE
 from tests.servers import discovery
 
 PLACE = Place(bucket="bucket", folder="some/bastion/", settings={})

@@ -9,80 +9,18 @@ import pytest
 
 from bastion.errors import SpecError
 from bastion.records import layout
-from bastion.service.access.grants import People, Right, grants, may, unknown
+from bastion.service.access.grants import Right, grants, may, unknown
 from bastion.service.access.place import place_of
-
-PEOPLE = People(
-    bastion="the-bastion",
-    agents=("machines",),
-    pool_agents={"gpu": ("gpus",), "gp": ("gps",)},
-    admins=("root",),
-    users={"ann": "A", "ben": "B"},
+from tests.bastion.service.access.people import (
+    EVERY_KEY,
+    MAY,
+    MEMBERS,
+    PEOPLE,
 )
-MEMBERS = {"blue": ["ann", "ben"], "red": ["ann", "cat"]}
+
 ALL = grants(PEOPLE, MEMBERS)
 
 
-EVERY_KEY = {
-    "request of ann in blue": layout.request("blue", "ann", "U", "launch"),
-    "request of ann in red": layout.request("red", "ann", "U", "launch"),
-    "request of ben in blue": layout.request("blue", "ben", "U", "launch"),
-    "request of ben in red": layout.request("red", "ben", "U", "launch"),
-    "bell": layout.bell("gpu-1-0", 1, 1),
-    "claim": layout.claim("blue", "j", 1, "n", replica=0, host=0, machine="gpu-1-0"),
-    "end": layout.end("blue", "j", 1, "n", replica=0, host=0, machine="gpu-1-0"),
-    "go": layout.go("blue", "j", 1, "n"),
-    "life": layout.life("gpu-1-0", 1),
-    "instructions": layout.instructions("gpu-1-0", 1, 1),
-    "log": layout.log("blue", "j", 1, replica=0, host=0, process=0) + "000000000000.log",
-    "output in blue": layout.output_content("blue", "j", "d"),
-    "output in red": layout.output_content("red", "j", "d"),
-    "saved output": layout.saved_output("blue", "j", 1, replica=0, host=0, number=1),
-    "bundle": f"{layout.BUNDLES}packs/d",
-    "manifest": f"{layout.BUNDLES}manifests/d",
-    "origin": layout.origin("d"),
-    "spec": layout.spec("blue", "l"),
-    "result": layout.result("blue", "j"),
-    "answer": layout.answer("blue", "ann", "U"),
-    "root": layout.ROOT,
-    "events": layout.events(0),
-    "copy of root": layout.snapshot("2026-01-01", 1),
-    "aside": layout.aside(layout.bell("gpu-1-0", 1, 1)),
-    "bastion's log": layout.bastion_log_segments("b") + "000000000000.log",
-    "its tail": layout.bastion_log("b"),
-    "view": layout.view("queue"),
-    "quota": layout.QUOTA,
-    "config": layout.CONFIG,
-}
-CODE = {"bundle", "manifest", "origin"}
-LOGGED = {"log", "bastion's log", "its tail"}
-STATE = {"root", "events", "copy of root", "aside"}
-COMMON = {*LOGGED, *CODE, "spec", "result", "answer", *STATE, "view", "quota"}
-OUTPUTS = {"output in blue", "saved output", "output in red"}
-OF_EVERY_POOL = {*LOGGED, *OUTPUTS}
-OF_GPUS = {"bell", "claim", "end", "life", *OF_EVERY_POOL}
-OBEYED = {"go", "instructions"}
-OF_ANN = {"request of ann in blue", "request of ann in red"}
-MAY = {
-    ("A", Right.CREATE): {*OF_ANN, *CODE},
-    ("B", Right.CREATE): {"request of ben in blue", *CODE},
-    ("A", Right.READ): {*OF_ANN, *OUTPUTS, *COMMON},
-    ("B", Right.READ): {"request of ben in blue", "output in blue", "saved output", *COMMON},
-    ("A", Right.WRITE): set(),
-    ("machines", Right.CREATE): OF_GPUS,
-    ("machines", Right.READ): {*OF_GPUS, *OBEYED, "spec", *CODE},
-    ("machines", Right.WRITE): set(),
-    ("gpus", Right.CREATE): OF_GPUS,
-    ("gpus", Right.READ): {*OF_GPUS, *OBEYED, "spec", *CODE},
-    ("gpus", Right.WRITE): set(),
-    ("gps", Right.CREATE): OF_EVERY_POOL,
-    ("gps", Right.READ): {*OF_EVERY_POOL, "go", "spec", *CODE},
-    ("gps", Right.WRITE): set(),
-    ("root", Right.WRITE): {"quota", "config"},
-    ("root", Right.READ): set(EVERY_KEY),
-    ("the-bastion", Right.WRITE): set(EVERY_KEY),
-    ("cat", Right.READ): set(),
-}
 WIDER = {"logs/_bastion/<bastion>/all/<n>.log", "logs/_bastion/<bastion>/tail"}
 """What agents could create, though it is the bastion's to: a right is one to a prefix."""
 CREATORS = {

@@ -14,7 +14,7 @@ from bastion.records import layout
 from bastion.service.access import s3
 from bastion.service.access.grants import People, Right, grants
 from bastion.service.access.place import Place, place_of
-from tests.bastion.service.access.test_grants import EVERY_KEY, MAY, MEMBERS
+from tests.bastion.service.access.people import EVERY_KEY, MAY, MEMBERS
 from tests.servers.s3 import credentials, make_bucket, moto_server
 
 ACCOUNT = "arn:aws:iam::123456789012"

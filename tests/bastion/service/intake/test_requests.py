@@ -14,14 +14,9 @@ from bastion.records.request import (
     LaunchRequest,
     SpecRecord,
 )
-from bastion.spec import Job, Launch, Process, Resources, Secret
+from bastion.spec import Job, Process, Resources, Secret
+from tests.bastion.service.launch_request import launch_request
 from tests.rigs.leader import CONFIG, QUOTA, Rig
-
-
-def _launch(**more: object) -> LaunchRequest:
-    job = Job(processes=(Process(["true"], resources=Resources(h100=1)),))
-    given = {"name": "train", "jobs": (job,), **more}
-    return LaunchRequest(launch=Launch(**given))  # type: ignore[arg-type]
 
 
 def refused(rig: Rig, asked: str, *, user: str = "ann", project: str = "blue") -> str:
@@ -36,7 +31,7 @@ def refused(rig: Rig, asked: str, *, user: str = "ann", project: str = "blue") -
 def test_a_stranger_is_refused() -> None:
     """Membership is checked by the path, whatever the body says."""
     rig = Rig()
-    asked = rig.ask("cat", "blue", "launch", _launch())
+    asked = rig.ask("cat", "blue", "launch", launch_request())
     problem = refused(rig, asked, user="cat")
     assert problem == "cat is not a member of blue, yours are red"
 
@@ -44,7 +39,7 @@ def test_a_stranger_is_refused() -> None:
 def test_an_unknown_project_is_refused() -> None:
     """A project that the quota file does not name is told with the nearest."""
     rig = Rig()
-    asked = rig.ask("ann", "bleu", "launch", _launch())
+    asked = rig.ask("ann", "bleu", "launch", launch_request())
     problem = refused(rig, asked, project="bleu")
     assert problem == "project bleu is not in the quota file, nearest is blue, yours are blue"
 
@@ -52,7 +47,7 @@ def test_an_unknown_project_is_refused() -> None:
 def test_a_body_cannot_name_another_project() -> None:
     """A launch that says another project than its inbox's is refused."""
     rig = Rig()
-    asked = rig.ask("ann", "blue", "launch", _launch(project="red"))
+    asked = rig.ask("ann", "blue", "launch", launch_request(project="red"))
     assert refused(rig, asked) == (
         "project: the launch says 'red', but was put in the inbox of 'blue'"
     )
@@ -71,7 +66,7 @@ def test_a_name_that_is_no_ulid_is_refused() -> None:
     """A request whose name is 26 characters but no ULID is refused."""
     rig = Rig()
     name = "u" * 26
-    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(_launch()))
+    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(launch_request()))
     assert refused(rig, name) == f"request {name}: its name is not a ULID"
 
 
@@ -80,7 +75,7 @@ def test_a_clock_that_is_a_week_wrong_is_refused(days: float) -> None:
     """A launch whose ULID is more than 7 days from the store's time is refused."""
     rig = Rig()
     name = ulid.make(rig.clock.wall() + days * 86400, bytes(10))
-    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(_launch()))
+    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(launch_request()))
     assert refused(rig, name) == (
         "the request was made more than 7 days from the bucket's time: check your clock"
     )
@@ -90,7 +85,7 @@ def test_a_week_less_a_day_is_taken() -> None:
     """A launch that waited six days on its user's machine is taken."""
     rig = Rig()
     name = ulid.make(rig.clock.wall() - 6 * 86400, bytes(10))
-    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(_launch()))
+    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(launch_request()))
     rig.turn()
     assert rig.answer(name).accepted
 
@@ -99,7 +94,7 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
     """A resource type that no pool, quota or catalog knows is told with the nearest."""
     rig = Rig()
     job = Job(processes=(Process(["true"], resources=Resources(h1000=1)),))
-    asked = rig.ask("ann", "blue", "launch", _launch(jobs=(job,)))
+    asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
     assert refused(rig, asked) == (
         "jobs.0.resources.h1000: no pool and no quota knows this type; did you mean h100?"
     )
@@ -113,7 +108,7 @@ def test_every_problem_of_a_launch_is_told_at_once() -> None:
         Job(name="a", processes=(process,)),
         Job(name="b", processes=(Process(["x"]),), instance_type="nonsense"),
     )
-    asked = rig.ask("ann", "blue", "launch", _launch(jobs=jobs))
+    asked = rig.ask("ann", "blue", "launch", launch_request(jobs=jobs))
     rig.turn()
     first, second = rig.answer(asked).problems
     assert first.startswith("jobs.0.resources.nothing: ")
@@ -137,12 +132,12 @@ def test_a_user_may_have_so_many_waiting() -> None:
     rig.submit("one", hold=True)
     rig.submit("two", hold=True)
     jobs = tuple(Job(name=name, processes=(Process(["true"]),), hold=True) for name in ("a", "b"))
-    asked = rig.ask("ann", "blue", "launch", _launch(jobs=jobs))
+    asked = rig.ask("ann", "blue", "launch", launch_request(jobs=jobs))
     assert refused(rig, asked) == (
         "ann has 2 jobs in the queue; with these 2 it would be more than the 3 that"
         " max_queued_per_user allows"
     )
-    other = rig.ask("ben", "blue", "launch", _launch())
+    other = rig.ask("ben", "blue", "launch", launch_request())
     rig.turn()
     assert rig.answer(other, user="ben").accepted
 
@@ -156,7 +151,7 @@ def test_a_request_is_applied_once() -> None:
     rig.agent_of(job).end(job)
     rig.ended(job)
     rig.turn(3)
-    rig.bucket.create(layout.request("blue", "ann", asked, "launch"), encode(_launch()))
+    rig.bucket.create(layout.request("blue", "ann", asked, "launch"), encode(launch_request()))
     rig.turn(3)
     assert not rig.root.jobs
     assert not rig.keys(layout.INBOX)
@@ -171,7 +166,7 @@ def test_a_verb_waits_for_a_launch_on_its_way() -> None:
     cancel = rig.verb("cancel", "train-0000000000")
     rig.turn(30)
     assert rig.keys(layout.user_inbox("blue", "ann"))
-    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(_launch()))
+    rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(launch_request()))
     result = rig.ended_later("train-0000000000")
     assert result.outcome == "cancelled"
     assert rig.answer(cancel).accepted
@@ -317,7 +312,7 @@ def test_many_requests_are_one_commit() -> None:
 def test_a_key_that_made_its_jobs_before_is_answered_with_them(ends: bool) -> None:
     """A keyed launch whose jobs stand under another ULID is accepted as these, and starts none."""
     rig = Rig()
-    body = replace(_launch(), idempotency_key="k")
+    body = replace(launch_request(), idempotency_key="k")
     first, second = (ulid.make(rig.clock.wall() + s, b"\7" * 10) for s in (0.0, 60.0))
     rig.bucket.create(layout.request("blue", "ann", first, "launch"), encode(body))
     rig.turn(3)
@@ -335,7 +330,9 @@ def test_a_key_that_made_its_jobs_before_is_answered_with_them(ends: bool) -> No
 def test_where_a_launch_came_from_is_filed_with_its_spec() -> None:
     """The stored spec names the origin that the client stored, and the launch that is repeated."""
     rig = Rig()
-    asked = rig.ask("ann", "blue", "launch", replace(_launch(), origin="a" * 64, again_of="old"))
+    asked = rig.ask(
+        "ann", "blue", "launch", replace(launch_request(), origin="a" * 64, again_of="old")
+    )
     rig.turn()
     launch = rig.answer(asked, user="ann", project="blue").launch
     found = rig.bucket.read(layout.spec("blue", launch))
@@ -347,7 +344,7 @@ def test_where_a_launch_came_from_is_filed_with_its_spec() -> None:
 def test_an_origin_that_is_no_digest_is_refused() -> None:
     """It becomes part of a key: anything but a sha256 is refused where it enters."""
     rig = Rig()
-    body = encode(_launch())[:-1] + b',"origin":"../../state/root.json"}'
+    body = encode(launch_request())[:-1] + b',"origin":"../../state/root.json"}'
     asked = rig.ask("ann", "blue", "launch", body)
     assert "origin: '../../state/root.json' is not 64 lowercase" in refused(rig, asked)
 
@@ -364,7 +361,7 @@ projects = ["blue"]
 
 def _with_secret(*secrets: Secret) -> LaunchRequest:
     process = Process(["true"], resources=Resources(h100=1), secrets=secrets)
-    return _launch(jobs=(Job(processes=(process,)),))
+    return launch_request(jobs=(Job(processes=(process,)),))
 
 
 def test_an_undeclared_secret_is_refused_before_anything_is_made() -> None:

@@ -1,0 +1,35 @@
+"""A client of a bucket that a scripted bastion serves."""
+
+from __future__ import annotations
+
+from bastion.client import Client
+from bastion.records.request import LaunchRequest
+from bastion.spec import Job, Launch, Process
+from bastion.store.memory import MemoryStore
+from tests.rigs.scripted_bastion import (
+    Clock,
+    ScriptedBastion,
+    world,
+)
+
+JOB = "train-0123456789"
+
+
+def client_of(user: str = "ada") -> tuple[Client, MemoryStore, Clock, ScriptedBastion]:
+    """A client of a fresh bucket, which a scripted bastion serves."""
+    store, clock = world()
+    bastion = ScriptedBastion(store, clock)
+    return Client("memory:", user=user, store=store, clock=clock), store, clock, bastion
+
+
+def launch_of(*, name: str = "train", **job: object) -> Launch:
+    """A launch of one small job."""
+    fields = {"name": "main", "processes": (Process(["true"]),)} | job
+    return Launch(name=name, jobs=(Job(**fields),))  # type: ignore[arg-type]
+
+
+def taken_launch(bastion: ScriptedBastion) -> Launch:
+    """The launch that was absorbed last."""
+    body = bastion.taken[-1][1]
+    assert isinstance(body, LaunchRequest)
+    return body.launch

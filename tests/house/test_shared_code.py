@@ -1,0 +1,21 @@
+"""Tests share helpers through files that hold no tests."""
+
+from __future__ import annotations
+
+import re
+
+from tests.house import rules
+
+IMPORT = re.compile(
+    r"^\s*from (tests[\w.]*\.(?:test_\w+|conftest)) import|^\s*import (tests\S*)", re.M
+)
+
+
+def test_no_test_file_is_imported_from() -> None:
+    """What two test files use is in a file of its own, so that one can change without the other."""
+    found = [
+        f"{path.relative_to(rules.HOUSE)} imports {match[1] or match[2]}"
+        for path in sorted((rules.HOUSE / "tests").rglob("*.py"))
+        for match in IMPORT.finditer(path.read_text())
+    ]
+    assert not found

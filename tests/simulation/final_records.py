@@ -1,0 +1,21 @@
+"""The final records of a world, and how many seeds the scenarios run."""
+
+from __future__ import annotations
+
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.request import Result
+from tests.simulation.world import World
+
+STORMS, OTHERS, PROVE, PORTION = 16, 4, 10_000, 250
+
+
+def results(world: World) -> dict[str, Result]:
+    """Final records by the name of their launch."""
+    found = {}
+    for entry in world.bucket.list(layout.RESULTS):
+        stored = world.bucket.read(entry.key)
+        assert stored is not None
+        result = decode(Result, stored.data, key=entry.key)
+        found[result.id.rpartition("-")[0]] = result
+    return found
