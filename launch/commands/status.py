@@ -53,7 +53,7 @@ def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
     counts = ", ".join(f"{count} {out.state(state)}" for state, count in view.counts.items())
     return [
         ("bastion", session.profile.root),
-        ("leader", f"{view.leader} on {view.host}" if view.leader else "nobody"),
+        ("leader", f"{view.leader} on {view.host}" if view.leader else "none"),
         ("since", out.time(view.since)),
         ("epoch", f"{view.epoch}, commit {view.seq}"),
         ("version", view.version),

@@ -56,7 +56,7 @@ def test_a_bucket_without_a_root_is_an_error(run: Run) -> None:
     assert ran.code == 103
     assert ran.err.splitlines() == [
         "error: there is no state/root.json here",
-        "hint: if a bastion ever led here: bastion restore shows what copies there are",
+        "hint: if a bastion ever led here: bastion restore lists the copies",
     ]
 
 

@@ -1,9 +1,9 @@
 """
-The audit of a bucket: every rule of the protocol that can be seen from outside, held to a survey.
+The audit of a bucket: every rule of the protocol that can be checked from outside, on a survey.
 
-Each rule is a pure function from a `Survey` to what breaks it. A live bastion is always in the
-middle of something; `audit` therefore looks twice when it finds anything and reports only what it
-saw both times. Nothing here writes.
+Each rule is a pure function from a `Survey` to its findings. A live bastion is always between two
+writes; `audit` therefore surveys twice when it finds anything, and reports only what it found both
+times. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from quota import Amounts
 from quota.amounts import NOTHING
 
 AGAIN_S = 1.0
-"""Between the two looks, at least; where leaders are slower, two and a half of their turns."""
+"""The least time between the two surveys; two and a half turns of the leader if that is longer."""
 
 
 @value
 class Finding:
-    """One thing that is not as the protocol has it."""
+    """One violation of a rule of the protocol."""
 
     rule: str
-    """Name of the rule; `RULES` says what each promises."""
+    """Name of the rule, a key of `RULES`."""
     key: str
-    """The object, job or machine it is about."""
+    """The object, job or machine that breaks it."""
     text: str
 
 
@@ -52,17 +52,17 @@ def audit(
     store: ObjectStore, clock: Clock, *, pace: Pace = LOCAL, since_s: float = inf
 ) -> tuple[Finding, ...]:
     """
-    What is wrong in this bucket, rule by rule; nothing when all is well.
+    Return the violations in this bucket, rule by rule; none when the bucket is whole.
 
     Args:
         store: The bucket.
-        clock: For the wait between two looks.
-        pace: That of a leader there: how long what is half done may stay so.
-        since_s: Of what belongs to nothing active, read only what was written so long ago or later.
+        clock: For the wait between the two surveys.
+        pace: The pace of a leader there: it bounds how long a write may stay half done.
+        since_s: Objects that belong to nothing active are read only if they are at most this old.
 
     Raises:
         NotFoundError: It has no root.
-        RecordError: Its root cannot be understood.
+        RecordError: Its root cannot be decoded.
         StoreError: Out of reach.
     """
     first = findings(survey(store, since_s=since_s))
@@ -76,9 +76,9 @@ def audit(
 
 def findings(seen: Survey) -> tuple[Finding, ...]:
     """
-    Everything in `seen` that breaks a rule, in the order of `RULES`.
+    Return every violation in `seen`, in the order of `RULES`.
 
-    A root so damaged that a rule cannot be checked on it breaks that rule.
+    A rule that cannot be checked because root is too damaged counts as violated.
     """
     return tuple(
         Finding(rule=name, key=key, text=text)
@@ -94,7 +94,7 @@ Broken = Iterator[tuple[str, str]]
 def _checked(check: Callable[[Survey], Broken], seen: Survey) -> Broken:
     try:
         yield from check(seen)
-    except Exception as error:  # noqa: BLE001 - what one rule stumbles over hides no other finding
+    except Exception as error:  # noqa: BLE001 - a rule that fails must not hide other findings
         yield layout.ROOT, f"this rule cannot be checked on it: {error!r}"
 
 
@@ -112,15 +112,15 @@ def _history(seen: Survey) -> Broken:
     expected = seen.history_from
     for first, count in sorted(ranges.items()):
         if first > expected:
-            yield layout.events(expected), f"events {expected} to {first - 1} are nowhere"
+            yield layout.events(expected), f"events {expected} to {first - 1} are missing"
         elif first < expected:
-            yield layout.events(first), f"events {first} to {expected - 1} stand twice"
+            yield layout.events(first), f"events {first} to {expected - 1} are stored twice"
         expected = first + count
     if expected != root.next_event:
         yield layout.ROOT, f"the next event is {root.next_event}, but {expected} are known"
     for first, events in seen.segments.items():
         if [event.n for event in events] != list(range(first, first + len(events))):
-            yield layout.events(first), "its events are not numbered one by one"
+            yield layout.events(first), "its events are not numbered without a gap"
 
 
 def _inbox(seen: Survey) -> Broken:
@@ -132,8 +132,8 @@ def _inbox(seen: Survey) -> Broken:
         is_answered = name is not None and (
             layout.answer(name.project, name.user, name.ulid) in seen.answers
         )
-        what = "was answered and never deleted" if is_answered else "nobody took it in"
-        yield entry.key, f"lies here for {waited_s / 60:.0f} minutes: {what}"
+        what = "answered and never deleted" if is_answered else "never processed"
+        yield entry.key, f"in the inbox for {waited_s / 60:.0f} minutes: {what}"
 
 
 def _answers(seen: Survey) -> Broken:
@@ -144,15 +144,15 @@ def _answers(seen: Survey) -> Broken:
         for job in answer.jobs:
             is_active = job in seen.root.jobs or job in seen.root.arrays
             if not is_active and (name[0], job) not in seen.results:
-                yield key, f"{job} was accepted, but is neither active nor has a final record"
+                yield key, f"{job} was accepted, but is not active and has no final record"
     for spec in seen.launches.values():
         key = layout.answer(spec.project, spec.user, spec.ulid)
-        if key not in seen.written and _was_accepted(seen, spec) and not _is_asked(seen, spec):
-            yield key, f"{spec.id} was accepted, but its answer is not there"
+        if key not in seen.written and _was_accepted(seen, spec) and not _is_pending(seen, spec):
+            yield key, f"{spec.id} was accepted, but its answer is missing"
 
 
 def _was_accepted(seen: Survey, spec: SpecRecord) -> bool:
-    """Whether a job of `spec` is active or has ended, so lately that its answer is kept."""
+    """Whether a job of `spec` is active or has ended, and its answer is not yet collected."""
     written_at = seen.written[layout.spec(spec.project, spec.id)]
     if seen.now - written_at > KEEP_S - DAY_S:
         return False
@@ -162,8 +162,8 @@ def _was_accepted(seen: Survey, spec: SpecRecord) -> bool:
     )
 
 
-def _is_asked(seen: Survey, spec: SpecRecord) -> bool:
-    """Whether the answer to the request of `spec` is still to be written."""
+def _is_pending(seen: Survey, spec: SpecRecord) -> bool:
+    """Whether the answer to the request of `spec` has yet to be written."""
     asked = layout.request(spec.project, spec.user, spec.ulid, "launch")
     is_waiting = any(entry.key == asked for entry in seen.inbox)
     return is_waiting or f"{spec.project}/{spec.user}/{spec.ulid}" in seen.root.answers
@@ -183,11 +183,11 @@ def _results(seen: Survey) -> Broken:
     for job in seen.root.jobs.values():
         if job.phase is not Phase.DONE and (job.project, job.id) in seen.results:
             key = layout.result(job.project, job.id)
-            yield key, f"the final record stands, but the job is {job.phase} in root"
+            yield key, f"the final record exists, but the job is {job.phase} in root"
     for array in seen.root.arrays.values():
         if array.ended_at is None and (array.project, array.id) in seen.results:
             key = layout.result(array.project, array.id)
-            yield key, "the final record stands, but tasks of the array are active in root"
+            yield key, "the final record exists, but tasks of the array are active in root"
     for job in seen.root.jobs.values():
         final = seen.finals.get((job.project, job.id))
         said = job.outcome.kind.value if job.outcome is not None else ""
@@ -198,7 +198,7 @@ def _results(seen: Survey) -> Broken:
     ended += [(*name, final.tasks) for name, final in seen.finals.items() if final.tasks]
     for project, array_id, by_kind in ended:
         for kind, tasks in by_kind.items():
-            # What was cancelled before it was ever admitted has no record of its own.
+            # A task that was cancelled before its first admission has no record of its own.
             for index in tasks if kind != OutcomeKind.CANCELLED.value else ():
                 if (project, task_id(array_id, index)) not in seen.results:
                     key = layout.result(project, task_id(array_id, index))
@@ -216,12 +216,15 @@ def _tasks(seen: Survey) -> Broken:
         places = [array.waiting, Indices.of(own[array.id]), *array.ended.values()]
         together = Indices(pair for place in places for pair in place.pairs)
         if together != array.tasks or sum(map(len, places)) != len(array.tasks):
-            yield array.id, "a task of it is in two places, or in none"
+            yield array.id, "one of its tasks is in two places, or in none"
     for project, name in seen.results:
         named = tasks_of_id(name)
         waits = seen.root.arrays.get(named[0]) if named is not None else None
         if named is not None and waits is not None and named[1] & waits.waiting:
-            yield layout.result(project, name), "the final record stands, but it waits in root"
+            yield (
+                layout.result(project, name),
+                "the final record exists, but the task waits in root",
+            )
 
 
 def _dependencies(seen: Survey) -> Broken:
@@ -232,10 +235,10 @@ def _dependencies(seen: Survey) -> Broken:
     for job in (*jobs, *arrays):
         for each in job.after if job.phase is Phase.QUEUED else ():
             if each.on not in names:
-                yield job.id, f"waits for {each.on}, which is not active: nobody will tell it"
+                yield job.id, f"waits for {each.on}, which is not active, so it waits for ever"
 
 
-def _alone(seen: Survey) -> Broken:
+def _devices(seen: Survey) -> Broken:
     holders: dict[tuple[str, str, int], str] = {}
     for job, _, _, place, _ in _running(seen.root):
         for kind, indices in place.devices.items():
@@ -302,8 +305,8 @@ def _claim(state: HostState, machine: str, key: str, found: object) -> Broken:
     if standing is not None and standing.machine != machine:
         yield key, f"{standing.machine} claimed what was placed on {machine}"
     if state.claim is not None and standing is None:
-        told = "is revoked" if isinstance(found, ClaimRegister) else "is not there"
-        yield key, f"root says that {state.claim.machine} claimed it, the register {told}"
+        is_what = "is revoked" if isinstance(found, ClaimRegister) else "is missing"
+        yield key, f"root says that {state.claim.machine} claimed it, the register {is_what}"
 
 
 def _end(seen: Survey, state: HostState, key: str, claim: object) -> Broken:
@@ -320,7 +323,7 @@ def _logs(seen: Survey) -> Broken:
     whole = {prefix: _whole(segments) for prefix, segments in seen.logs.items()}
     for prefix, (end, total) in whole.items():
         if end != total:
-            yield prefix, f"its segments do not follow each other from byte {end} on"
+            yield prefix, f"its segments have a gap at byte {end}"
     for key, found in seen.registers.items():
         name = layout.parse_register(key)
         if name is None or not isinstance(found, EndRegister):
@@ -334,11 +337,11 @@ def _logs(seen: Survey) -> Broken:
             )  # fmt: skip
             end, _ = whole.get(prefix, (0, 0))
             if end < size:
-                yield prefix, f"{end} bytes are here; its end says that {size} were printed"
+                yield prefix, f"{end} bytes are stored; its end says that {size} were printed"
 
 
 def _whole(segments: tuple[tuple[int, int], ...]) -> tuple[int, int]:
-    """Up to where the segments follow each other, and up to where they reach."""
+    """The end of the segments without a gap, and the end of the last segment, in bytes."""
     end = 0
     for offset, size in sorted(segments):
         if offset != end:
@@ -352,33 +355,33 @@ def _instructions(seen: Survey) -> Broken:
         missing = set(range(numbers[0], numbers[-1] + 1)) - set(numbers)
         if missing:
             key = layout.instructions(name, life, min(missing))
-            yield key, "it is missing between its neighbours: the agent waits there for ever"
+            yield key, "missing between its neighbours: the agent waits for it for ever"
     for machine in seen.root.machines.values():
         yield from _allocated(seen, machine)
 
 
 def _allocated(seen: Survey, machine: Machine) -> Broken:
-    """Whether the batches to this machine's life are those that commits allocated."""
+    """Compare the batches of the machine's current life with those that commits allocated."""
     standing = set(seen.batches.get((machine.name, machine.life), ()))
-    coming = {batch.number for batch in machine.outgoing}
-    known = standing | coming
-    greeted_at = seen.written.get(layout.life(machine.name, machine.life), seen.now)
-    # Batches that were read long ago are collected, the oldest first.
-    is_collected = seen.now - greeted_at > KEEP_S
+    unwritten = {batch.number for batch in machine.outgoing}
+    known = standing | unwritten
+    registered_at = seen.written.get(layout.life(machine.name, machine.life), seen.now)
+    # Garbage collection deletes old batches, the oldest first.
+    is_collected = seen.now - registered_at > KEEP_S
     first = min(known, default=1) if is_collected else 1
     missing = set(range(first, machine.batches + 1)) - known
     if missing:
         key = layout.instructions(machine.name, machine.life, min(missing))
-        yield key, f"it is not there; {machine.batches} were allocated"
+        yield key, f"missing, though {machine.batches} were allocated"
     if max(standing, default=0) > machine.batches:
         key = layout.instructions(machine.name, machine.life, max(standing))
-        yield key, f"nobody allocated it: root knows of {machine.batches}"
+        yield key, f"not allocated by root, which has allocated {machine.batches}"
 
 
 def _lives(seen: Survey) -> Broken:
     for machine in seen.root.machines.values():
         if machine.life and machine.life not in seen.lives.get(machine.name, ()):
-            yield layout.life(machine.name, machine.life), "its bells were heard, it is not there"
+            yield layout.life(machine.name, machine.life), "missing, though it has sent bells"
 
 
 def _numbers(seen: Survey) -> Broken:
@@ -396,7 +399,7 @@ def _future(seen: Survey) -> Broken:
         for pool in pools:
             named = parse_machine(name, pool)
             if named and named.seq > seen.root.seq:
-                yield name, f"commit {named.seq} would have named it; root is at {seen.root.seq}"
+                yield name, f"named by commit {named.seq}, but root is at commit {seen.root.seq}"
 
 
 def _views(seen: Survey) -> Broken:
@@ -408,7 +411,7 @@ def _views(seen: Survey) -> Broken:
     for name, make in views.items():
         try:
             view_bytes(make())
-        except Exception as error:  # noqa: BLE001 - that it can fail is what is looked for
+        except Exception as error:  # noqa: BLE001 - any failure is a finding
             yield layout.view(name), f"it cannot be made of root: {error!r}"
 
 
@@ -433,24 +436,24 @@ def _running(root: Root) -> Iterator[tuple[JobRecord, int, int, HostPlace, HostS
 
 
 RULES: Mapping[str, tuple[str, Callable[[Survey], Broken]]] = {
-    "readable": ("every record says what its schema promises", _readable),
+    "readable": ("every record matches its schema", _readable),
     "history": ("events have neither gap nor repeat", _history),
-    "inbox": ("what lies in the inbox is new", _inbox),
+    "inbox": ("every object in the inbox is new", _inbox),
     "answers": ("every accepted job is active or has a final record", _answers),
     "specs": ("every active job has its spec", _specs),
     "results": ("a job with a final record is not active", _results),
     "dependencies": ("what a job waits for is active", _dependencies),
     "tasks": ("every task of an array is in one place", _tasks),
-    "alone": ("no two jobs share a device", _alone),
+    "alone": ("no two jobs share a device", _devices),
     "capacity": ("no machine holds more than it has", _capacity),
     "registers": ("claims, ends and barriers are what root says", _registers),
-    "starts": ("what an agent was told to start is claimed within minutes", unclaimed),
+    "starts": ("every start instruction is claimed within minutes", unclaimed),
     "ends": ("every claim of an attempt that is over has an end", endless),
-    "logs": ("every printed byte that an end names is here, without a gap", _logs),
+    "logs": ("every printed byte that an end counts is stored, without a gap", _logs),
     "instructions": ("numbers of instructions have no gap", _instructions),
-    "lives": ("the keeper life that was heard stands", _lives),
+    "lives": ("every keeper life that sent bells has its register", _lives),
     "numbers": ("commits and epochs never go back", _numbers),
-    "future": ("no machine is named by a commit that never was", _future),
+    "future": ("no machine is named by a commit after root's", _future),
     "views": ("every view can be made of root", _views),
 }
-"""What each rule promises, and the function that finds what breaks it."""
+"""By name: what the rule promises, and the function that finds its violations."""

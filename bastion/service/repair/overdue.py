@@ -1,8 +1,8 @@
 """
-What is overdue in a bucket: starts that no agent takes up, and ends that no agent wrote.
+Overdue starts and ends: starts that no agent claimed, and claims without an `end`.
 
-Both leave a job waiting for ever, or its history with a hole. They are told from a `Survey` by what
-the registers of an attempt say; nothing here writes.
+Either leaves a job waiting for ever, or a hole in its history. Both are found in a `Survey` by the
+registers of an attempt. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from bastion.service.repair.survey import Survey
 
 LONG_S = 900.0
 """
-A request, a bell or an instruction this old should be gone: a leader and an agent take them every
-few seconds, and a verb for an unknown job waits ten minutes.
+A request, a bell or an instruction this old is overdue: leaders and agents poll every few seconds,
+and a request for an unknown job waits ten minutes.
 """
 
 Broken = Iterator[tuple[str, str]]
@@ -28,7 +28,7 @@ Broken = Iterator[tuple[str, str]]
 
 
 def unclaimed(seen: Survey) -> Broken:
-    """Hosts that a living agent was told to start long ago, and never claimed."""
+    """Hosts whose start instruction is old and was never claimed, though their agent is alive."""
     for job in seen.root.jobs.values():
         attempt = job.attempt
         if attempt is None or attempt.stop is not None or not job.is_admitted:
@@ -41,13 +41,13 @@ def unclaimed(seen: Survey) -> Broken:
             machine = seen.root.machines.get(place.machine)
             if state.claim or state.end or machine is None or key in seen.written:
                 continue
-            waited_s = seen.now - max(attempt.admitted_at, _told_at(seen, machine))
+            waited_s = seen.now - max(attempt.admitted_at, _instructed_at(seen, machine))
             if state.instructed == machine.life and waited_s > LONG_S:
                 yield key, f"{machine.name} was told to start it {waited_s / 60:.0f} minutes ago"
 
 
 def endless(seen: Survey) -> Broken:
-    """Claims, and logs, of attempts that are over, and of which no end stands."""
+    """Claims and logs of attempts that are over and have no `end`."""
     ends, claimed = set(), set()
     for key in seen.written:
         name = layout.parse_register(key)
@@ -62,7 +62,7 @@ def endless(seen: Survey) -> Broken:
         if _host_of(name) not in ends and (why := _why_over(seen, name, register)):
             yield (
                 layout.end_beside(key),
-                f"{register.claim.machine} claimed it, {why}, and no end stands",
+                f"{register.claim.machine} claimed it, {why}, and there is no end",
             )
     for prefix in seen.logs:
         stream = layout.parse_log(f"{prefix}0.log")
@@ -71,11 +71,11 @@ def endless(seen: Survey) -> Broken:
             continue
         at = (project, job, stream.attempt, stream.replica, stream.host)
         if at not in ends and at not in claimed:
-            yield prefix, "it printed this, its job has ended, and neither claim nor end stands"
+            yield prefix, "the job has ended and left this log, but has neither claim nor end"
 
 
 def _why_over(seen: Survey, name: RegisterName, register: ClaimRegister) -> str:
-    """Why there should be an end by now, or nothing."""
+    """Return why there should be an end by now, or an empty string."""
     if (name.project, name.job) in seen.results:
         return "its job has ended"
     job = seen.root.jobs.get(name.job)
@@ -91,8 +91,8 @@ def _why_over(seen: Survey, name: RegisterName, register: ClaimRegister) -> str:
     stop = job.attempt.stop
     late_s = seen.now - stop.deadline if stop is not None else 0.0
     if late_s > LONG_S:
-        return f"it was to be killed {late_s / 60:.0f} minutes ago"
-    since_s = seen.now - _told_at(seen, machine)
+        return f"its kill was due {late_s / 60:.0f} minutes ago"
+    since_s = seen.now - _instructed_at(seen, machine)
     if register.claim.life < machine.life and since_s > LONG_S:
         return f"keeper life {machine.life} has followed its life {register.claim.life}"
     return ""
@@ -104,13 +104,13 @@ def _state(hosts: tuple[tuple[HostState, ...], ...], name: RegisterName) -> Host
     return None
 
 
-def _told_at(seen: Survey, machine: Machine) -> float:
-    """When the life of `machine` was first told anything; now while it was told nothing."""
-    return seen.told_since.get((machine.name, machine.life), seen.now)
+def _instructed_at(seen: Survey, machine: Machine) -> float:
+    """When the oldest instructions to the life of `machine` were written; now if there are none."""
+    return seen.instructed_since.get((machine.name, machine.life), seen.now)
 
 
 def _ended_lately(seen: Survey, project: str, job: str) -> bool:
-    """Whether the job has ended, so lately that its registers are kept."""
+    """Whether the job has ended and its registers are not yet collected."""
     ended_at = seen.written.get(layout.result(project, job))
     return ended_at is not None and seen.now - ended_at < KEEP_S - DAY_S
 

@@ -1,8 +1,8 @@
 """
-Bringing a copy of root back: what copies there are, what it would mean, and doing it.
+Restore a copy of root: list the copies, show what a restore would change, and commit it.
 
-For the day on which root was deleted, damaged or led astray. It never resets anything (see
-`bastion.service.repair.restored_root`), keeps what it replaces, and refuses while a leader lives.
+It is for a root that was deleted, damaged or changed by hand. It resets no number (see
+`bastion.service.repair.restored_root`), keeps what it replaces, and refuses while a bastion leads.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ _T = TypeVar("_T")
 
 SLACK_S = 60.0
 """
-A commit's time is the store's carried forward: what followed it may bear a time a little before it.
-What is looked at in vain is known to the copy.
+How long before the copy an object may have been written and still count as later. A commit's time
+is the store's time carried forward, so an object written after it may bear a slightly older time.
+An object that is read in vain is known to the copy.
 """
 
 
@@ -60,22 +61,22 @@ class Copy:
 
     key: str
     seq: int
-    """The commit that it shows."""
+    """The commit that it is a copy of."""
     written_at: float
     size_bytes: int
 
 
 class Restoring:
     """
-    One root, a copy of it, and what bringing the copy back would mean.
+    A root, a copy of it, and the changes that restoring the copy would make.
 
     Args:
-        key: The copy; empty for the newest that can be understood.
+        key: The copy; empty for the newest that can be decoded.
 
     Raises:
         NotFoundError: There is no such copy, or none at all.
-        RecordError: The copy cannot be understood, or none of them, or what a newer Bastion wrote
-            since.
+        RecordError: The copy cannot be decoded, or none of them can, or a newer version of Bastion
+            wrote a record after it.
         StoreError: Out of reach.
     """
 
@@ -88,35 +89,35 @@ class Restoring:
         self.copies = tuple(_copies(store))
         self.copy, root, self.damaged = _chosen(store, self.copies, key)
         self._found = _object(store, layout.ROOT)
-        self._standing = _held(self._found)
+        self._replaced = _held(self._found)
         later = _later_objects(store, root, self.copies)
-        standing = self._standing.root if self._standing is not None else None
+        replaced = self._replaced.root if self._replaced is not None else None
         self.restored: RestoredRoot = restored_root(
-            root, later, standing=standing, write_id=nonce()
+            root, later, replaced=replaced, write_id=nonce()
         )
 
     @property
     def is_root_readable(self) -> bool:
-        """Whether the root that would be replaced is there and can be understood."""
-        return self._standing is not None
+        """Whether the root that would be replaced exists and can be decoded."""
+        return self._replaced is not None
 
     @property
     def patience_s(self) -> float:
         """
-        How long `commit` watches whether somebody leads; 0 when nobody can.
+        How long `commit` watches for a leader; 0 when there can be none.
 
-        A root that we cannot read may be a newer Bastion's, with a leader on a cloud's lease.
+        A root that cannot be decoded may belong to a newer version with a cloud's lease.
         """
         if self._found is None:
             return 0.0
-        if self._standing is None:
+        if self._replaced is None:
             return PATIENCE * CLOUD.ttl_s
-        leader = self._standing.root.leader
+        leader = self._replaced.root.leader
         return PATIENCE * leader.ttl_s if leader is not None else 0.0
 
     def commit(self) -> Root:
         """
-        Bring the copy back, and keep what it replaces.
+        Commit the restored root, and keep the one that it replaces.
 
         Raises:
             LeaseHeldError: A bastion leads here.
@@ -124,7 +125,7 @@ class Restoring:
         """
         self._refuse_if_led()
         self._keep()
-        root, found, over = self.restored.root, self._found, self._standing
+        root, found, over = self.restored.root, self._found, self._replaced
         if over is None and found is not None:
             over = Held(root=root, version=found.version, modified_at=found.modified_at)
         try:
@@ -135,26 +136,30 @@ class Restoring:
             ) from error
 
     def _refuse_if_led(self) -> None:
-        """Somebody leads when root moves within the time after which a standby would take over."""
+        """
+        Raise if a bastion leads.
+
+        Root then changes within the time after which a standby would take over.
+        """
         if self._found is None or not self.patience_s:
             return
         self._clock.sleep(self.patience_s)
         found = _object(self._store, layout.ROOT)
         if found is None or found.version != self._found.version:
-            leader = self._standing.root.leader if self._standing is not None else None
+            leader = self._replaced.root.leader if self._replaced is not None else None
             owner = f"{leader.holder} on {leader.host} (process {leader.pid})" if leader else ""
             raise LeaseHeldError(
-                owner or "one whose root cannot be understood",
-                hint="stop it first: a root is not taken from under a leader",
+                owner or "one whose root cannot be decoded",
+                hint="stop it first: restore does not replace the root of a leader",
             )
 
     def _keep(self) -> None:
-        """Keep the bytes that are replaced: as a copy among the others, or set aside."""
+        """Store the bytes of the replaced root: as another copy, or under `state/aside/`."""
         if self._found is None:
             return
         data = self._found.data
-        if self._standing is not None:
-            root = self._standing.root
+        if self._replaced is not None:
+            root = self._replaced.root
             date = time.strftime("%Y-%m-%d", time.gmtime(root.now))
             key = layout.snapshot(date, root.seq)
         else:
@@ -162,11 +167,11 @@ class Restoring:
         try:
             create_same(self._store, key, data)
         except ConflictError:
-            return  # the hourly copy of this very commit stands there, packed otherwise
+            return  # The hourly copy of this very commit exists, compressed differently.
 
 
 def _held(found: Object | None) -> Held | None:
-    """The root that was read, or None where there is none that can be understood."""
+    """Decode the root that was read; None if there is none or it cannot be decoded."""
     if found is None:
         return None
     try:
@@ -192,9 +197,9 @@ def _chosen(
     store: ObjectStore, copies: tuple[Copy, ...], key: str
 ) -> tuple[Copy, Root, dict[str, str]]:
     """
-    The copy at `key`, or the newest that can be understood, and its root.
+    Return the copy at `key`, or the newest that can be decoded, and its root.
 
-    With them, by key, what is wrong with each newer copy that was stepped over.
+    With them come the newer copies that were skipped: by key, what is wrong with each.
     """
     if not copies:
         raise NotFoundError(
@@ -209,11 +214,11 @@ def _chosen(
         try:
             return copy, _root_of(store, copy.key), damaged
         except RecordError as error:
-            if key or error.hint:  # one that was asked for, or one of a newer Bastion
+            if key or error.hint:  # This copy was named, or a newer version wrote it.
                 raise
             damaged[copy.key] = error.message.removeprefix(f"{copy.key}: ")
     listed = "; ".join(f"{name}: {why}" for name, why in damaged.items())
-    raise RecordError(f"no copy of root can be understood: {listed}")
+    raise RecordError(f"no copy of root can be decoded: {listed}")
 
 
 def _root_of(store: ObjectStore, key: str) -> Root:
@@ -237,21 +242,22 @@ def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> 
     results = frozenset(name for name in names if name is not None)
     answers = dict(_fresh(store, layout.ANSWERS, Answer, copy.now))
     specs = dict(_fresh(store, layout.SPECS, SpecRecord, copy.now)).values()
-    told = tuple(_starts(store, instructions, copy, results))
+    starts = tuple(_starts(store, instructions, copy, results))
     cancelled = frozenset(
         job
         for answer in answers.values()
         if answer.accepted and answer.verb == "cancel"
         for job in answer.jobs
     )
-    begun = {start.job for _, _, start in told} | {job for _, job in results} | _registered(store)
+    begun = {start.job for _, _, start in starts} | {job for _, job in results}
+    begun |= _registered(store)
     return LaterObjects(
         seq=max([*(each.seq for each in copies), *_view_seqs(store)]),
         next_event=_next_event(store),
         results=results,
         lives=lives,
         batches=batches,
-        starts=told,
+        starts=starts,
         cancelled=cancelled,
         submitted=frozenset(_submitted(specs, answers, results)),
         accepted=never_begun(store, specs, answers, begun=begun, cancelled=cancelled),
@@ -261,7 +267,7 @@ def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> 
 
 
 def _ended(store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]) -> Iterator[Ended]:
-    """How the jobs of `copy` ended that others of it may wait for."""
+    """How jobs of `copy` ended, if any job of it waits for others."""
     every = [*copy.jobs.values(), *(array.each for array in copy.arrays.values())]
     if not any(job.after for job in every):
         return
@@ -274,7 +280,7 @@ def _ended(store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]) 
 def _outcomes(
     store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]
 ) -> Iterator[tuple[str, Outcome]]:
-    """How the tasks ended that have a final record, and have not ended in `copy`."""
+    """(task, outcome) of every task that has a final record and has not ended in `copy`."""
     for project, job in sorted(results):
         named = tasks_of_id(job)
         array = copy.arrays.get(named[0]) if named is not None else None
@@ -285,7 +291,7 @@ def _outcomes(
 
 
 def _outcome(store: ObjectStore, key: str) -> Outcome:
-    """How the task ended that has its final record at `key`, which may be damaged."""
+    """The outcome in the final record of a task at `key`, which may be damaged."""
     try:
         found = decode(Result, _bytes(store, key) or b"", key=key)
         return Outcome(kind=OutcomeKind(found.outcome), text=found.text, code=found.code)
@@ -316,7 +322,7 @@ def _starts(
     copy: Root,
     results: frozenset[tuple[str, str]],
 ) -> Iterator[tuple[str, int, Start]]:
-    """What agents were told to start since `copy`, and of which no end stands."""
+    """(machine, life, start) of every start instruction since `copy` that has no `end`."""
     for entry in instructions:
         name = layout.parse_instructions(entry.key)
         if name is None or entry.modified_at < copy.now - SLACK_S:
@@ -326,7 +332,7 @@ def _starts(
         except ForeignRecordError:
             raise
         except RecordError:
-            continue  # nor can the agent read it
+            continue  # The agent cannot decode it either.
         for start in batch.instructions:
             if isinstance(start, Start) and (start.project, start.job) not in results:
                 end = layout.end(
@@ -349,7 +355,7 @@ def _submitted(
     answers: dict[str, Answer],
     results: frozenset[tuple[str, str]],
 ) -> Iterator[str]:
-    """Jobs of specs written since the copy, unless they were refused or have ended."""
+    """Jobs of specs that were written since the copy and were neither refused nor have ended."""
     for spec in specs:
         answer = answers.get(layout.answer(spec.project, spec.user, spec.ulid))
         if answer is not None and not answer.accepted:
@@ -362,7 +368,7 @@ def _submitted(
 def _fresh(
     store: ObjectStore, prefix: str, kind: type[_T], since: float
 ) -> Iterator[tuple[str, _T]]:
-    """(key, record) of what was written below `prefix` at `since` or later."""
+    """(key, record) of the objects below `prefix` that were written at `since` or later."""
     for entry in _all(store, prefix):
         data = _bytes(store, entry.key) if entry.modified_at >= since - SLACK_S else None
         if data is not None:
@@ -390,6 +396,6 @@ def _object(store: ObjectStore, key: str) -> Object | None:
 
 
 def _bytes(store: ObjectStore, key: str) -> bytes | None:
-    """The bytes at `key`, or None where there is nothing."""
+    """The bytes of the object at `key`, or None where there is none."""
     found = _object(store, key)
     return None if found is None else found.data

@@ -1,8 +1,8 @@
 """
-What becomes of arrays when a copy of root is brought back: pure functions of both.
+The arrays of a restored root: pure functions of the copy and of what the bucket shows since.
 
-A task that has a final record since is counted as ended, one that may run unknown or was cancelled
-since is held like every other job; the rest wait, run or have ended as in the copy.
+A task with a final record counts as ended. A task of which an unknown attempt may run, or that was
+cancelled since, is held like any other job. All others are as in the copy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bastion.records.root import Root
 from bastion.spec import Indices, tasks_of_id
 
 
-def arrays_back(
+def restored_arrays(
     copy: Root,
     results: Collection[tuple[str, str]],
     outcomes: Mapping[str, Outcome],
@@ -25,14 +25,14 @@ def arrays_back(
     by: str,
 ) -> dict[str, ArrayRecord]:
     """
-    The arrays of `copy` as they may be by now; those with a final record stay away.
+    Return the arrays of `copy`, brought up to date; those with a final record are left out.
 
     Args:
-        copy: What is brought back.
+        copy: The root that is restored.
         results: (project, job) of every final record.
-        outcomes: How tasks ended that have one and had not ended in the copy.
-        risky: What may run unknown or was cancelled since, as jobs, arrays or tasks.
-        by: Who holds that.
+        outcomes: The outcomes of tasks that have a final record and had not ended in the copy.
+        risky: Jobs, arrays or tasks that may run unknown to the copy or were cancelled since.
+        by: The name under which these are held.
     """
     ended: dict[str, dict[int, Outcome]] = defaultdict(dict)
     for task, outcome in outcomes.items():
@@ -54,13 +54,13 @@ def arrays_back(
 
 
 def array_named(target: str) -> str:
-    """The array that `target` is or names tasks of; `target` itself where it is another job."""
+    """The array that `target` is or names tasks of; `target` itself where it is no array."""
     named = tasks_of_id(target)
     return target if named is None else named[0]
 
 
 def names(target: str, job: JobRecord) -> bool:
-    """Whether `target` is `job`, its array, or names it among others."""
+    """Whether `target` is `job`, its array, or a range of tasks that includes it."""
     if target == job.id or job.task is None:
         return target == job.id
     named = tasks_of_id(target)
@@ -70,7 +70,7 @@ def names(target: str, job: JobRecord) -> bool:
 
 
 def is_known(job: str, before: Collection[str]) -> bool:
-    """Whether `job`, or the array that it is a task of, is among `before`."""
+    """Whether `before` has `job` or the array that it is a task of."""
     return job in before or array_named(job) in before
 
 

@@ -1,16 +1,16 @@
 """
-What root becomes when a copy of it is brought back: a pure function of the copy and of what the
-bucket shows of the time later.
+The restored root: a pure function of a copy of root and of the objects written after the copy.
 
-The copy is older than the world. What was committed after it is gone from root, but not from the
-bucket: final records, registers, instructions, answers and events stand. Three rules follow:
+The copy is older than the bucket. Commits after it are gone from root, but their final records,
+registers, instructions, answers and events are still in the bucket. Four rules follow:
 
-* numbers never go back: epoch, seq, the numbers of events and of instructions go on above
-  everything that was ever used, so nothing new can take the name of something old;
-* a job with a final record does not come back;
-* a job of which an attempt may run that the copy does not know, or whose cancellation was accepted
-  since, comes back held. That attempt is told to stop; a person releases the job when it has;
-* a launch that was accepted since, and of which nothing was ever begun, joins the queue anew.
+* Numbers never go back: epoch, seq and the numbers of events and instructions continue above every
+  number that was ever used, so that no new object can take the name of an old one.
+* A job with a final record is not restored.
+* A job is restored as held if an attempt of it may run that the copy does not know, or if its
+  cancellation was accepted after the copy. That attempt is stopped, and an admin releases the job
+  when it has ended.
+* A launch that was accepted after the copy and never started is requeued.
 """
 
 from __future__ import annotations
@@ -24,77 +24,77 @@ from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Batch, Machine, MachinePhase, Start, StopHost
 from bastion.records.root import Event, Root
 from bastion.records.targets import settled
-from bastion.service.repair.restored_arrays import array_named, arrays_back, is_known, names
-from bastion.service.repair.unstarted_launches import Accepted, made_anew
+from bastion.service.repair.restored_arrays import array_named, is_known, names, restored_arrays
+from bastion.service.repair.unstarted_launches import Accepted, requeued
 from bastion.value import value
 
 HELD_BY = "restore"
-"""Who holds a job that came back and may run elsewhere."""
+"""The name under which a restored job is held whose earlier attempt may still run."""
 EPOCHS_UNSEEN = 1_000
 SEQS_UNSEEN = 1_000_000
 """
-How far numbers jump when the root that is replaced cannot be read: above all that it may have used
-since the newest thing that shows its seq, at a hundred commits a second for hours.
+How far numbers jump when the root that is replaced cannot be read. That is above every number that
+it may have used since the newest object that shows its seq: a hundred commits a second for hours.
 """
 
 
 @value
 class LaterObjects:
-    """What the bucket shows of the time after the copy was made."""
+    """What the bucket shows of the time after the copy."""
 
     seq: int
-    """The highest that a copy or a view names."""
+    """The highest commit that a copy or a view names."""
     next_event: int
-    """After the last sealed event that stands."""
+    """The number after the last sealed event."""
     results: frozenset[tuple[str, str]] = frozenset()
     lives: Mapping[str, int]
-    """The newest of each machine."""
+    """The newest keeper life of each machine."""
     batches: Mapping[tuple[str, int], int]
-    """The highest number of instructions by machine and life."""
+    """The highest number of a batch of instructions, by machine and life."""
     starts: tuple[tuple[str, int, Start], ...] = ()
-    """(machine, life, start) of every start told since, of which no end stands."""
+    """(machine, life, start) of every start instruction since the copy that has no `end`."""
     cancelled: frozenset[str] = frozenset()
-    """Jobs that a cancel accepted since names."""
+    """Jobs whose cancellation was accepted since."""
     submitted: frozenset[str] = frozenset()
-    """Jobs accepted since that have no final record."""
+    """Jobs that were accepted since and have no final record."""
     accepted: tuple[Accepted, ...] = ()
-    """Launches accepted since of which nothing was ever begun."""
+    """Launches that were accepted since and never started."""
     ended: tuple[Ended, ...] = ()
-    """How those jobs of the copy ended that have a final record, where others wait for them."""
+    """How jobs of the copy with a final record ended, where other jobs wait for them."""
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
-    """How tasks of arrays ended that have a final record."""
+    """The outcomes of tasks of arrays that have a final record."""
 
 
 @value
 class RestoredRoot:
-    """What bringing a copy back means, for whoever decides it."""
+    """The restored root, and what it changes for the jobs, for the admin who decides it."""
 
     root: Root
     ended: tuple[str, ...] = ()
-    """Jobs of the copy that have a final record by now: they stay away."""
+    """Jobs of the copy that have a final record by now: they are not restored."""
     returned: tuple[str, ...] = ()
-    """Jobs that are active in the copy and, as far as can be seen, not in root."""
+    """Jobs that are active in the copy and not in the root that is replaced, if that is known."""
     lost: tuple[str, ...] = ()
-    """Jobs that are active or accepted now and not in the copy: they would be gone."""
+    """Jobs that are active or accepted now and not in the copy: they are lost."""
     queued: tuple[str, ...] = ()
-    """Jobs that were accepted since and never begun: they join the queue anew."""
+    """Jobs that were accepted since and never started: they are requeued."""
     held: tuple[str, ...] = ()
-    """Jobs that come back held."""
+    """Jobs that are restored as held."""
     stopped: tuple[str, ...] = ()
-    """`<job>/a<k> on <machine>` that is told to stop: root would not know it."""
+    """`<job>/a<k> on <machine>` of every attempt that is stopped because the copy lacks it."""
 
 
 def restored_root(
-    copy: Root, later: LaterObjects, *, standing: Root | None, write_id: str
+    copy: Root, later: LaterObjects, *, replaced: Root | None, write_id: str
 ) -> RestoredRoot:
     """
-    The root that brings `copy` back in place of `standing`, None when that cannot be read.
+    Return the root that restores `copy` in place of `replaced`, which is None if unreadable.
 
-    Nobody leads it: the next bastion takes it over as after a graceful stop.
+    The new root has no leader: the next bastion takes it over as after a graceful stop.
     """
-    unknown = [told for told in later.starts if not _knows(copy, told[2])]
+    unknown = [each for each in later.starts if not _has_attempt(copy, each[2])]
     risky = {start.job for _, _, start in unknown} | later.cancelled
-    arrays = arrays_back(copy, later.results, later.outcomes, risky, by=HELD_BY)
+    arrays = restored_arrays(copy, later.results, later.outcomes, risky, by=HELD_BY)
     jobs = {
         job.id: job
         for job in copy.jobs.values()
@@ -105,24 +105,24 @@ def restored_root(
         if any(names(one, job) for one in risky):
             jobs[job.id] = replace(job, held=HELD_BY)
     for _, _, start in unknown:
-        # Logs are named by the number of the attempt: the next one must not take this one's.
+        # Logs are named by the number of the attempt: the next attempt must not reuse it.
         if start.job in jobs and jobs[start.job].attempts < start.attempt:
             jobs[start.job] = replace(jobs[start.job], attempts=start.attempt)
     before = copy.jobs.keys() | copy.arrays.keys()
-    new_jobs, new_arrays = made_anew(later.accepted, before | _begun_in(standing))
+    new_jobs, new_arrays = requeued(later.accepted, before | _begun_in(replaced))
     queued = {*new_jobs, *new_arrays}
     jobs, arrays = {**jobs, **new_jobs}, {**arrays, **new_arrays}
     active = jobs.keys() | arrays.keys()
     held = sorted(one for one in risky if array_named(one) in active)
-    machines = {m.name: _forwarded(m, later) for m in copy.machines.values()}
-    stopped = _stop(machines, unknown)
-    now = {*standing.jobs, *standing.arrays} if standing is not None else set()
+    machines = {m.name: _updated_machine(m, later) for m in copy.machines.values()}
+    stopped = _stop_unknown(machines, unknown)
+    now = {*replaced.jobs, *replaced.arrays} if replaced is not None else set()
     gone = now | later.submitted
-    root = _continued(copy, later, standing)
+    root = _continued(copy, later, replaced)
     root = replace(
         root,
         write_id=write_id,
-        prev_write_id=standing.write_id if standing is not None else "",
+        prev_write_id=replaced.write_id if replaced is not None else "",
         leader=None,
         jobs=jobs,
         arrays=arrays,
@@ -131,9 +131,9 @@ def restored_root(
         planned=(),
     )
     return RestoredRoot(
-        root=_told(root, copy),
+        root=_with_event(root, copy),
         ended=tuple(sorted(before - active)),
-        returned=tuple(sorted(active - now - queued)) if standing is not None else (),
+        returned=tuple(sorted(active - now - queued)) if replaced is not None else (),
         lost=tuple(sorted(one for one in gone if not is_known(one, before | queued))),
         queued=tuple(sorted(queued)),
         held=tuple(held),
@@ -141,17 +141,17 @@ def restored_root(
     )
 
 
-def _begun_in(standing: Root | None) -> set[str]:
-    """Jobs and arrays of which the root that is replaced knows an attempt, or an end."""
-    if standing is None:
+def _begun_in(replaced: Root | None) -> set[str]:
+    """Jobs and arrays that have an attempt, an end or a hold in the root that is replaced."""
+    if replaced is None:
         return set()
-    begun = [job for job in standing.jobs.values() if job.attempts or job.outcome or job.held]
-    over = [array.id for array in standing.arrays.values() if array.ended or array.cancelled_by]
+    begun = [job for job in replaced.jobs.values() if job.attempts or job.outcome or job.held]
+    over = [array.id for array in replaced.arrays.values() if array.ended or array.cancelled_by]
     return {job.id for job in begun} | {job.launch for job in begun} | set(over)
 
 
-def _knows(copy: Root, start: Start) -> bool:
-    """Whether the copy has the attempt of `start` in its books."""
+def _has_attempt(copy: Root, start: Start) -> bool:
+    """Whether `copy` has the attempt of `start`."""
     job = copy.jobs.get(start.job)
     if job is None:
         return False
@@ -159,11 +159,12 @@ def _knows(copy: Root, start: Start) -> bool:
     return start.nonce in known or (job.attempt is not None and job.attempt.nonce == start.nonce)
 
 
-def _forwarded(machine: Machine, later: LaterObjects) -> Machine:
+def _updated_machine(machine: Machine, later: LaterObjects) -> Machine:
     """
-    `machine` as it may be by now: its numbers go on where they stand in the bucket.
+    Return `machine` with its numbers brought up to those in the bucket.
 
-    One that was still being made gets no second create under its name: it goes.
+    A machine that was still being created is deleted: its name must not be used for a second
+    create.
     """
     life = max(machine.life, later.lives.get(machine.name, 0))
     is_same = life == machine.life
@@ -180,28 +181,29 @@ def _forwarded(machine: Machine, later: LaterObjects) -> Machine:
     )
 
 
-def _stop(
+def _stop_unknown(
     machines: dict[str, Machine], unknown: Iterable[tuple[str, int, Start]]
 ) -> tuple[str, ...]:
     """
-    Tell what runs unknown to stop, as after a preemption: it saves its work and is queued again.
+    Add instructions that stop the `unknown` attempts, as a preemption: each can save its work.
 
-    A machine that root does not know is deleted by its pool; an older life's processes are dead.
+    A machine that root does not know is deleted by its pool. Processes of an older life are dead.
+    The result names every attempt of `unknown`.
     """
     stops: dict[str, list[StopHost]] = defaultdict(list)
-    told = []
+    stopped = []
     for name, life, start in unknown:
         machine = machines.get(name)
         if machine is not None and machine.life == life:
             stops[name].append(_stop_host(start))
-        told.append(f"{start.job}/a{start.attempt} on {name}")
+        stopped.append(f"{start.job}/a{start.attempt} on {name}")
     for name, instructions in stops.items():
         machine = machines[name]
         batch = Batch(
             number=machine.batches + 1, life=machine.life, instructions=tuple(instructions)
         )
         machines[name] = replace(machine, batches=batch.number, outgoing=(*machine.outgoing, batch))
-    return tuple(sorted(set(told)))
+    return tuple(sorted(set(stopped)))
 
 
 def _stop_host(start: Start) -> StopHost:
@@ -218,21 +220,21 @@ def _stop_host(start: Start) -> StopHost:
     )
 
 
-def _continued(copy: Root, later: LaterObjects, standing: Root | None) -> Root:
-    """`copy` with the numbers, the history and the answers of what came after it."""
-    if standing is not None:
+def _continued(copy: Root, later: LaterObjects, replaced: Root | None) -> Root:
+    """`copy` with the numbers, the history and the answers of the root that is replaced."""
+    if replaced is not None:
         return replace(
             copy,
-            epoch=max(standing.epoch, copy.epoch) + 1,
-            seq=max(standing.seq, copy.seq, later.seq) + 1,
-            now=max(standing.now, copy.now),
-            answers={**copy.answers, **standing.answers},
-            events=standing.events,
-            sealed=standing.sealed,
-            outbox=standing.outbox,
-            next_event=standing.next_event,
-            quota_text=standing.quota_text,
-            config_text=standing.config_text,
+            epoch=max(replaced.epoch, copy.epoch) + 1,
+            seq=max(replaced.seq, copy.seq, later.seq) + 1,
+            now=max(replaced.now, copy.now),
+            answers={**copy.answers, **replaced.answers},
+            events=replaced.events,
+            sealed=replaced.sealed,
+            outbox=replaced.outbox,
+            next_event=replaced.next_event,
+            quota_text=replaced.quota_text,
+            config_text=replaced.config_text,
         )
     sealed_until = max(
         [later.next_event, *(segment.first + len(segment.events) for segment in copy.sealed)]
@@ -247,7 +249,7 @@ def _continued(copy: Root, later: LaterObjects, standing: Root | None) -> Root:
     )
 
 
-def _told(root: Root, copy: Root) -> Root:
+def _with_event(root: Root, copy: Root) -> Root:
     text = f"commit {copy.seq} is back as commit {root.seq}, epoch {root.epoch}"
     event = Event(n=root.next_event, at=root.now, what="restored", text=text)
     return replace(root, events=(*root.events, event), next_event=event.n + 1)

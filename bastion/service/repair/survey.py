@@ -1,12 +1,12 @@
 """
-A survey of a bucket: everything that an audit looks at, read once.
+A survey of a bucket: everything that an audit needs, read once.
 
-The order of reading matters on a root that lives: what a commit follows is read before root, what
-follows a commit after it. What is seen in between may still be half done, so an audit believes only
-what two surveys show.
+The order of reading matters while a bastion leads: objects that are written before a commit are
+read before root, and objects that are written after it are read after root. An object in between
+may still be half done, so an audit reports only what two surveys show.
 
-Everything is listed. What was written before a horizon, and belongs to nothing active, is not read:
-reading costs as much as all that was ever done here, and a list a thousandth of it.
+Everything is listed. Objects from before a horizon that belong to nothing active are not read: the
+cost of reading all of them grows with the bucket's whole history. A list costs a thousandth of it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from bundler.lanes import in_lanes
 _T = TypeVar("_T")
 _PAGE = 1000
 _LANES = 16
-"""Reads at once: a cloud store takes tens of milliseconds for each, and hundreds at a time."""
-_WAY_BACK = "if a bastion ever led here: bastion restore shows what copies there are"
+"""Reads at once: a cloud store takes tens of milliseconds for each and serves hundreds at once."""
+_WAY_BACK = "if a bastion ever led here: bastion restore lists the copies"
 
 Register = ClaimRegister | EndRegister | GoRegister
 _KINDS: Mapping[str, type[Register]] = {
@@ -44,20 +44,20 @@ _KINDS: Mapping[str, type[Register]] = {
 
 @value
 class Survey:
-    """What stood in the bucket, by what its keys say."""
+    """The objects of a bucket, by what their keys name."""
 
     root: Root
     now: float
-    """The newest time that the store gave anything here."""
+    """The newest time that the store gave to any object here."""
     inbox: tuple[Entry, ...] = ()
     segments: Mapping[int, tuple[Event, ...]]
     """Sealed events, by the number of the first."""
     history_from: int
-    """The number of the first event that was read, where older ones stand; else 0."""
+    """The number of the first event that was read, where older ones exist; else 0."""
     lives: Mapping[str, tuple[int, ...]]
     batches: Mapping[tuple[str, int], tuple[int, ...]]
     """Numbers of the batches of instructions, by machine and life."""
-    told_since: Mapping[tuple[str, int], float]
+    instructed_since: Mapping[tuple[str, int], float]
     """When the oldest of these batches was written."""
     answers: Mapping[str, Answer]
     """By key."""
@@ -70,49 +70,53 @@ class Survey:
     registers: Mapping[str, Register]
     """By key."""
     written: Mapping[str, float]
-    """When each answer, spec, final record, register and life was written, by key; read or not."""
+    """
+    When each answer, spec, final record, register and life was written, by key.
+
+    Objects that were listed and not read are included.
+    """
     logs: Mapping[str, tuple[tuple[int, int], ...]]
     """(offset, bytes) of every segment, by the prefix of its stream."""
     unread: Mapping[str, str]
-    """Objects that hold no such record, and what is wrong with each."""
+    """Objects that could not be decoded, and why."""
     seq: int = 0
-    """The highest commit that the newest copy of root and the view of status name."""
+    """The highest commit that the newest copy of root and the status view name."""
     epoch: int = 0
-    """The same, of epochs."""
+    """The highest epoch that they name."""
 
 
 def survey(store: ObjectStore, *, since_s: float = inf) -> Survey:
     """
-    Read the bucket but for what jobs printed, keep and run.
+    Read the bucket, except for log bytes, outputs and bundles.
 
     Args:
         store: The bucket.
-        since_s: Of what belongs to nothing active, read only what was written so long ago or later.
+        since_s: Objects that belong to nothing active are read only if they are at most this old.
 
     Raises:
         NotFoundError: It has no root.
-        RecordError: Its root cannot be understood.
+        RecordError: Its root cannot be decoded.
         StoreError: Out of reach.
     """
-    look = _Look(store, since_s)
-    inbox = look.all(layout.INBOX)
-    segments, history_from = look.segments()
-    lives, batches = look.all(layout.MACHINES), look.all(layout.INSTRUCTIONS)
-    answers = look.all(layout.ANSWERS)
-    read_answers = look.records(look.recent(answers), lambda _: Answer)
-    seq, epoch = look.numbers()
-    root = look.root()
-    specs, results = look.all(layout.SPECS), look.all(layout.RESULTS)
+    reader = _Reader(store, since_s)
+    inbox = reader.all(layout.INBOX)
+    segments, history_from = reader.segments()
+    lives, batches = reader.all(layout.MACHINES), reader.all(layout.INSTRUCTIONS)
+    answers = reader.all(layout.ANSWERS)
+    read_answers = reader.records(reader.recent(answers), lambda _: Answer)
+    seq, epoch = reader.numbers()
+    root = reader.root()
+    specs, results = reader.all(layout.SPECS), reader.all(layout.RESULTS)
     launches = {(job.project, job.launch) for job in root.jobs.values()}
     launches |= {(array.project, array.id) for array in root.arrays.values()}
-    read_specs = look.records(
-        look.recent(specs, lambda key: layout.parse_spec(key) in launches), lambda _: SpecRecord
+    read_specs = reader.records(
+        reader.recent(specs, lambda key: layout.parse_spec(key) in launches), lambda _: SpecRecord
     )
-    read_results = look.records(look.recent(results), lambda _: Result)
-    look.records(look.recent((*lives, *batches)), _of_machine)
-    registers = (*look.all(layout.RUNS), *look.all(layout.BARRIERS))
-    read_registers: dict[str, Register] = look.records(
-        look.recent(registers, lambda key: _is_active(root, key)), _of_run
+    read_results = reader.records(reader.recent(results), lambda _: Result)
+    reader.records(reader.recent((*lives, *batches)), _of_machine)
+    registers = (*reader.all(layout.RUNS), *reader.all(layout.BARRIERS))
+    read_registers: dict[str, Register] = reader.records(
+        reader.recent(registers, lambda key: _is_active(root, key)), _of_run
     )
     return Survey(
         root=root,
@@ -121,7 +125,7 @@ def survey(store: ObjectStore, *, since_s: float = inf) -> Survey:
         history_from=history_from,
         lives=_grouped(layout.parse_life(entry.key) for entry in lives),
         batches=_batches([entry.key for entry in batches]),
-        told_since=_told_since(batches),
+        instructed_since=_instructed_since(batches),
         answers=read_answers,
         specs=_named(specs, layout.parse_spec),
         launches=read_specs,
@@ -132,16 +136,16 @@ def survey(store: ObjectStore, *, since_s: float = inf) -> Survey:
             entry.key: entry.modified_at
             for entry in (*answers, *specs, *results, *registers, *lives)
         },
-        logs=look.logs(),
-        unread=look.unread,
-        now=max(look.newest_at, root.now),
+        logs=reader.logs(),
+        unread=reader.unread,
+        now=max(reader.newest_at, root.now),
         seq=seq,
         epoch=epoch,
     )
 
 
-class _Look:
-    """Reads, and remembers what could not be read."""
+class _Reader:
+    """Reads objects, and collects those that could not be decoded."""
 
     def __init__(self, store: ObjectStore, since_s: float) -> None:
         self._store = store
@@ -164,7 +168,7 @@ class _Look:
     def recent(
         self, entries: Iterable[Entry], is_active: Callable[[str], bool] = lambda _: False
     ) -> list[str]:
-        """The keys of those that are younger than the horizon, or active."""
+        """The keys of the `entries` that are younger than the horizon, or active."""
         return [
             entry.key
             for entry in entries
@@ -172,7 +176,11 @@ class _Look:
         ]
 
     def segments(self) -> tuple[dict[int, tuple[Event, ...]], int]:
-        """The events sealed since the horizon, by the first of each segment, and the first."""
+        """
+        Read the events that were sealed since the horizon, by the first number of each segment.
+
+        With them comes the number of the first event read, or 0 where none is older.
+        """
         every = {
             first: entry
             for entry in self.all(layout.EVENTS)
@@ -200,7 +208,7 @@ class _Look:
         if data is None:
             return ()
         if not data:
-            self.unread[key] = "there is no event in it"
+            self.unread[key] = "it holds no event"
         try:
             return tuple(decode(Event, line, key=key) for line in data.splitlines())
         except RecordError as error:
@@ -210,7 +218,7 @@ class _Look:
     def records(
         self, keys: Iterable[str], kind_of: Callable[[str], type[_T] | None]
     ) -> dict[str, _T]:
-        """The records at `keys`, by key; where `kind_of` knows no kind there is none to read."""
+        """Read the records at `keys`, by key; keys for which `kind_of` is None are skipped."""
         kinds = {key: kind for key in keys if (kind := kind_of(key)) is not None}
         found: dict[str, _T] = {}
         for key, data in zip(kinds, in_lanes(self._data, kinds, lanes=_LANES)):
@@ -232,9 +240,9 @@ class _Look:
 
     def numbers(self) -> tuple[int, int]:
         """
-        The highest commit and epoch that the newest copy of root, and the status, name.
+        Return the highest commit and epoch that the newest copy of root and the status view name.
 
-        The copy is read for its own sake too: the day it is needed is a bad day to find it broken.
+        This also checks that the copy can be decoded, before it is needed.
         """
         keys = [entry.key for entry in self.all(layout.SNAPSHOTS)]
         newest = max(keys, key=lambda key: layout.parse_snapshot(key) or ("", 0), default="")
@@ -250,10 +258,10 @@ class _Look:
             status = json.loads(self._data(layout.view("status")) or b"{}")
             return max(seq, int(status.get("seq", 0))), max(epoch, int(status.get("epoch", 0)))
         except (ValueError, TypeError, AttributeError):
-            return seq, epoch  # views are published again and again, and nothing depends on them
+            return seq, epoch  # A damaged view is no finding: it is soon published again.
 
     def _data(self, key: str) -> bytes | None:
-        """What the object holds, or None when it was deleted since it was listed."""
+        """The bytes of the object, or None if it was deleted since it was listed."""
         try:
             found = self._store.read(key)
         except NotFoundError:
@@ -263,7 +271,7 @@ class _Look:
 
 
 def _is_active(root: Root, key: str) -> bool:
-    """Whether the register at `key` is one of an active job."""
+    """Whether the register at `key` belongs to an active job."""
     name = layout.parse_register(key)
     return name is not None and name.job in root.jobs
 
@@ -271,7 +279,7 @@ def _is_active(root: Root, key: str) -> bool:
 def _named(
     entries: Iterable[Entry], parse: Callable[[str], tuple[str, str] | None]
 ) -> frozenset[tuple[str, str]]:
-    """What `parse` makes of these keys; those of which it makes nothing are left out."""
+    """The names that `parse` finds in the keys of `entries`; other keys are left out."""
     found = (parse(entry.key) for entry in entries)
     return frozenset(name for name in found if name is not None)
 
@@ -281,7 +289,7 @@ def _by_name(results: Mapping[str, Result]) -> dict[tuple[str, str], Result]:
     return {name: found for name, found in named if name is not None}
 
 
-def _told_since(entries: Iterable[Entry]) -> dict[tuple[str, int], float]:
+def _instructed_since(entries: Iterable[Entry]) -> dict[tuple[str, int], float]:
     """When the oldest batch of each machine and life was written."""
     found: dict[tuple[str, int], float] = {}
     for entry in entries:

@@ -1,12 +1,12 @@
 """
-Launches that were accepted after a copy of root was made, and never started: queued anew.
+Launches that were accepted after a copy of root was made and never started: they are requeued.
 
-A launch is made anew from its spec only where the bucket shows that nothing of it was ever begun:
-its answer says yes, no cancel of it was accepted, and neither an instruction, a register, a log nor
-a final record names any of its jobs. Everything else waits for a person.
+A launch is recreated from its spec only where the bucket proves that none of it ever started: it
+was accepted, no cancel of it was accepted, and no instruction, register, log or final record names
+any of its jobs. Every other launch needs a decision by an admin.
 
-Left out are launches that wait for others, for how those ended may be lost too, and launches that
-were to start at once or never: one of these that was accepted had started.
+Launches with dependencies are left out, because the outcomes of these may be lost too. So are
+launches with `when_busy="fail"`: one that was accepted has started.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bastion.value import value
 
 @value
 class Accepted:
-    """A launch that was accepted since, and of which nothing was ever begun."""
+    """A launch that was accepted after the copy and never started."""
 
     spec: SpecRecord
     at: float
@@ -43,14 +43,14 @@ def never_begun(
     cancelled: Collection[str],
 ) -> tuple[Accepted, ...]:
     """
-    Those of `specs` that were accepted and never begun.
+    Return the launches of `specs` that were accepted and never started.
 
     Args:
-        store: Asked for their logs.
+        store: Where their logs would be.
         specs: Of launches that came after the copy.
         answers: By key.
         begun: Jobs and tasks that an instruction, a register or a final record names.
-        cancelled: What accepted cancels name.
+        cancelled: Jobs, arrays and tasks that accepted cancels name.
 
     Raises:
         StoreError: Out of reach.
@@ -60,8 +60,8 @@ def never_begun(
     for spec in specs:
         answer = answers.get(layout.answer(spec.project, spec.user, spec.ulid))
         jobs = job_ids(spec.launch, spec.ulid)
-        is_apart = spec.launch.waits_for_others or spec.launch.when_busy == "fail"
-        if answer is None or not answer.accepted or answer.jobs != jobs or is_apart:
+        is_excluded = spec.launch.waits_for_others or spec.launch.when_busy == "fail"
+        if answer is None or not answer.accepted or answer.jobs != jobs or is_excluded:
             continue
         if touched & {*jobs, spec.id}:
             continue
@@ -70,10 +70,10 @@ def never_begun(
     return tuple(found)
 
 
-def made_anew(
+def requeued(
     accepted: Iterable[Accepted], known: Collection[str]
 ) -> tuple[dict[str, JobRecord], dict[str, ArrayRecord]]:
-    """The jobs and arrays of `accepted` as they joined the queue, but for what is `known`."""
+    """The jobs and arrays of `accepted` as they joined the queue, except those in `known`."""
     jobs: dict[str, JobRecord] = {}
     arrays: dict[str, ArrayRecord] = {}
     for each in accepted:
@@ -84,7 +84,7 @@ def made_anew(
             )
             array = queued_array(spec.launch, made[0])
         except SpecError:
-            continue  # another version took it: it is named among those that are lost
+            continue  # Another version accepted it. `RestoredRoot.lost` names it.
         if any(job.id in known or job.launch in known for job in made):
             continue
         if array is not None:

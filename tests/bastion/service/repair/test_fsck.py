@@ -48,7 +48,7 @@ class Worked:
         rig.turn(3)
 
     def root(self, **changes: object) -> None:
-        """Somebody changes root."""
+        """Change root."""
         found = self.rig.bucket.read(layout.ROOT)
         assert found is not None
         writer = RootWriter(self.rig.bucket, self.rig.clock)
@@ -58,19 +58,19 @@ class Worked:
         self.rig.bucket.swap(layout.ROOT, data, if_version=found.version)
 
     def job(self, job: str, **changes: object) -> None:
-        """Somebody changes one job in root."""
+        """Change one job in root."""
         jobs = dict(self.rig.root.jobs)
         jobs[job] = replace(jobs[job], **changes)  # type: ignore[arg-type]
         self.root(jobs=jobs)
 
     def tasks(self, **changes: object) -> None:
-        """Somebody changes the array in root."""
+        """Change the array in root."""
         arrays = dict(self.rig.root.arrays)
         arrays[self.array] = replace(arrays[self.array], **changes)  # type: ignore[arg-type]
         self.root(arrays=arrays)
 
     def host(self, job: str, **changes: object) -> None:
-        """Somebody changes the first host of a job in root."""
+        """Change the first host of a job in root."""
         attempt = self.rig.job(job).attempt
         assert attempt is not None
         (first, *more), *others = attempt.hosts
@@ -78,7 +78,7 @@ class Worked:
         self.attempt(job, hosts=hosts)
 
     def attempt(self, job: str, **changes: object) -> None:
-        """Somebody changes the attempt of a job in root."""
+        """Change the attempt of a job in root."""
         attempt = self.rig.job(job).attempt
         assert attempt is not None
         self.job(job, attempt=replace(attempt, **changes))  # type: ignore[arg-type]
@@ -256,29 +256,29 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         lambda w: w.rig.bucket.create(layout.snapshot("9999-01-01", 1), b"{}"),
         "readable", "epoch: missing"),
     "an empty segment": (
-        lambda w: w.put(layout.events(0), b""), "readable", "there is no event in it"),
+        lambda w: w.put(layout.events(0), b""), "readable", "it holds no event"),
     "a lost segment": (
-        lambda w: w.rig.bucket.delete(layout.events(0)), "history", "events 0 to .* are nowhere"),
-    "a segment of somebody else": (
+        lambda w: w.rig.bucket.delete(layout.events(0)), "history", "events 0 to .* are missing"),
+    "a foreign segment": (
         lambda w: w.rig.bucket.create(layout.events(1), encode(Event(n=1, at=0.0, what="x"))),
-        "history", "stand twice"),
+        "history", "are stored twice"),
     "events that never were": (
         lambda w: w.root(next_event=w.rig.root.next_event + 1), "history", "the next event is"),
     "a wrong number in a segment": (
         lambda w: w.put(layout.events(0), b"\n".join(
             encode(replace(e, n=0)) for e in w.rig.history()[: _count(w)])),
-        "history", "not numbered one by one"),
-    "an old request": (_old_request, "inbox", "for 15 minutes: nobody took it in"),
+        "history", "not numbered without a gap"),
+    "an old request": (_old_request, "inbox", "for 15 minutes: never processed"),
     "a job that is nowhere": (
-        lambda w: w.root(jobs={}), "answers", "neither active nor has a final record"),
+        lambda w: w.root(jobs={}), "answers", "not active and has no final record"),
     "a spec that is gone": (
         lambda w: w.rig.bucket.delete(layout.spec("blue", w.runs)), "specs", "has no spec"),
     "a result too early": (
         lambda w: w.rig.bucket.create(layout.result("blue", w.runs), b"{}"),
-        "results", "the final record stands, but the job is running in root"),
+        "results", "the final record exists, but the job is running in root"),
     "an array's result too early": (
         lambda w: w.rig.bucket.create(layout.result("blue", w.array), b"{}"),
-        "results", "the final record stands, but tasks of the array are active in root"),
+        "results", "the final record exists, but tasks of the array are active in root"),
     "an array's spec that is gone": (
         lambda w: w.rig.bucket.delete(layout.spec("blue", w.array)), "specs", "has no spec"),
     "a task in two places": (
@@ -289,13 +289,13 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         lambda w: w.root(arrays={}), "tasks", "which root does not know"),
     "a task that waits and has a result": (
         lambda w: w.rig.bucket.create(layout.result("blue", f"{w.array}.5"), b"{}"),
-        "tasks", "the final record stands, but it waits in root"),
+        "tasks", "the final record exists, but the task waits in root"),
     "a shared device": (_two_jobs_on_a_device, "alone", "both hold h100"),
     "an over-full machine": (_shrunk_machine, "capacity", "h100 are in use; it has 1"),
     "a machine that is forgotten": (_forgotten_machine, "capacity", "root does not know it"),
     "a claim that is gone": (
         lambda w: w.rig.bucket.delete(w.register("claim", w.runs)),
-        "registers", "claimed it, the register is not there"),
+        "registers", "claimed it, the register is missing"),
     "a claim that is revoked": (
         lambda w: w.put(w.register("claim", w.runs), encode(ClaimRegister(write_id="x"))),
         "registers", "claimed it, the register is revoked"),
@@ -308,26 +308,26 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         "registers", "root says exited, the register says lost"),
     "a barrier that is gone": (
         lambda w: w.rig.bucket.delete(_go(w)), "registers", "root says given, the register says"),
-    "a dependency on nobody": (
+    "a dependency on no job": (
         lambda w: w.job(w.waits, after=(Dependency(on="gone-1"),)),
         "dependencies", "waits for gone-1, which is not active"),
     "an answer that is gone": (
         lambda w: w.rig.bucket.delete(w.answer_key(w.ended)),
-        "answers", "was accepted, but its answer is not there"),
+        "answers", "was accepted, but its answer is missing"),
     "a final record that says otherwise": (
         _done_otherwise, "results", "it says succeeded, and root says failed"),
     "a task that ended without a record": (
         _task_without_record, "results", "its array says that it succeeded, but it has no final"),
     "an end that is gone": (
         lambda w: w.rig.bucket.delete(_finished(w, "end")),
-        "ends", "claimed it, its job has ended, and no end stands"),
+        "ends", "claimed it, its job has ended, and there is no end"),
     "an end that fell beside": (
-        _printed_alone, "ends", "it printed this, its job has ended, and neither claim nor end"),
+        _printed_alone, "ends", "has ended and left this log, but has neither claim nor end"),
     "a claim of a life that is over": (
-        _followed_life, "ends", "keeper life 2 has followed its life 1, and no end stands"),
+        _followed_life, "ends", "keeper life 2 has followed its life 1, and there is no end"),
     "a stop that never ended it": (
-        _never_stopped, "ends", "it was to be killed .* minutes ago, and no end stands"),
-    "a start that nobody took up": (
+        _never_stopped, "ends", "its kill was due .* minutes ago, and there is no end"),
+    "a start that no agent claimed": (
         _never_claimed, "starts", "was told to start it .* minutes ago"),
     "a root that went back": (
         lambda w: w.root(seq=w.rig.root.seq - 20), "numbers", "it is commit .*, but commit .* was"),
@@ -335,27 +335,28 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         lambda w: w.root(epoch=0), "numbers", "it is of epoch 0, but epoch 1 was published"),
     "a gap in a log": (
         lambda w: w.rig.bucket.delete(f"{w.stream}000000000000.log"),
-        "logs", "do not follow each other from byte 0 on"),
+        "logs", "have a gap at byte 0"),
     "a log that is short": (
         lambda w: w.rig.bucket.delete(f"{w.stream}000000000002.log"),
-        "logs", "2 bytes are here; its end says that 3 were printed"),
+        "logs", "2 bytes are stored; its end says that 3 were printed"),
     "a batch that is gone": (
         lambda w: w.rig.bucket.delete(_batch(w, 1)),
-        "instructions", "it is not there; .* were allocated"),
-    "a batch of nobody's": (
+        "instructions", "missing, though .* were allocated"),
+    "a batch that no commit allocated": (
         lambda w: w.rig.bucket.create(_batch(w, 99), b"{}"),
-        "instructions", "nobody allocated it"),
+        "instructions", "not allocated by root"),
     "a gap between batches": (
         lambda w: [w.rig.bucket.create(layout.instructions("gone", 1, n), b"{}") for n in (4, 6)],
-        "instructions", "the agent waits there for ever"),
+        "instructions", "the agent waits for it for ever"),
     "a life that is gone": (
-        lambda w: w.rig.bucket.delete(layout.life(w.machine(w.runs), 1)), "lives", "not there"),
+        lambda w: w.rig.bucket.delete(layout.life(w.machine(w.runs), 1)),
+        "lives", "missing, though it has sent bells"),
     "a machine of the future": (
         lambda w: w.rig.bucket.create(layout.life("gpu-99999-0", 1), b"{}"),
-        "future", "commit 99999 would have named it"),
+        "future", "named by commit 99999"),
     "a slice of the future": (
         lambda w: w.rig.bucket.create(layout.life("gpu-99999-0-h1", 1), b"{}"),
-        "future", "commit 99999 would have named it"),
+        "future", "named by commit 99999"),
     "an attempt without states of its hosts": (
         lambda w: w.attempt(w.runs, hosts=()), "views", "it cannot be made of root: IndexError"),
     "a root on which no rule about hosts can be checked": (
@@ -406,8 +407,8 @@ def test_what_is_seen_only_once_is_not_reported() -> None:
     assert audit(worked.rig.bucket, Mending()) == ()  # type: ignore[arg-type]
 
 
-def test_a_bucket_without_a_root_is_told() -> None:
-    """There is nothing to hold the rest against; what is no root is an error too."""
+def test_a_bucket_without_a_root_is_an_error() -> None:
+    """Without a root no rule can be checked; a root that cannot be decoded is an error too."""
     worked = Worked()
     worked.put(layout.ROOT, b"{}")
     with pytest.raises(RecordError):
@@ -425,7 +426,7 @@ def counted(worked: Worked, since_s: float) -> tuple[int, tuple[Finding, ...]]:
 
 
 def test_what_ended_before_the_horizon_is_not_read() -> None:
-    """Old jobs cost a line of a list; what is active is read however old it is."""
+    """Old jobs are only listed; the records of active jobs are read, however old they are."""
     worked = Worked()
     worked.later()
     full, found = counted(worked, inf)
@@ -444,8 +445,8 @@ def test_what_ended_before_the_horizon_is_not_read() -> None:
     }
 
 
-def test_history_is_held_to_its_rule_from_the_horizon_on() -> None:
-    """Where older segments are not read, the first of those that are begins the count."""
+def test_history_is_checked_from_the_horizon_on() -> None:
+    """Where older segments are not read, the numbers count from the first that is read."""
     worked = Worked()
     for _ in range(3):
         worked.rig.start(f"more{_}")

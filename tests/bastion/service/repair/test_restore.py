@@ -1,4 +1,4 @@
-"""A copy of root brought back: nothing runs twice, no number goes back, nothing is thrown away."""
+"""The restore of a copy of root: nothing runs twice, no number goes back, nothing is lost."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def copied(rig: Rig) -> str:
 
 
 def restoring(rig: Rig, key: str = "") -> Restoring:
-    """The way back to a copy, the newest by default."""
+    """The restore of a copy, the newest by default."""
     return Restoring(rig.bucket, rig.clock, key=key, nonce=rig.nonce)
 
 
 def brought_back(rig: Rig, key: str = "", *, root: bytes | None = None) -> Root:
-    """Root is lost, or holds `root`; the copy is brought back and a bastion leads again."""
+    """Delete root, or set it to `root`; restore the copy, and let a bastion lead again."""
     rig.bucket.delete(layout.ROOT)
     if root is not None:
         rig.bucket.create(layout.ROOT, root)
@@ -42,8 +42,8 @@ def brought_back(rig: Rig, key: str = "", *, root: bytes | None = None) -> Root:
     return found
 
 
-def test_what_runs_goes_on_when_root_was_lost() -> None:
-    """Root is deleted; with a copy back, a job that ran then and now ends as if nothing was."""
+def test_running_jobs_continue_after_a_restore() -> None:
+    """Root is deleted and restored; a job that ran then and still runs ends as usual."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -99,8 +99,8 @@ def test_what_is_replaced_is_kept() -> None:
     assert replaced.seq < again.seq
 
 
-def test_what_ended_stays_ended() -> None:
-    """A job with a final record does not come back."""
+def test_an_ended_job_is_not_restored() -> None:
+    """A job with a final record is not in the restored root."""
     rig = Rig()
     job = rig.start()
     key = copied(rig)
@@ -112,7 +112,7 @@ def test_what_ended_stays_ended() -> None:
 
 
 def test_what_may_run_unknown_is_stopped_and_held() -> None:
-    """A job that started after the copy comes back held, and what runs of it is told to stop."""
+    """A job that started after the copy is restored as held, and its attempt is stopped."""
     rig = Rig()
     rig.turn(3)
     job = rig.submit(hold=True)
@@ -134,8 +134,8 @@ def test_what_may_run_unknown_is_stopped_and_held() -> None:
     assert sorted(ran) == [f"{job}/1", f"{job}/2"], "logs are named by the number: none twice"
 
 
-def test_what_a_newer_bastion_wrote_since_is_not_passed_over() -> None:
-    """It may tell of a start: nothing is brought back by who cannot read it."""
+def test_a_record_of_a_newer_version_stops_a_restore() -> None:
+    """It may be a start, so a version that cannot decode it restores nothing."""
     rig = Rig()
     rig.start()
     key = copied(rig)
@@ -173,7 +173,7 @@ def test_what_has_ended_unknown_is_not_stopped() -> None:
 
 
 def test_a_cancel_accepted_since_is_not_forgotten() -> None:
-    """A job that was cancelled after the copy comes back held: it never starts by itself."""
+    """A job that was cancelled after the copy is restored as held: it never starts by itself."""
     rig = Rig()
     job = rig.start()
     key = copied(rig)
@@ -183,7 +183,7 @@ def test_a_cancel_accepted_since_is_not_forgotten() -> None:
     assert restoring(rig, key).restored.held == (job,)
 
 
-def test_what_would_be_lost_is_told() -> None:
+def test_lost_jobs_are_named() -> None:
     """Jobs submitted after the copy are named, from root or, without one, from their specs."""
     rig = Rig()
     first = rig.submit()
@@ -198,8 +198,8 @@ def test_what_would_be_lost_is_told() -> None:
     assert first in restored.root.jobs
 
 
-def test_a_machine_that_was_being_made_is_given_up() -> None:
-    """A name is for one create: a machine that the copy shows in the making goes."""
+def test_a_machine_that_was_being_created_is_deleted() -> None:
+    """A name is for one create: a machine that is creating in the copy is deleted."""
     rig = Rig()
     rig.are_agents_up = False
     rig.turn(2)
@@ -208,8 +208,8 @@ def test_a_machine_that_was_being_made_is_given_up() -> None:
     assert {machine.phase.value for machine in root.machines.values()} == {"deleting"}
 
 
-def test_a_new_life_of_a_machine_is_gone_on_with() -> None:
-    """A machine whose keeper began anew since the copy is told things under its new life."""
+def test_a_new_life_of_a_machine_is_used() -> None:
+    """A machine whose keeper restarted since the copy gets instructions for its new life."""
     rig = Rig()
     rig.turn(3)
     name, agent = next(iter(rig.agents.items()))
@@ -227,7 +227,7 @@ def test_a_new_life_of_a_machine_is_gone_on_with() -> None:
 
 
 def test_a_living_leader_is_left_alone() -> None:
-    """While root moves nothing is brought back; a silent leader is not waited for longer."""
+    """While root changes nothing is restored; after the patience a silent leader is replaced."""
     rig = Rig()
     rig.turn()
     copied(rig)
@@ -250,8 +250,8 @@ def test_a_living_leader_is_left_alone() -> None:
     assert clock.monotonic() - began == silent.patience_s
 
 
-def test_a_root_that_nobody_here_can_read_may_be_led() -> None:
-    """A root of a newer schema that moves is left alone; one that stands still is replaced."""
+def test_a_root_that_cannot_be_decoded_may_have_a_leader() -> None:
+    """A root of a newer schema that changes is left alone; one that does not is replaced."""
     rig = Rig()
     rig.turn()
     copied(rig)
@@ -264,7 +264,7 @@ def test_a_root_that_nobody_here_can_read_may_be_led() -> None:
             rig.put(layout.ROOT, '{"schema":99,"seq":2}')
 
     wanted._clock = Meanwhile()  # type: ignore[assignment]
-    with pytest.raises(LeaseHeldError, match="one whose root cannot be understood"):
+    with pytest.raises(LeaseHeldError, match="one whose root cannot be decoded"):
         wanted.commit()
     began = clock.monotonic()
     restoring(rig).commit()
@@ -272,7 +272,7 @@ def test_a_root_that_nobody_here_can_read_may_be_led() -> None:
 
 
 def test_a_lost_root_is_never_founded_anew() -> None:
-    """Where a copy stands there was a root: no bastion begins again with the first numbers."""
+    """Where there is a copy there was a root: no bastion starts with the first numbers again."""
     rig = Rig()
     rig.turn(2)
     rig.bucket.delete(layout.ROOT)
@@ -285,8 +285,8 @@ def test_a_lost_root_is_never_founded_anew() -> None:
     assert layout.ROOT not in rig.keys("state/")
 
 
-def test_who_was_faster_is_left_alone() -> None:
-    """A bastion that takes the lead between the look and the commit keeps it."""
+def test_a_bastion_that_took_the_lead_meanwhile_keeps_it() -> None:
+    """A bastion that takes the lead between the read and the commit is not replaced."""
     rig = Rig()
     rig.turn()
     copied(rig)
@@ -298,7 +298,7 @@ def test_who_was_faster_is_left_alone() -> None:
 
 
 def test_the_bucket_is_whole_afterwards() -> None:
-    """What was brought back breaks no rule of the protocol."""
+    """A restored root breaks no rule of the protocol."""
     rig = Rig()
     rig.turn(3)
     job = rig.submit(hold=True)
@@ -311,8 +311,8 @@ def test_the_bucket_is_whole_afterwards() -> None:
     assert audit(rig.bucket, rig.clock) == ()
 
 
-def test_no_copy_and_no_such_copy_are_told() -> None:
-    """What can be brought back is named."""
+def test_a_missing_copy_is_an_error() -> None:
+    """The error names the newest copy, where there is one."""
     rig = Rig()
     with pytest.raises(NotFoundError, match="there is no copy of root under state/snap/"):
         restoring(rig)
@@ -332,8 +332,8 @@ def test_the_newest_copy_comes_first() -> None:
     assert len(found.copies) == 2
 
 
-def test_what_ended_since_is_told_to_those_who_wait() -> None:
-    """A copy knows a waiting job and its targets, which ended since: it hears how, down a chain."""
+def test_dependents_learn_how_their_targets_ended() -> None:
+    """The targets of waiting jobs ended after the copy: their outcomes count, down a chain."""
     rig = Rig()
     rig.turn(3)
     good, bad = rig.start("good"), rig.start("bad")
@@ -350,8 +350,8 @@ def test_what_ended_since_is_told_to_those_who_wait() -> None:
     assert rig.ended_later(chain).outcome == "cancelled"
 
 
-def test_tasks_of_an_array_come_back_as_they_are_by_now() -> None:
-    """Ended since: counted; running unknown or cancelled since: held; the rest waits."""
+def test_tasks_of_an_array_are_brought_up_to_date() -> None:
+    """Tasks that ended count, unknown or cancelled ones are held, and the rest wait."""
     rig = Rig()
     rig.turn(3)
     array = rig.submit("sweep", array=Array("0-9%2"))
@@ -380,7 +380,7 @@ def test_tasks_of_an_array_come_back_as_they_are_by_now() -> None:
 
 
 def test_an_array_that_ended_or_was_cancelled_since_does_not_run_again() -> None:
-    """With a final record it stays away; cancelled as a whole it comes back held as a whole."""
+    """With a final record it is not restored; cancelled as a whole it is held as a whole."""
     rig = Rig()
     ended = rig.submit("ended", array=Array("0-1"))
     cancelled = rig.submit("cancelled", array=Array("0-9%1"))
@@ -399,8 +399,8 @@ def test_an_array_that_ended_or_was_cancelled_since_does_not_run_again() -> None
     assert cancelled in again.ended
 
 
-def test_a_damaged_copy_is_stepped_over_and_told() -> None:
-    """The newest copy that can be understood is brought back; newer ones are named."""
+def test_a_damaged_copy_is_skipped_and_named() -> None:
+    """The newest copy that can be decoded is restored; newer ones are named."""
     rig = Rig()
     rig.turn()
     good = copied(rig)
@@ -417,12 +417,12 @@ def test_a_damaged_copy_is_stepped_over_and_told() -> None:
     for key in rig.keys(layout.SNAPSHOTS):
         if key not in (cut, empty):
             rig.bucket.delete(key)
-    with pytest.raises(RecordError, match="no copy of root can be understood"):
+    with pytest.raises(RecordError, match="no copy of root can be decoded"):
         restoring(rig)
 
 
-def test_a_copy_of_a_newer_bastion_is_not_stepped_over() -> None:
-    """It is whole: what came before it is not to be brought back by chance."""
+def test_a_copy_of_a_newer_version_is_not_skipped() -> None:
+    """It is whole, so an older copy must not be restored in its place."""
     rig = Rig()
     rig.turn()
     copied(rig)
@@ -432,7 +432,7 @@ def test_a_copy_of_a_newer_bastion_is_not_stepped_over() -> None:
 
 
 def test_a_damaged_final_record_stops_no_restore() -> None:
-    """A task whose final record cannot be read has ended all the same."""
+    """A task whose final record cannot be decoded still counts as ended."""
     rig = Rig()
     rig.turn(3)
     array = rig.submit("sweep", array=Array("0-3%1"))
@@ -446,15 +446,15 @@ def test_a_damaged_final_record_stops_no_restore() -> None:
 
 
 def with_a_full_house() -> tuple[Rig, str]:
-    """A rig whose machines are full, so that what is submitted waits; and the copy's key."""
+    """A rig whose machines are full, so that new jobs wait, and the key of a copy."""
     rig = Rig()
     rig.turn(3)
     rig.start("full", h100=8, replicas=2)
     return rig, copied(rig)
 
 
-def test_what_was_accepted_since_and_never_begun_is_queued() -> None:
-    """A launch that only its spec and its answer tell of joins the queue, and runs once."""
+def test_a_launch_that_never_started_is_requeued() -> None:
+    """A launch that has only a spec and an answer joins the queue, and runs once."""
     rig, key = with_a_full_house()
     (full,) = rig.root.jobs
     later = rig.submit("later")
@@ -485,8 +485,8 @@ def _job(name: str) -> Job:
 
 
 @pytest.mark.parametrize("trace", ["cancelled", "started", "printed", "registered", "unanswered"])
-def test_what_may_have_begun_is_not_made_anew(trace: str) -> None:
-    """A cancel, an instruction, a log, a register, or no answer: a person decides, by its name."""
+def test_a_launch_that_may_have_started_is_not_requeued(trace: str) -> None:
+    """With a cancel, an instruction, a log, a register, or no answer it is named as lost."""
     rig, key = with_a_full_house()
     job = rig.submit("later")
     rig.turn(3)
@@ -519,8 +519,8 @@ def test_what_may_have_begun_is_not_made_anew(trace: str) -> None:
     assert job not in restored.root.jobs
 
 
-def test_a_launch_that_waits_for_others_or_for_nothing_is_not_made_anew() -> None:
-    """How its targets ended may be lost too, and one that may not wait has started or is gone."""
+def test_a_launch_with_dependencies_is_not_requeued() -> None:
+    """How its targets ended may be lost too."""
     rig, key = with_a_full_house()
     (full,) = rig.root.jobs
     after = rig.submit("after", after=[full])
