@@ -1,1 +1,9 @@
-"""What committed state asks for outside: objects, machines, notifications, clean-up."""
+"""
+The outside effects of committed state: objects, machines, notifications and clean-up.
+
+In comes the committed root; work goes to lanes, and each piece of work returns an update of the
+next draft. Everything here is idempotent, because a new leader repeats it. Read `actions` first
+(the objects of jobs, batches, answers and the inbox) with `final_record`, then `machines` (calls of
+providers) and `notifications` with `webhook`. `register_sweep`, `root_copies` and `bucket_gc` work
+in the background.
+"""

@@ -1,12 +1,12 @@
 """
-Actions: what committed state asks to be done outside, done idempotently on a lane.
+Actions: the idempotent writes to the bucket that committed state asks for.
 
-Every function here returns work for a lane. The work touches the outside and returns a lesson: what
-the leader learned, to be applied to the next draft. A leader that dies in between does the same
-again, with the same bytes under the same names.
+Every function here returns work for a lane. The work writes to the bucket and returns an update of
+the next draft. If the leader dies in between, the next leader writes the same bytes under the same
+names.
 
-A register that nobody can read is nobody's. One that another version of Bastion wrote has been won:
-the work fails, is told among the bastion's problems, and is asked for again.
+A register that cannot be decoded counts as not won. A register that another version of Bastion
+wrote counts as won: the work fails, is listed among the bastion's problems, and is repeated.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from bastion.service.intake.registers import Seat, seat_of, standing_end
 from bastion.store import Entry, ObjectStore
 
 DraftUpdate: TypeAlias = Callable[[Draft], None]
-"""What was learned, as a change of a draft."""
+"""The result of a piece of work: a change of the next draft."""
 Work: TypeAlias = Callable[[], DraftUpdate]
 
 
 def job_work(store: ObjectStore, root: Root, job: JobRecord, action: Action) -> Work:
-    """The work of one action that the monitor of `job` asks for."""
+    """Return the work of one action that the monitor of `job` asks for."""
     match action:
         case WriteGo():
             return lambda: _write_go(store, root, job)
@@ -62,7 +62,7 @@ def job_work(store: ObjectStore, root: Root, job: JobRecord, action: Action) -> 
 
 
 def action_key(job: JobRecord, action: Action) -> str:
-    """A name for this work, the same every time it is asked for."""
+    """The key of this work on its lane: the same every time the action is due."""
     place = ""
     if isinstance(action, (RevokeClaim, WriteEnd)):
         place = f"/{action.replica}/{action.host}"
@@ -75,11 +75,11 @@ def array_work(store: ObjectStore, array: ArrayRecord) -> Work:
     def work() -> DraftUpdate:
         replaced = write_final(store, array_result(array))
 
-        def lesson(draft: Draft) -> None:
-            _tell_replaced(draft, array.each, replaced)
+        def update(draft: Draft) -> None:
+            _record_replaced(draft, array.each, replaced)
             draft.array_written(array.id)
 
-        return lesson
+        return update
 
     return work
 
@@ -88,8 +88,8 @@ def batch_work(store: ObjectStore, machine: Machine, batch: Batch) -> Work:
     """
     Write one batch of instructions.
 
-    Where anything else stands under its number, agents have stepped over that or will: what the
-    batch asks for is asked again, under the next number.
+    If another object has its number, agents skip that object, and the instructions are allocated
+    again under the next number.
     """
 
     def work() -> DraftUpdate:
@@ -104,16 +104,16 @@ def batch_work(store: ObjectStore, machine: Machine, batch: Batch) -> Work:
 
 
 def answer_work(store: ObjectStore, key: str, answer: Answer) -> Work:
-    """Write the answer to a request; one that stands already was the first, and counts."""
+    """Write the answer to a request, unless there is one: the first answer counts."""
 
     def work() -> DraftUpdate:
         project, user, ulid = key.split("/")
         _create_once(store, layout.answer(project, user, ulid), encode(answer))
 
-        def lesson(draft: Draft) -> None:
+        def update(draft: Draft) -> None:
             draft.answered(key)
 
-        return lesson
+        return update
 
     return work
 
@@ -128,16 +128,16 @@ def segment_work(store: ObjectStore, segment: Segment) -> Work:
         ]
         create_same(store, layout.events(segment.first), "".join(lines).encode())
 
-        def lesson(draft: Draft) -> None:
+        def update(draft: Draft) -> None:
             draft.segment_written(segment.first)
 
-        return lesson
+        return update
 
     return work
 
 
 def delete_work(store: ObjectStore, key: str) -> Work:
-    """Delete an absorbed object of the inbox."""
+    """Delete an object of the inbox that a commit has absorbed."""
 
     def work() -> DraftUpdate:
         store.delete(key)
@@ -148,9 +148,10 @@ def delete_work(store: ObjectStore, key: str) -> Work:
 
 def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Work:
     """
-    Set aside an object of the inbox that could not be understood, then delete it.
+    Copy an object of the inbox that could not be decoded to `state/aside/`, then delete it.
 
-    One that is too large, or `unreadable` for that reason, is not kept: a note tells its size.
+    An object that is too large, or `unreadable` (why the store does not return it), is not copied:
+    a note with its size takes its place.
     """
 
     def work() -> DraftUpdate:
@@ -176,7 +177,7 @@ def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Wor
 
 
 def register_work(store: ObjectStore, seat: Seat, *, is_claimed: bool) -> Work:
-    """Read the register of one host that no bell spoke of for long."""
+    """Read the register of one host, in case its bell was lost."""
 
     def work() -> DraftUpdate:
         if is_claimed:
@@ -185,14 +186,14 @@ def register_work(store: ObjectStore, seat: Seat, *, is_claimed: bool) -> Work:
         try:
             found = look(store, seat.claim_key, ClaimRegister)
         except RecordError as error:
-            return _spoilt(store, seat, error)
+            return _undecodable(store, seat, error)
         return no_update if found is None else _claim_lesson(seat.of, found)
 
     return work
 
 
-def _spoilt(store: ObjectStore, seat: Seat, error: RecordError) -> DraftUpdate:
-    """A claim that nobody can read is one that nobody has won: no agent starts anything by it."""
+def _undecodable(store: ObjectStore, seat: Seat, error: RecordError) -> DraftUpdate:
+    """A claim that cannot be decoded is won by no agent: no agent starts anything by it."""
     end: End | None = End(kind="lost", detail=error.message)
     if isinstance(error, ForeignRecordError):
         end = standing_end(store, seat)
@@ -207,7 +208,7 @@ def _ended(seat: Seat, end: End) -> DraftUpdate:
 
 
 def no_update(draft: Draft) -> None:
-    """Nothing was learned."""
+    """Change nothing."""
 
 
 def _go_key(job: JobRecord) -> str:
@@ -236,7 +237,7 @@ def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> DraftU
     except ForeignRecordError:
         raise
     except RecordError:
-        # No agent starts by what nobody can read: each that meets it ends its host as lost.
+        # An agent that cannot decode the barrier ends its host as lost, so it is closed.
         is_open = False
     event = GoGiven() if is_open else GoRevoked()
     return lambda draft: happen(draft, seat_of(job, 0, 0).of, event)
@@ -247,7 +248,7 @@ def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> DraftUpdate:
     try:
         return _claim_lesson(seat.of, win(store, seat.claim_key, register).record)
     except RecordError as error:
-        return _spoilt(store, seat, error)
+        return _undecodable(store, seat, error)
 
 
 def _claim_lesson(of: HostFact, standing: ClaimRegister) -> DraftUpdate:
@@ -272,14 +273,14 @@ def _write_end(store: ObjectStore, root: Root, seat: Seat, end: End) -> DraftUpd
 def _write_result(store: ObjectStore, job: JobRecord) -> DraftUpdate:
     replaced = write_final(store, result_of(job))
 
-    def lesson(draft: Draft) -> None:
-        _tell_replaced(draft, job, replaced)
+    def update(draft: Draft) -> None:
+        _record_replaced(draft, job, replaced)
         draft.result_written(job.id)
 
-    return lesson
+    return update
 
 
-def _tell_replaced(draft: Draft, job: JobRecord, text: str) -> None:
+def _record_replaced(draft: Draft, job: JobRecord, text: str) -> None:
     if text:
         draft.tell_of(job.id, job.project, what="final record replaced", text=text)
 

@@ -1,9 +1,9 @@
 """
-The final record of a job: what it says, and how it comes to stand.
+The final record of a job: its content, and how it is written.
 
-It is a function of committed state, and root is the truth. A record that stands in its place and
-says anything else was written by hand, or by a bastion whose root was lost since: it is set aside
-and replaced, and the history of the job says so.
+It is a function of committed state, and root is authoritative. A different record in its place was
+written by hand, or by a bastion whose root was lost since. That record is moved to `state/aside/`
+and replaced, and an event of the job says so.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def result_of(job: JobRecord) -> Result:
 
 
 def array_result(array: ArrayRecord) -> Result:
-    """The final record of `array`: how the worst of its tasks ended, and which ended how."""
+    """The final record of `array`: its worst outcome, and its tasks by outcome."""
     assert array.ended_at is not None, f"{array.id} has not ended"
     outcome, each = array.outcome, array.each
     return Result(
@@ -77,11 +77,14 @@ def array_result(array: ArrayRecord) -> Result:
 
 def write_final(store: ObjectStore, record: Result) -> str:
     """
-    See that `record` stands at its place; what was found there instead, or empty.
+    Write `record` at its key, and replace any other record there.
+
+    Returns:
+        What was replaced and where it is kept, in words; empty where nothing was.
 
     Raises:
-        ConflictError: It was changed meanwhile; try again.
-        ForeignRecordError: Another version of Bastion wrote what stands there.
+        ConflictError: The object was changed meanwhile; try again.
+        ForeignRecordError: Another version of Bastion wrote the object at this key.
         StoreError: Out of reach or in doubt; try again.
     """
     key, data = layout.result(record.project, record.id), encode(record)
@@ -95,23 +98,23 @@ def write_final(store: ObjectStore, record: Result) -> str:
     except NotFoundError as error:
         raise StoreError(f"{key}: in doubt whether it was written") from error
     except OversizeError as error:
-        # Only a list tells the version of what cannot be received.
+        # The version of an object that is too large to read comes from a list.
         (entry,) = store.list(key, limit=1)
         store.swap(key, data, if_version=entry.version)
         return f"it held {error.message.removeprefix(f'{key}: ')}; root says {record.outcome}"
     assert found is not None
     standing = _record(found.data, key)
     if standing == record:
-        return ""  # the same in other bytes: a version before or after this one wrote it
+        return ""  # The same record in other bytes: another version of Bastion wrote it.
     aside = layout.aside(f"{key}-{sha256(found.data).hexdigest()[:12]}")
     create_same(store, aside, found.data)
     store.swap(key, data, if_version=found.version)
-    said = f"said {standing.outcome}" if standing is not None else "could not be understood"
-    return f"it {said} and root says {record.outcome}; what stood there is kept at {aside}"
+    said = f"said {standing.outcome}" if standing is not None else "could not be decoded"
+    return f"it {said} and root says {record.outcome}; the old record is kept at {aside}"
 
 
 def _record(data: bytes, key: str) -> Result | None:
-    """The record in `data`, or None when it is none."""
+    """The record in `data`, or None if it cannot be decoded."""
     try:
         return decode(Result, data, key=key)
     except ForeignRecordError:

@@ -1,7 +1,7 @@
 """
-The machines' side of a turn: providers, their listings, and what is made and deleted.
+The machines of a turn: providers, their listings, and the creates and deletes.
 
-Each pool has its own provider and lane, so that a hung call of one delays no other.
+Each pool has its own provider and lane, so that a call that hangs delays no other pool.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from bastion.service.draft.root_draft import Draft
 from bastion.service.journal import Journal
 from bastion.value import value
 
-CREATE_AGAIN_S = 10.0
-"""A machine that was asked for is asked for again only when no listing showed it for so long."""
+RETRY_S = 10.0
+"""The least time between two calls for one machine, so that a listing can show it first."""
 STOCKOUT_S = 60.0
-"""A zone in which a provider had no machine is not asked for again for so long."""
+"""How long a zone without capacity is not tried again."""
 
 
 @value
 class OpenPool:
-    """One pool's provider, and the lane its calls are made on."""
+    """A pool with its provider, and the lane for calls of it."""
 
     pool: Pool
     provider: Provider
@@ -37,10 +37,11 @@ class OpenPool:
 
 class Machines:
     """
-    Every provider of this bastion.
+    The machines of every pool, and the providers that create and delete them.
 
     Args:
-        open_pool: Makes the provider and lane of a pool that is new or was changed.
+        open_pool: Opens the provider and lane of a pool that is new or was changed.
+        listing_s: Seconds between two listings of a pool.
     """
 
     def __init__(
@@ -58,14 +59,19 @@ class Machines:
         self._pools: dict[str, OpenPool] = {}
         self._listings: dict[str, tuple[Seen, ...]] = {}
         self._list_at: dict[str, float] = {}
-        self._asked: dict[str, float] = {}
+        self._called_at: dict[str, float] = {}
+        """Machine -> when its last create or delete was submitted, on our own clock."""
         self._zones: dict[str, str] = {}
-        """Of machines that were asked for."""
-        self._sold_out: dict[tuple[str, str], float] = {}
-        """(pool, zone) -> until when, in store's seconds, it is not asked for again."""
+        """Machine -> the zone of its create."""
+        self._stockouts: dict[tuple[str, str], float] = {}
+        """(pool, zone) -> until when it is not tried again, in the store's seconds."""
 
     def open_pools(self, pools: Mapping[str, Pool]) -> None:
-        """Have a provider for each of `pools`; keep those of pools that are no more configured."""
+        """
+        Open each of `pools` that is new or was changed.
+
+        A pool that left the configuration stays open.
+        """
         for name, pool in pools.items():
             opened = self._pools.get(name)
             if opened is None or opened.pool != pool:
@@ -75,27 +81,27 @@ class Machines:
                 self._list_at[name] = 0.0
 
     def stockouts(self, now: float) -> Mapping[str, float]:
-        """Pool -> until when (store's seconds) its provider is not asked again in any zone."""
+        """Pools without capacity in every zone -> until when, in the store's seconds."""
         found = {}
         for name, opened in self._pools.items():
-            until = min(self._sold_out.get((name, zone), 0.0) for zone in opened.pool.zones)
+            until = min(self._stockouts.get((name, zone), 0.0) for zone in opened.pool.zones)
             if until > now:
                 found[name] = until
         return found
 
     def offered(self, pools: Mapping[str, Pool], now: float) -> Mapping[str, Pool]:
-        """`pools`, in each the zones first that are not sold out: there new machines are made."""
-        sold_out = {key for key, until in self._sold_out.items() if until > now}
+        """`pools` with the zones that have capacity first: new machines go to the first zone."""
+        sold_out = {key for key, until in self._stockouts.items() if until > now}
         return {name: _in_stock(pool, sold_out) for name, pool in pools.items()}
 
     def collect(self, now: float) -> dict[str, tuple[Seen, ...]]:
-        """What providers answered since the last turn: the new listings, by pool."""
+        """Collect the results of calls since the last turn; the new listings, by pool."""
         fresh: dict[str, tuple[Seen, ...]] = {}
         for name, opened in self._pools.items():
             for done in opened.lane.collect():
                 if isinstance(done.error, NoCapacityError):
                     zone = self._zones.get(done.key.removeprefix("create "), "")
-                    self._sold_out[name, zone] = now + STOCKOUT_S
+                    self._stockouts[name, zone] = now + STOCKOUT_S
                 if done.error is not None:
                     self._journal.problem(f"pool {name}: {done.key}", done.error)
                 elif isinstance(done.result, tuple):
@@ -110,10 +116,11 @@ class Machines:
         in_use: Collection[str],
     ) -> str:
         """
-        Bring the machines of `draft` in line with pools, placements and what providers list.
+        Reconcile the machines of `draft` with the pools, placements and listings.
 
-        The name of a machine that only a newer commit than ours can have allocated, and then
-        `draft` is what it was; else empty.
+        Returns:
+            The name of a machine that only a newer commit than ours can have allocated; `draft` is
+            then unchanged. Empty if there is none.
         """
         pools = self.offered(pools, draft.now)
         reconciled = reconcile(draft.machines, pools, fresh, in_use, draft.now, seq=draft.seq)
@@ -126,7 +133,7 @@ class Machines:
         return ""
 
     def act(self, root: Root, store_now: float) -> None:
-        """Ask providers for what the committed `root` wants, and for listings when it is time."""
+        """Submit the creates and deletes of the committed `root`, and listings when due."""
         now = self._clock.monotonic()
         for action in machine_actions(root.machines, self._listings, seq=root.seq):
             machine = root.machines.get(action.machine)
@@ -135,22 +142,22 @@ class Machines:
             if opened is None:
                 self._journal.problem(f"pool {pool}", _unknown_pool(action.machine))
                 continue
-            if now - self._asked.get(action.machine, -1e9) < CREATE_AGAIN_S:
+            if now - self._called_at.get(action.machine, -1e9) < RETRY_S:
                 continue
             zone = machine.zone if machine is not None else ""
-            if isinstance(action, Create) and self._sold_out.get((pool, zone), 0.0) > store_now:
+            if isinstance(action, Create) and self._stockouts.get((pool, zone), 0.0) > store_now:
                 continue
-            self._asked[action.machine] = now
+            self._called_at[action.machine] = now
             self._submit(opened, action, root)
         for name, opened in self._pools.items():
             if now >= self._list_at[name]:
                 self._list_at[name] = now + self._listing_s
                 opened.lane.submit("list", lambda opened=opened: _listing(opened))  # type: ignore[misc]
-        self._asked = {name: at for name, at in self._asked.items() if now - at < CREATE_AGAIN_S}
+        self._called_at = {name: at for name, at in self._called_at.items() if now - at < RETRY_S}
         self._zones = {name: zone for name, zone in self._zones.items() if name in root.machines}
 
     def close(self) -> None:
-        """Make no more calls."""
+        """Submit no more calls."""
         for opened in self._pools.values():
             opened.lane.close()
 
@@ -173,7 +180,7 @@ def _in_stock(pool: Pool, sold_out: Collection[tuple[str, str]]) -> Pool:
 
 def _unknown_pool(machine: str) -> BastionError:
     return BastionError(
-        f"its machine {machine} cannot be looked after: the pool is not in config/bastion.toml",
+        f"its machine {machine} cannot be managed: the pool is not in config/bastion.toml",
         hint="put the pool back, with max_machines = 0 to have its machines deleted",
     )
 

@@ -1,9 +1,9 @@
 """
-Notifications on their way: what of root is due, sent on a lane of its own, and sent again.
+Delivery of notifications: those in root are sent to their webhooks, and retried.
 
-Each webhook is told one thing at a time, in order; one that fails or hangs makes only itself wait.
-A notification leaves root in a later commit than the one that saw it taken, so it is sent at least
-once. How long to wait before the next try is memory: a new leader tries at once.
+Each webhook gets one notification at a time, in order. A webhook that fails or hangs delays only
+its own. A notification leaves root in a commit after its delivery, so delivery is at least once.
+The backoff is kept in memory only: a new leader tries at once.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from bastion.service.draft.root_draft import Draft
 from bastion.service.journal import Journal
 
 Send: TypeAlias = Callable[[Webhook, bytes, str], None]
-"""Sends a body, named by its notification's id; raises where it was not taken."""
+"""Sends a body under the id of its notification; raises if the webhook does not accept it."""
 
-FIRST_REST_S = 5.0
-LONGEST_REST_S = 600.0
+FIRST_BACKOFF_S = 5.0
+MAX_BACKOFF_S = 600.0
 LIFE_S = 6 * 3600.0
-"""Longer outages than a working day's half are told by other means."""
+"""How long delivery is tried: after more than half a working day the news has spread otherwise."""
 
 
 class Notifier:
     """
-    Brings notifications to their webhooks.
+    Delivers notifications to their webhooks.
 
     Args:
-        lane: Nobody else's work may be on it.
-        send: How.
+        lane: For deliveries only.
+        send: Sends one notification to one webhook.
     """
 
     def __init__(self, clock: Clock, journal: Journal, lane: Lane, send: Send) -> None:
@@ -46,78 +46,77 @@ class Notifier:
         self._journal = journal
         self._lane = lane
         self._send = send
-        self._under_way: dict[str, str] = {}
-        """Webhook -> the notification that it is being told."""
-        self._taken: set[str] = set()
-        """Delivered, as far as we know; root may not know it yet."""
-        self._rests: dict[str, tuple[float, float]] = {}
-        """Webhook -> (until when it is left alone, how long that was), by our own clock."""
+        self._in_flight: dict[str, str] = {}
+        """Webhook -> the notification that is being sent to it."""
+        self._delivered: set[str] = set()
+        """Delivered notifications that root may still hold."""
+        self._backoffs: dict[str, tuple[float, float]] = {}
+        """Webhook -> (end, length) of its backoff in seconds, on our own clock."""
         self._failing: dict[str, str] = {}
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Webhooks that do not take what they are sent now, and why."""
+        """Webhooks that accept no notification now, and why."""
         return tuple(f"webhook {to}: {text}" for to, text in sorted(self._failing.items()))
 
     def collect(self, draft: Draft) -> None:
-        """Let `draft` know what was taken, and give up what nobody took for too long."""
+        """Remove from `draft` what was delivered, and what could not be delivered for too long."""
         for done in self._lane.collect():
-            to = next((to for to, told in self._under_way.items() if told == done.key), "")
-            self._under_way.pop(to, None)
+            to = next((to for to, sent in self._in_flight.items() if sent == done.key), "")
+            self._in_flight.pop(to, None)
             if done.error is None:
-                self._taken.add(done.key)
-                self._rests.pop(to, None)
+                self._delivered.add(done.key)
+                self._backoffs.pop(to, None)
                 self._failing.pop(label(to), None)
             else:
-                self._rest(to, done.error)
-        for told in draft.outbox:
-            if told.id in self._taken:
-                draft.delivered(told.id)
-            elif draft.now - told.at > LIFE_S:
-                draft.delivered(told.id)
-                why = self._failing.get(label(told.to), "it was never reached")
-                text = f"{told.id} to {label(told.to)} is given up: {why}"
-                draft.tell_of(told.job, told.project, what="notification given up", text=text)
-                self._journal.problem(f"notification {told.id}", BastionError(text))
+                self._back_off(to, done.error)
+        for each in draft.outbox:
+            if each.id in self._delivered:
+                draft.delivered(each.id)
+            elif draft.now - each.at > LIFE_S:
+                draft.delivered(each.id)
+                why = self._failing.get(label(each.to), "it was never reached")
+                text = f"{each.id} to {label(each.to)} is given up: {why}"
+                draft.tell_of(each.job, each.project, what="notification given up", text=text)
+                self._journal.problem(f"notification {each.id}", BastionError(text))
 
     def act(self, root: Root, rules: Notifications) -> None:
-        """Send what the committed `root` wants told, to webhooks that are free."""
-        standing = {told.id for told in root.outbox}
-        self._taken &= standing
-        waited_for = {label(told.to) for told in root.outbox}
-        self._failing = {to: text for to, text in self._failing.items() if to in waited_for}
+        """Send notifications of the committed `root` to webhooks with no delivery in flight."""
+        self._delivered &= {each.id for each in root.outbox}
+        pending = {label(each.to) for each in root.outbox}
+        self._failing = {to: text for to, text in self._failing.items() if to in pending}
         now = self._clock.monotonic()
-        for told in root.outbox:
-            is_resting = self._rests.get(told.to, (0.0, 0.0))[0] > now
-            if told.to in self._under_way or is_resting or told.id in self._taken:
+        for each in root.outbox:
+            is_backing_off = self._backoffs.get(each.to, (0.0, 0.0))[0] > now
+            if each.to in self._in_flight or is_backing_off or each.id in self._delivered:
                 continue
-            self._under_way[told.to] = told.id
-            self._lane.submit(told.id, partial(self._deliver, told, rules))
+            self._in_flight[each.to] = each.id
+            self._lane.submit(each.id, partial(self._deliver, each, rules))
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Begin no more deliveries."""
         self._lane.close()
 
-    def _deliver(self, told: Notification, rules: Notifications) -> None:
-        webhook = rules.webhook(told.to, told.kind)
+    def _deliver(self, each: Notification, rules: Notifications) -> None:
+        webhook = rules.webhook(each.to, each.kind)
         if webhook is None:
-            raise DeliveryError(f"there is no [webhooks.{told.to}] in config/bastion.toml any more")
-        self._send(webhook, body_of(told, webhook.kind), told.id)
+            raise DeliveryError(f"there is no [webhooks.{each.to}] in config/bastion.toml any more")
+        self._send(webhook, body_of(each, webhook.kind), each.id)
 
-    def _rest(self, to: str, error: Exception) -> None:
+    def _back_off(self, to: str, error: Exception) -> None:
         if not isinstance(error, BastionError):
             self._journal.failure(f"webhook {label(to)}", error)
         else:
             self._journal.problem(f"webhook {label(to)}", error)
         self._failing[label(to)] = str(error)
-        before_s = self._rests.get(to, (0.0, 0.0))[1]
-        rest_s = min(LONGEST_REST_S, max(FIRST_REST_S, 2 * before_s))
-        rest_s = max(rest_s, getattr(error, "retry_after_s", 0.0))
-        self._rests[to] = (self._clock.monotonic() + rest_s, rest_s)
+        before_s = self._backoffs.get(to, (0.0, 0.0))[1]
+        backoff_s = min(MAX_BACKOFF_S, max(FIRST_BACKOFF_S, 2 * before_s))
+        backoff_s = max(backoff_s, getattr(error, "retry_after_s", 0.0))
+        self._backoffs[to] = (self._clock.monotonic() + backoff_s, backoff_s)
 
 
 def label(to: str) -> str:
-    """A webhook as logs and views may show it: its name, or the host of its URL."""
+    """The name of a webhook for logs and views, without secrets: its name or its URL's host."""
     if "/" not in to and ":" not in to:
         return to
     parts = urlsplit(to)

@@ -1,4 +1,4 @@
-"""The sweep: a few registers read now and then, so that a lost bell costs time and nothing else."""
+"""The register sweep: reads a few registers at intervals, so that a lost bell only costs time."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from bastion.service.act.actions import Work, register_work
 from bastion.service.intake.registers import seat_of
 from bastion.store import ObjectStore
 
-AT_ONCE = 8
-"""Registers that one sweep reads: a constant, whatever runs."""
+BATCH = 8
+"""Registers that one sweep reads, however many jobs run."""
 
 
 class RegisterSweep:
-    """Walks the hosts of all admitted jobs in a circle, `AT_ONCE` a time."""
+    """Reads the registers of all admitted jobs in turn, `BATCH` at a time."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._at: tuple[str, int, int] = ("", 0, 0)
+        self._last: tuple[str, int, int] = ("", 0, 0)
+        """(job, replica, host) of the register that was read last."""
 
     def works(self, root: Root) -> Iterator[tuple[str, Work]]:
-        """(key, work) for the registers that were unread the longest."""
+        """(key, work) for the registers that were read the longest ago."""
         every = sorted(_unended(root))
-        begin = bisect_right(every, self._at)
-        for at in (every[begin:] + every[:begin])[:AT_ONCE]:
-            self._at = at
-            yield self._work(root.jobs[at[0]], *at[1:])
+        begin = bisect_right(every, self._last)
+        for each in (every[begin:] + every[:begin])[:BATCH]:
+            self._last = each
+            yield self._work(root.jobs[each[0]], *each[1:])
 
     def _work(self, job: JobRecord, replica: int, host: int) -> tuple[str, Work]:
         assert job.attempt is not None
@@ -39,7 +40,7 @@ class RegisterSweep:
 
 
 def _unended(root: Root) -> Iterator[tuple[str, int, int]]:
-    """(job, replica, host) of every host that was told to start and has not ended."""
+    """(job, replica, host) of every host that has a start instruction and has not ended."""
     for job in root.jobs.values():
         if job.attempt is None or not job.is_admitted:
             continue

@@ -1,4 +1,4 @@
-"""Copies of root, once an hour, for disasters that no protocol foresees."""
+"""Hourly copies of root, from which `bastion restore` can bring it back."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bastion.service.act.actions import DraftUpdate, Work
 from bastion.store import ObjectStore
 
 EVERY_S = 3600.0
-AGAIN_S = 60.0
-"""After a copy that is not known to stand."""
+RETRY_S = 60.0
+"""After a copy that failed or whose result is not known."""
 
 
 class RootCopies:
-    """Copies committed roots; a new leader makes one at once."""
+    """Copies committed roots. A new leader makes a copy at once."""
 
     def __init__(self, store: ObjectStore, writer: RootWriter) -> None:
         self._store = store
@@ -24,18 +24,18 @@ class RootCopies:
         self._next_at = float("-inf")
 
     def work(self, root: Root) -> Work | None:
-        """The work that copies the committed `root`, or None when it is not time."""
+        """Return the work that copies the committed `root`, or None if no copy is due."""
         if root.now < self._next_at:
             return None
-        self._next_at = root.now + AGAIN_S
+        self._next_at = root.now + RETRY_S
         date = time.strftime("%Y-%m-%d", time.gmtime(root.now))
         data = self._writer.encoded(root)
 
         def work() -> DraftUpdate:
             create_same(self._store, layout.snapshot(date, root.seq), data)
-            return lambda _: self._made(root.now)
+            return lambda _: self._record_copy(root.now)
 
         return work
 
-    def _made(self, at: float) -> None:
+    def _record_copy(self, at: float) -> None:
         self._next_at = at + EVERY_S

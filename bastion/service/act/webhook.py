@@ -1,10 +1,10 @@
 """
 One notification sent to one webhook over HTTP, with a deadline for all of it.
 
-The bastion stands in a network that others cannot reach, so a URL from a user must not lead it
-there: its host is resolved here, every address is looked at, and the connection goes to the very
-address that was looked at. Redirects are not followed, proxies of the environment not used. What a
-webhook answers beyond its status is read by nobody.
+The bastion runs in a private network, so a URL of a user must not reach hosts there. The host name
+is resolved here, every address is checked, and the connection goes to an address that was checked.
+Redirects are not followed, and proxies of the environment are not used. Only the status and
+`Retry-After` of an answer are read.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MAX_RETRY_AFTER_S = 3600.0
 
 class DeliveryError(BastionError):
     """
-    A webhook did not take a notification; it is sent again.
+    A webhook did not accept a notification; the delivery is retried.
 
     Args:
-        retry_after_s: How long the webhook wants to be left alone; 0 when it did not say.
+        retry_after_s: The least wait before the retry, as the webhook asked; 0 if it did not.
     """
 
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
@@ -42,16 +42,17 @@ class DeliveryError(BastionError):
 
 def post(webhook: Webhook, body: bytes, identity: str, *, timeout_s: float = DEADLINE_S) -> None:
     """
-    Send `body`; return once the webhook has said that it took it.
+    Send `body` to `webhook`, and return once it has answered with a 2xx status.
 
     Args:
-        webhook: Where to.
+        webhook: The receiver.
         body: JSON.
-        identity: Of the notification: the same whenever it is sent again.
+        identity: The id of the notification: the same for every retry.
         timeout_s: For everything after the host is resolved.
 
     Raises:
-        DeliveryError: It did not say so, or may not be asked; no text holds the URL.
+        DeliveryError: It answered otherwise or not at all, or its address is not allowed. No text
+            holds the URL.
     """
     parts = _parts(webhook)
     connection = _Connection(parts, _addresses(parts, webhook), timeout_s)
@@ -100,7 +101,7 @@ def _parts(webhook: Webhook) -> SplitResult:
 
 
 def _addresses(parts: SplitResult, webhook: Webhook) -> list[str]:
-    """Every address of the host, once all of them may be spoken to."""
+    """Resolve the host, and return its addresses if all of them are allowed."""
     host = parts.hostname
     assert host is not None, "checked with the URL"
     try:
@@ -126,11 +127,11 @@ def _words(error: BaseException) -> str:
         return f"its certificate is not good: {error.verify_message}"
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    return f"{type(error).__name__}: what it answered is no HTTP"
+    return f"{type(error).__name__}: its answer is not HTTP"
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection to one of the addresses that were looked at, cut when its time is over."""
+    """A connection to one of the checked addresses, which is cut at a deadline."""
 
     def __init__(self, parts: SplitResult, addresses: list[str], timeout_s: float) -> None:
         super().__init__(parts.hostname or "", _port(parts), timeout=timeout_s)
@@ -142,9 +143,9 @@ class _Connection(http.client.HTTPConnection):
         self.default_port = 443 if self._is_secure else 80
 
     def connect(self) -> None:
-        """Open it; a handshake that hangs is cut too."""
+        """Open the connection; the deadline includes the TLS handshake."""
         self._timer.start()
-        self.sock = self._reached()
+        self.sock = self._connect_any()
         if self._is_secure:
             context = ssl.create_default_context()
             self.sock = context.wrap_socket(
@@ -153,11 +154,11 @@ class _Connection(http.client.HTTPConnection):
             self.sock.do_handshake()
 
     def close(self) -> None:
-        """Let go of it, and of its time."""
+        """Close the connection and cancel its deadline."""
         self._timer.cancel()
         super().close()
 
-    def _reached(self) -> socket.socket:
+    def _connect_any(self) -> socket.socket:
         for address in self._addresses[:-1]:
             with contextlib.suppress(OSError):
                 return socket.create_connection((address, self.port), self.timeout)
@@ -167,5 +168,5 @@ class _Connection(http.client.HTTPConnection):
         self.is_late = True
         if self.sock is not None:
             with contextlib.suppress(OSError):
-                # Past the TLS layer, which is not made to be closed from another thread.
+                # The plain socket: the TLS layer may not be closed from another thread.
                 socket.socket.shutdown(self.sock, socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""What leaves the bucket by age, and what stays for ever."""
+"""The garbage collection of the bucket: what is deleted by age, and what is kept for ever."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bastion.machine import Batch, Start
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.root import Root
-from bastion.service.act.bucket_gc import DAY_S, DELETES, PAGE, Place, clean
+from bastion.service.act.bucket_gc import DAY_S, DELETES, PAGE, Position, collect
 from bastion.store.memory import FaultyStore, MemoryStore
 from tests.rigs.leader import Rig
 
@@ -31,16 +31,18 @@ class Old:
         return key
 
     def left(self, root: Root | None = None) -> set[str]:
-        """The keys that stand after one whole round."""
+        """The keys that are left after one whole round."""
         for at, key, data in sorted(self._puts):
             self.at = at
             self.store.create(key, data)
         self._puts = []
         root = root or empty()
-        place: Place | None = None
-        while place != Place():
+        position: Position | None = None
+        while position != Position():
             stood = len(self.store.list("", limit=100_000))
-            place = clean(self.store, root, place or Place(), page=self.page, deletes=self.deletes)
+            position = collect(
+                self.store, root, position or Position(), page=self.page, deletes=self.deletes
+            )
             assert stood - len(self.store.list("", limit=100_000)) <= self.deletes
         return {entry.key for entry in self.store.list("", limit=100_000)}
 
@@ -55,8 +57,8 @@ def claim(job: str) -> str:
     return layout.claim("blue", job, 1, "n", replica=0, host=0, machine="gpu-1-0")
 
 
-def test_what_a_killed_probe_left_goes_after_a_day() -> None:
-    """An object of a start-up probe goes when it is a day old, and not while a probe may use it."""
+def test_objects_of_a_killed_probe_are_deleted_after_a_day() -> None:
+    """An object of a start-up probe is deleted when no probe can still use it."""
     old = Old()
     old.put(f"{layout.PROBES}aa", days=2)
     young = old.put(f"{layout.PROBES}bb", days=0.5)
@@ -79,7 +81,7 @@ def test_registers_go_a_month_after_their_jobs_result() -> None:
 
 
 def test_registers_of_an_active_job_stay() -> None:
-    """Whatever its age and whatever stands beside it, a job in root keeps its registers."""
+    """A job in root keeps its registers, whatever their age and whatever else is in the bucket."""
     rig = Rig()
     job = rig.start()
     old = Old()
@@ -111,12 +113,12 @@ def test_instructions_go_with_all_the_jobs_they_name() -> None:
     }
     old.put(layout.instructions("m", 1, 1), 50, batch("a"))
     old.put(layout.instructions("m", 1, 5), 50, batch())
-    old.put(layout.instructions("m", 1, 6), 50, b"nobody can read it")
+    old.put(layout.instructions("m", 1, 6), 50, b"undecodable")
     assert old.left() == stays
 
 
 def test_instructions_to_a_living_machine_stay() -> None:
-    """What the life in root may still read stays, so that no agent ever waits on a gap."""
+    """Instructions to the life in root are kept, so that its agent never waits on a gap."""
     rig = Rig()
     rig.turn(3)
     name, machine = next(iter(rig.root.machines.items()))
@@ -127,8 +129,8 @@ def test_instructions_to_a_living_machine_stay() -> None:
     assert old.left(empty(machines=rig.root.machines)) == stays
 
 
-def test_old_instructions_to_a_life_that_goes_on_go_in_order() -> None:
-    """The oldest batches go until one names a job that has not ended; the newest stays."""
+def test_old_instructions_to_a_current_life_are_deleted_in_order() -> None:
+    """The oldest are deleted, up to one that names a job that has not ended or is the newest."""
     rig = Rig()
     rig.turn(3)
     name = next(iter(rig.root.machines))
@@ -144,11 +146,11 @@ def test_old_instructions_to_a_life_that_goes_on_go_in_order() -> None:
     assert old.left(root) == stays, "no agent that reads from the first on meets a gap"
     stays -= {layout.instructions(name, 1, 3)}
     stays.add(old.put(layout.result("blue", "runs"), 35))
-    assert old.left(root) == stays, "the newest number stands for ever: none is given twice"
+    assert old.left(root) == stays, "the newest is kept for ever: no number is allocated twice"
 
 
 def test_the_newest_life_stays() -> None:
-    """Old lives go but for the newest of each machine, so that no number is given twice."""
+    """Old lives go but for the newest of each machine, so that no number is allocated twice."""
     old = Old()
     strange = old.put(f"{layout.lives('m')}none", 100)
     for number in (1, 2, 3):
@@ -171,8 +173,8 @@ def test_answers_go_after_a_month_unless_their_request_waits() -> None:
     assert old.left() == stays
 
 
-def test_what_was_set_aside_goes_after_a_month() -> None:
-    """Nobody looks at it any more."""
+def test_objects_set_aside_are_deleted_after_a_month() -> None:
+    """Everything below `state/aside/` has the same age limit."""
     old = Old()
     stays = {old.put(layout.aside("inbox/x"), 29)}
     old.put(layout.aside("inbox/y"), 31)
@@ -193,8 +195,8 @@ def test_copies_of_root_thin_out() -> None:
     assert old.left() == stays
 
 
-def test_what_tells_what_was_stays_for_ever() -> None:
-    """Logs, specs, final records, events, kept outputs and bundles outlive everything."""
+def test_the_history_is_kept_for_ever() -> None:
+    """Logs, specs, final records, events, kept outputs and bundles are never deleted."""
     old = Old()
     stays = {
         old.put(layout.log("blue", "j", 1, replica=0, host=0, process=0) + "0.log", 999),
@@ -210,8 +212,8 @@ def test_what_tells_what_was_stays_for_ever() -> None:
     assert old.left() == stays
 
 
-def test_strangers_names_stay() -> None:
-    """What has no name of ours is nobody's garbage."""
+def test_unknown_names_are_kept() -> None:
+    """An object whose name the layout does not know is never deleted."""
     old = Old()
     prefixes = (layout.RUNS, layout.BARRIERS, layout.MACHINES, layout.INSTRUCTIONS, layout.ANSWERS)
     stays = {old.put(f"{prefix}something/else", 99) for prefix in prefixes}
@@ -231,8 +233,8 @@ def test_a_round_in_small_steps_comes_to_the_same(page: int, deletes: int) -> No
     assert old.left() == stays
 
 
-def test_the_leader_cleans_at_a_slow_pace() -> None:
-    """A leader begins after ten minutes, takes a step a minute, and rests after a round."""
+def test_the_leader_collects_at_a_slow_pace() -> None:
+    """A leader begins after ten minutes, takes a step a minute, and pauses after a round."""
     lists: list[str] = []
 
     def listed(operation: str, key: str) -> None:

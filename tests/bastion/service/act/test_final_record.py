@@ -1,4 +1,4 @@
-"""The final record of a job, where something else stands in its place."""
+"""The final record of a job, where another object is in its place."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FORGED = json.dumps(
 ).encode()
 
 
-def told(rig: Rig, job: str) -> list[str]:
-    """What the history says of a final record of `job` that was replaced."""
+def replacements(rig: Rig, job: str) -> list[str]:
+    """The texts of the events about a replaced final record of `job`."""
     return [
         each.text
         for each in rig.history()
@@ -43,11 +43,11 @@ def told(rig: Rig, job: str) -> list[str]:
     ("forged", "said"),
     [
         (FORGED, "it said succeeded and root says failed"),
-        (b"{", "it could not be understood and root says failed"),
+        (b"{", "it could not be decoded and root says failed"),
     ],
 )
-def test_a_forged_final_record_is_replaced_and_told(forged: bytes, said: str) -> None:
-    """Root is the truth: what stood in its place is kept aside, and the job leaves root."""
+def test_a_forged_final_record_is_replaced_and_reported(forged: bytes, said: str) -> None:
+    """Root is authoritative: the forged record is set aside, and the job leaves root."""
     rig = Rig()
     job = rig.start()
     rig.bucket.create(layout.result("blue", job), forged)
@@ -57,7 +57,7 @@ def test_a_forged_final_record_is_replaced_and_told(forged: bytes, said: str) ->
     assert found is not None
     assert (found.id, found.outcome, found.code) == (job, "failed", 3)
     rig.turn(70)
-    (text,) = told(rig, job)
+    (text,) = replacements(rig, job)
     assert text.startswith(said)
     aside = rig.bucket.read(text.rpartition(" ")[2])
     assert aside is not None
@@ -65,7 +65,7 @@ def test_a_forged_final_record_is_replaced_and_told(forged: bytes, said: str) ->
 
 
 def test_a_final_record_in_other_bytes_is_the_same() -> None:
-    """What another version of ours wrote with other spaces says the same, and stays."""
+    """A record that another version wrote with other spaces is equal, and stays."""
     store = MemoryStore(lambda: 0.0)
     record = decode(Result, FORGED, key="forged")
     key = layout.result("blue", "forged")
@@ -79,7 +79,7 @@ def test_a_final_record_in_other_bytes_is_the_same() -> None:
 
 
 def test_a_huge_final_record_keeps_no_job_in_root() -> None:
-    """What is too large to be read is replaced by the version that a list tells."""
+    """A record that is too large to be read is replaced at the version that a list shows."""
     rig = Rig()
     job = rig.start()
     rig.bucket.create(layout.result("blue", job), b" " * (RECORD_BYTES + 1))
@@ -91,7 +91,7 @@ def test_a_huge_final_record_keeps_no_job_in_root() -> None:
 
 
 def test_a_forged_final_record_of_an_array_is_replaced() -> None:
-    """An array's record is held to root as a job's is."""
+    """An array's record is replaced as a job's is."""
     rig = Rig()
     array = rig.submit("sweep", array=Array("0-1%1"))
     rig.bucket.create(layout.result("blue", array), FORGED)

@@ -1,4 +1,4 @@
-"""Providers: asked once at a time, left alone when sold out, and never waited for."""
+"""Providers: one call at a time, backoff after a stock-out, and no turn that waits for a call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_machines_are_made_for_jobs_and_deleted_after() -> None:
 
 
 def test_a_warm_machine_is_used_again() -> None:
-    """The next job gets the machine that stands."""
+    """The next job gets the machine that is there."""
     rig = Rig(config=ON_DEMAND)
     for n in range(3):
         job = rig.start(f"job-{n}")
@@ -43,7 +43,7 @@ def test_a_warm_machine_is_used_again() -> None:
 
 
 def test_a_create_is_not_repeated_every_turn() -> None:
-    """A machine that boots for a minute is asked for once in a while, by the same name."""
+    """The create of a machine that boots for a minute is retried now and then, by its name."""
     rig = Rig()
     rig.are_agents_up = False
     rig.turn()
@@ -53,8 +53,8 @@ def test_a_create_is_not_repeated_every_turn() -> None:
     assert len(set(provider.creates)) == 2
 
 
-def test_a_pool_that_is_sold_out_is_left_alone() -> None:
-    """After a stock-out nothing is asked for a minute, and the view of the queue says why."""
+def test_a_pool_without_capacity_is_not_tried_for_a_minute() -> None:
+    """After a stock-out no create is tried for a minute, and the view of the queue says why."""
     rig = Rig(config=ON_DEMAND)
     rig.turn()
     rig.providers["gpu"].stock = 0
@@ -69,8 +69,8 @@ def test_a_pool_that_is_sold_out_is_left_alone() -> None:
     rig.until(lambda: rig.phase(job) == "running", turns=150)
 
 
-def test_new_machines_are_made_where_there_are_some() -> None:
-    """Zones are tried in order; one that is sold out comes last for a while, and then first."""
+def test_new_machines_are_made_in_zones_with_capacity() -> None:
+    """Zones are tried in order; one without capacity comes last for a while, and then first."""
     config = ON_DEMAND.replace("max_machines = 2", 'max_machines = 4\nzones = ["a", "b"]')
     rig = Rig(quota=QUOTA.replace("h100 = 16", "h100 = 64"), config=config)
     rig.turn()
@@ -91,8 +91,8 @@ def test_new_machines_are_made_where_there_are_some() -> None:
     rig.until(lambda: rig.phase(waits) == "running", turns=150)
 
 
-def test_a_provider_out_of_reach_delays_nobody() -> None:
-    """While a provider answers nothing, jobs on its machines go on; the problem is told."""
+def test_a_provider_out_of_reach_delays_no_job() -> None:
+    """While a provider does not answer, jobs on its machines continue; status has the problem."""
     rig = Rig()
     first = rig.start()
     rig.providers["gpu"].error = ProviderUnavailableError("no route to the API")
@@ -113,7 +113,7 @@ def test_an_orphan_is_deleted() -> None:
     assert "gpu-1-9" not in rig.providers["gpu"].states
 
 
-def test_a_machine_from_the_future_stops_us() -> None:
+def test_a_machine_of_a_newer_commit_stops_the_leader() -> None:
     """A machine that only a newer commit can have allocated is not touched; root is too old."""
     rig = Rig()
     rig.turn(3)
@@ -125,7 +125,7 @@ def test_a_machine_from_the_future_stops_us() -> None:
 
 
 def test_a_dead_agent_is_started_again() -> None:
-    """A machine that stands without its agent is asked for again, which starts it."""
+    """The create of a machine whose agent is not running is repeated, which starts the agent."""
     rig = Rig()
     rig.turn(20)
     provider = rig.providers["gpu"]
@@ -151,7 +151,7 @@ def test_an_attempts_machine_is_kept_until_its_logs_are_shipped() -> None:
 
 
 def test_a_pool_is_changed_while_jobs_run() -> None:
-    """A new configuration applies on the next turn; what runs stays."""
+    """A new configuration applies on the next turn; running jobs continue."""
     rig = Rig()
     job = rig.start()
     rig.put(layout.CONFIG, CONFIG.replace("count = 2", "count = 3"))

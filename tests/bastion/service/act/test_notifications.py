@@ -30,23 +30,23 @@ URL = "https://example.com/hook"
 
 @pytest.fixture
 def rig() -> Rig:
-    """A bastion with two webhooks, and two machines that stand."""
+    """A bastion with two webhooks and two machines."""
     made = Rig(config=WEBHOOKS)
     made.turn(3)
     return made
 
 
-def told(rig: Rig) -> list[tuple[str, Any]]:
-    """(occasion, state) of everything that was taken."""
+def occasions(rig: Rig) -> list[tuple[str, Any]]:
+    """(occasion, state) of everything that was delivered."""
     return [(body["occasion"], body["state"]) for _, body in rig.webhooks.taken]
 
 
 def settled(rig: Rig) -> None:
-    """Turn until nothing waits to be told."""
+    """Turn until no notification waits."""
     rig.until(lambda: not rig.root.outbox)
 
 
-def test_an_end_is_told_with_everything_known(rig: Rig) -> None:
+def test_the_notification_of_an_end_has_everything_known(rig: Rig) -> None:
     """One JSON object, versioned, with an id, times and the outcome; once."""
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job, 3)
@@ -73,8 +73,8 @@ def test_an_end_is_told_with_everything_known(rig: Rig) -> None:
     assert times["at"].endswith("Z")
 
 
-def test_every_occasion_is_told_to_who_wants_it(rig: Rig) -> None:
-    """Starts only to who asks for them, a preemption and a retry to everybody who did not say."""
+def test_every_occasion_goes_to_webhooks_that_want_it(rig: Rig) -> None:
+    """Starts only where they are asked for, a preemption and a retry by default."""
     everything = Notify(URL, on=("started", "preempted", "retried", "failed"))
     job = rig.start("train", notify=["ops", everything], retries=1, retry_backoff=0.0)
     rig.agent_of(job).end(job, 1)
@@ -88,8 +88,8 @@ def test_every_occasion_is_told_to_who_wants_it(rig: Rig) -> None:
     assert by_hook == {"0": ["retried", "ended"], "1": ["started", "retried", "started", "ended"]}
 
 
-def test_a_preemption_is_told(rig: Rig) -> None:
-    """The job waits again; its webhook knows, and hears of the end later."""
+def test_a_preemption_is_notified(rig: Rig) -> None:
+    """The job is requeued: its webhook gets the preemption, and the end later."""
     jobs = [rig.start(f"lent{n}", h100=8, notify=["ops"]) for n in range(2)]
     rig.start("owner", user="cat", project="red", h100=8)
     settled(rig)
@@ -99,7 +99,7 @@ def test_a_preemption_is_told(rig: Rig) -> None:
     assert body["text"].startswith("preempted for owner-")
 
 
-def test_who_only_wants_failures_hears_of_no_success(rig: Rig) -> None:
+def test_a_webhook_for_failures_gets_no_success(rig: Rig) -> None:
     """`failed` is an end without success, and nothing else."""
     only = Notify("ops", on=("failed",))
     good = rig.start("good", notify=[only])
@@ -109,7 +109,7 @@ def test_who_only_wants_failures_hears_of_no_success(rig: Rig) -> None:
     rig.verb("cancel", waiting)
     rig.ended_later(waiting)
     settled(rig)
-    assert told(rig) == [("ended", "cancelled")]
+    assert occasions(rig) == [("ended", "cancelled")]
 
 
 def test_slack_gets_one_readable_message(rig: Rig) -> None:
@@ -126,8 +126,8 @@ def test_slack_gets_one_readable_message(rig: Rig) -> None:
     assert rig.webhooks.urls == [SECRET]
 
 
-def test_what_is_not_taken_is_sent_again_with_the_same_id(rig: Rig) -> None:
-    """It waits longer each time, and leaves root only once it was taken."""
+def test_a_failed_delivery_is_retried_with_the_same_id(rig: Rig) -> None:
+    """The backoff grows, and the notification leaves root only once it was delivered."""
     rig.webhooks.error = DeliveryError("answered 500")
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
@@ -147,8 +147,8 @@ def test_what_is_not_taken_is_sent_again_with_the_same_id(rig: Rig) -> None:
     assert rig.leader._notifier.problems == ()
 
 
-def test_a_webhook_that_asks_to_be_left_alone_is(rig: Rig) -> None:
-    """Nothing is sent before its time is over."""
+def test_retry_after_is_respected(rig: Rig) -> None:
+    """Nothing is sent before the time that the webhook asked for is over."""
     rig.webhooks.error = DeliveryError("answered 429", retry_after_s=50.0)
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
@@ -159,7 +159,7 @@ def test_a_webhook_that_asks_to_be_left_alone_is(rig: Rig) -> None:
     assert len(rig.webhooks.urls) == 2
 
 
-def test_one_that_fails_delays_no_other(rig: Rig) -> None:
+def test_a_failing_webhook_delays_no_other(rig: Rig) -> None:
     """While one webhook is down, another gets everything."""
     take = rig.webhooks.send
 
@@ -178,8 +178,8 @@ def test_one_that_fails_delays_no_other(rig: Rig) -> None:
     assert {each.to for each in rig.root.outbox} == {"team"}
 
 
-def test_nobody_tries_for_ever(rig: Rig) -> None:
-    """After its life it is given up, and history, log and status say so."""
+def test_delivery_is_not_tried_for_ever(rig: Rig) -> None:
+    """After its life a notification is given up, and history, log and status say so."""
     rig.webhooks.error = DeliveryError("answered 404 Not Found")
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
@@ -209,7 +209,7 @@ def test_a_flood_is_bounded(rig: Rig) -> None:
 
 @pytest.mark.parametrize("turns", range(5))
 def test_a_new_leader_sends_what_was_due(rig: Rig, turns: int) -> None:
-    """Whenever the bastion is replaced, everything is told at least once, with the same id."""
+    """Whenever the bastion is replaced, everything is sent at least once, with the same id."""
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
     rig.turn(turns)
@@ -219,8 +219,8 @@ def test_a_new_leader_sends_what_was_due(rig: Rig, turns: int) -> None:
     assert {identity for identity, _ in rig.webhooks.taken} == {f"{job}.1.ended.0"}
 
 
-def test_what_was_taken_is_not_sent_again_while_root_cannot_be_written(rig: Rig) -> None:
-    """Only a crash between the two makes a second sending."""
+def test_a_delivered_notification_is_not_sent_again_before_a_commit(rig: Rig) -> None:
+    """Only a crash between the delivery and the commit makes a second one."""
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
     rig.until(lambda: bool(rig.webhooks.taken))
@@ -231,8 +231,8 @@ def test_what_was_taken_is_not_sent_again_while_root_cannot_be_written(rig: Rig)
     assert len(rig.webhooks.taken) == 1
 
 
-def test_a_webhook_that_was_taken_out_is_told_as_a_problem(rig: Rig) -> None:
-    """It may come back: what is for it waits."""
+def test_a_webhook_that_left_the_configuration_is_a_problem(rig: Rig) -> None:
+    """It may come back, so its notifications wait."""
     job = rig.start("train", notify=["ops"])
     rig.put(layout.CONFIG, CONFIG)
     rig.turn(2)
@@ -258,15 +258,15 @@ def test_a_webhook_that_was_taken_out_is_told_as_a_problem(rig: Rig) -> None:
         ),
     ],
 )
-def test_what_can_never_be_told_is_refused(rig: Rig, notify: str, problem: str) -> None:
-    """A name nobody configured, and an address of our own network."""
+def test_a_webhook_that_cannot_be_reached_is_refused(rig: Rig, notify: str, problem: str) -> None:
+    """A name that is not configured, and an address of our own network."""
     asked = rig.launch(notify=[notify])
     rig.turn()
     assert rig.answer(asked).problems == (problem,)
 
 
 def test_admins_may_keep_urls_out() -> None:
-    """Then only their own webhooks are told anything."""
+    """Then notifications go to configured webhooks only."""
     rig = Rig(config=WEBHOOKS + "direct_urls = false\n")
     rig.turn()
     asked = rig.launch(notify=[URL])
@@ -277,7 +277,7 @@ def test_admins_may_keep_urls_out() -> None:
 
 
 def test_an_allowed_host_may_be_near(rig: Rig) -> None:
-    """An admin named it: it is sent to, and only it, whatever its address."""
+    """A host that an admin named may have any address; others may not."""
     rules = rig.leader._files.config.notifications
     near = rules.webhook("http://hooks.internal/x", "slack")
     far = rules.webhook(URL, "")
@@ -310,7 +310,7 @@ def test_no_url_is_shown_anywhere(rig: Rig) -> None:
 
 
 def test_slack_words_fit_every_occasion() -> None:
-    """What happened is said as a person would."""
+    """The text of a notification is a sentence."""
     said = Notification(
         id="i",
         to="team",

@@ -1,4 +1,4 @@
-"""One notification sent over real HTTP: what counts as taken, and where nothing is ever sent."""
+"""One notification over real HTTP: what counts as accepted, and where nothing is ever sent."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BODY = b'{"schema":1}'
 
 
 def failure(url: str, *, near: bool = True, timeout_s: float = 10.0) -> DeliveryError:
-    """Why nothing was taken there."""
+    """The error of a delivery to `url`."""
     with pytest.raises(DeliveryError) as caught:
         post(Webhook(url=url, may_be_near=near), BODY, "id-1", timeout_s=timeout_s)
     return caught.value
 
 
 def test_a_body_is_posted_as_json_with_its_id() -> None:
-    """Path and query are those of the URL; who asks is told; 204 is a yes too."""
+    """Path and query are those of the URL, the headers name the sender, and 204 is accepted."""
     with receiver() as there:
         there.answers = [204]
         post(Webhook(url=f"{there.url}/a/b?c=d", may_be_near=True), BODY, "id-1")
@@ -62,14 +62,14 @@ def test_a_url_may_lie_in_a_file(tmp_path: Path) -> None:
         ("reset", "Connection reset by peer"),
     ],
 )
-def test_what_is_no_yes_is_a_no(answer: int | str, text: str) -> None:
-    """A status other than 2xx and a cut connection are told in words."""
+def test_anything_but_2xx_is_a_failure(answer: int | str, text: str) -> None:
+    """A status other than 2xx and a cut connection are named in the error."""
     with receiver() as there:
         there.answers = [answer]
         assert failure(there.url).message == text
 
 
-def test_it_may_ask_to_be_left_alone() -> None:
+def test_a_webhook_may_ask_for_a_wait() -> None:
     """Retry-After in seconds is heeded, up to an hour; as a date it is not."""
     with receiver() as there:
         there.answers = [(429, {"Retry-After": "30"}), (503, {"Retry-After": "999999"})]
@@ -87,8 +87,8 @@ def test_redirects_are_not_followed() -> None:
     assert not elsewhere.bodies
 
 
-def test_one_that_hangs_is_cut() -> None:
-    """Whether it says nothing or drips byte after byte, there is one deadline for all of it."""
+def test_a_webhook_that_hangs_is_cut() -> None:
+    """One deadline holds for the whole answer, whether it is silent or drips byte after byte."""
     with receiver() as there:
         there.answers = ["hang"]
         assert failure(there.url, timeout_s=0.2).message == "no answer within 0.2 s"
@@ -96,19 +96,19 @@ def test_one_that_hangs_is_cut() -> None:
         assert failure(url, timeout_s=0.2).message == "no answer within 0.2 s"
 
 
-def test_a_yes_counts_though_the_rest_never_ends() -> None:
-    """Headers that drip for ever after a status of 200 are cut, and it was taken."""
+def test_a_status_of_200_counts_without_the_rest() -> None:
+    """Headers that drip for ever after a status of 200 are cut, and the delivery counts."""
     with canned(b"HTTP/1.1 200 OK\r\n", drip=b"A: b\r\n") as url:
         post(Webhook(url=url, may_be_near=True), BODY, "id-1", timeout_s=0.2)
 
 
-def test_what_is_no_http_is_told() -> None:
+def test_an_answer_that_is_not_http_is_an_error() -> None:
     """A server of another kind does not break anything."""
     with canned(b"SSH-2.0-OpenSSH\r\n") as url:
-        assert failure(url).message.endswith("what it answered is no HTTP")
+        assert failure(url).message.endswith("its answer is not HTTP")
 
 
-def test_nobody_listens() -> None:
+def test_a_port_without_a_server_is_an_error() -> None:
     """A port without a server is refused."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -117,7 +117,7 @@ def test_nobody_listens() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]"])
 def test_a_users_url_never_leads_to_this_machine(host: str) -> None:
-    """However the address is written: it is looked at after the name is resolved."""
+    """However the address is written: it is checked after the name is resolved."""
     with receiver() as there:
         port = there.url.rpartition(":")[2]
         told = failure(f"http://{host}:{port}/", near=False)
@@ -126,8 +126,8 @@ def test_a_users_url_never_leads_to_this_machine(host: str) -> None:
     assert not there.bodies
 
 
-def test_an_unknown_host_is_told() -> None:
-    """A name that nobody has resolves to nothing."""
+def test_an_unknown_host_is_an_error() -> None:
+    """A name that does not exist has no address."""
     assert failure("https://nobody.invalid/secret").message.startswith(
         "nobody.invalid has no address"
     )
@@ -149,7 +149,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_tls_is_checked_against_the_name(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A certificate nobody vouches for is refused; a good one of that very name is taken."""
+    """An untrusted certificate is refused; a trusted one of that very name is accepted."""
     with receiver(certificate=certificate) as there:
         assert "its certificate is not good: self" in failure(there.url).message
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate.parent / "cert.pem"))
@@ -160,7 +160,7 @@ def test_tls_is_checked_against_the_name(
 
 
 def test_a_handshake_that_hangs_is_cut() -> None:
-    """TLS has no longer than everything else."""
+    """The deadline includes the TLS handshake."""
     with canned(b"", drip=b"\x16\x03\x01\x40\x00") as url:
         secure = url.replace("http:", "https:")
         assert failure(secure, timeout_s=0.2).message == "no answer within 0.2 s"
