@@ -5,6 +5,11 @@ A fenced block is run when the line before it is `<!-- run -->`. In a `console` 
 begins with `$ ` is a command, lines after it that begin with `>` go on with it, and the rest is
 what it prints, both streams together; `...` stands for anything. A `python` block is a program that
 must end well. The blocks of one page run in order, in one empty folder that has `examples/` in it.
+
+A recipe is a page that changes the code. Its blocks run in a copy of the tree, and two more kinds
+of block are applied there, in order. After `<!-- new: PATH -->` comes a new file. After
+`<!-- change: PATH -->` comes a diff of a place that occurs once in that file; the last line of a
+diff may be the beginning of a line of the file.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ PAGES = tuple(
 )
 
 _RUNNABLE = re.compile(r"^<!-- run -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_EDIT = re.compile(r"^<!-- (new|change): (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _WELL = "it ended well"
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
@@ -54,6 +60,49 @@ def steps(text: str) -> list[Step]:
         else:
             raise ValueError(f"cannot run a {language} block; console and python can be run")
     return found
+
+
+class Edit(NamedTuple):
+    """One change that a recipe makes to a copy of the tree."""
+
+    path: str
+    block: str
+    is_new: bool
+
+    def apply(self, tree: Path) -> None:
+        """
+        Make the change.
+
+        Raises:
+            ValueError: The place to change does not occur exactly once.
+        """
+        file = tree / self.path
+        if self.is_new:
+            file.write_text(self.block)
+            return
+        lines = self.block.splitlines()
+        old = "".join(f"\n{line[1:]}" for line in lines if not line.startswith("+"))
+        new = "".join(f"\n{line[1:]}" for line in lines if not line.startswith("-"))
+        text = f"\n{file.read_text()}"
+        if text.count(old) != 1:
+            raise ValueError(f"{self.path} has {text.count(old)} places like this:{old}")
+        file.write_text(text.replace(old, new).removeprefix("\n"))
+
+
+def recipe(text: str) -> list[Edit | Step]:
+    """Every edit and every command of a recipe, in order."""
+    found: list[tuple[int, Edit | Step]] = [
+        (each.start(), Edit(path=each[2], block=each[3], is_new=each[1] == "new"))
+        for each in _EDIT.finditer(text)
+    ]
+    for each in _RUNNABLE.finditer(text):
+        found += [(each.start(), step) for step in steps(each[0])]
+    return [each for _, each in sorted(found, key=lambda pair: pair[0])]
+
+
+def is_recipe(text: str) -> bool:
+    """Whether the page changes the code."""
+    return _EDIT.search(text) is not None
 
 
 def links(text: str) -> list[str]:

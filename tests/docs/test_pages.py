@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
-import signal
-import subprocess
-import sys
-from doctest import ELLIPSIS, OutputChecker
 from pathlib import Path
 
 import pytest
 
-from tests.docs import pages
+from tests.docs import page_runs, pages
 
-RUNNABLE = [page for page in pages.PAGES if pages.steps(page.read_text())]
+RUNNABLE = [
+    page
+    for page in pages.PAGES
+    if pages.steps(page.read_text()) and not pages.is_recipe(page.read_text())
+]
 
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
@@ -53,57 +50,7 @@ def test_a_page_has_one_title(page: Path) -> None:
 def test_what_is_marked_to_run_runs(page: Path, tmp_path: Path) -> None:
     """Each marked command does what the page says, in a folder of its own."""
     (tmp_path / "examples").symlink_to(pages.HOUSE / "examples")
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "NO_COLOR": "1",
-    }
-    try:
-        for step in pages.steps(page.read_text()):
-            ran = subprocess.run(
-                ["bash", "-c", step.command],
-                cwd=tmp_path,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=60,
-            )
-            same = OutputChecker().check_output(step.printed, ran.stdout, ELLIPSIS)
-            assert same, f"$ {step.command}\nprinted:\n{ran.stdout}\nthe page says:\n{step.printed}"
-    finally:
-        left = [pid for pid in started_in(tmp_path) if not has_ended(pid, within_s=10)]
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    assert not left, "the page leaves processes running"
-
-
-def started_in(folder: Path) -> list[int]:
-    """The living processes whose working directory or command line lies in `folder`."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            said = (process / "cmdline").read_bytes().decode(errors="replace")
-            here = os.fspath((process / "cwd").readlink())
-        except OSError:
-            continue
-        if f"{folder}/" in said or here == str(folder) or here.startswith(f"{folder}/"):
-            found.append(int(process.name))
-    return found
-
-
-def has_ended(pid: int, *, within_s: float) -> bool:
-    """Whether the process ends in time: one that was told to stop may need a moment."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], within_s)[0])
-    finally:
-        os.close(handle)
+    page_runs.run(pages.steps(page.read_text()), tmp_path)
 
 
 def test_the_readme_is_short() -> None:
