@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,34 @@ def test_links_resolve(page: Path) -> None:
     """Every link inside the repository leads to a file, and to a heading where it names one."""
     broken = [link for link in pages.links(page.read_text()) if not pages.resolves(page, link)]
     assert not broken
+
+
+ROOMS = "quota|bundler|bastion|launch|tests|docs|benchmarks|examples"
+TODAY = [
+    page
+    for page in pages.PAGES
+    if page.parent.name != "decisions"
+    and page.name != "CHANGELOG.md"
+    and not pages.is_recipe(page.read_text())
+]
+
+
+@pytest.mark.parametrize("page", TODAY, ids=pages.name)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    """A page that says where to read changes when the file moves; decisions keep their words."""
+    named = re.findall(rf"`((?:{ROOMS})/[\w./-]+)`", page.read_text())
+    assert not [path for path in named if not (pages.HOUSE / path).exists()]
+
+
+def test_one_job_is_followed_from_its_submission_to_its_clean_up() -> None:
+    """The first page for contributors names every step, in order, each with a file."""
+    text = (pages.HOUSE / "docs" / "contributing.md").read_text()
+    table = text.split("## Where is")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "step" not in line]
+    steps = re.findall(r"^\| \*\*(.+?)\*\*", table, re.MULTILINE)
+    wanted = "submit bucket intake decide commit instruction agent keeper log end result view"
+    assert steps == [*wanted.split(), "clean-up"]
+    assert all(pages.links(row) for row in rows)
 
 
 def test_every_page_can_be_reached() -> None:
