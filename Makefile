@@ -1,20 +1,22 @@
-# Every target does its own set-up in .venv; a second run finds it done. Needs: make, python3 >= 3.11 with venv.
-# Tests of git over ssh and git-lfs need sshd and git-lfs, proofs of images dockerd and docker-registry and root,
-# those of Ceph's gateway radosgw, ceph-mon and ceph-osd:
-# where these are missing they are skipped. `.ci/run [test|prove]` installs them, where it may.
+# Every target sets up what it needs in .venv, once. Needs: make, python3 >= 3.11 with venv.
+# Some tests are skipped where a program is missing: sshd and git-lfs (quick); dockerd, docker-registry and root,
+# radosgw, ceph-mon and ceph-osd (prove). `.ci/run [test|prove]` installs these programs as root on Debian.
 
 PYTHON  ?= python3
-# Test processes side by side. The quick suite is sized for two cores: a quarter of its time is waiting for other programs,
-# which a third worker fills. Who has run out of tests takes some of another's.
+# Number of test processes. The quick suite is sized for two cores. A quarter of its time is spent waiting for other
+# programs, so a third process pays. A process that has no tests left takes some from another (`--dist worksteal`).
 WORKERS ?= 3
 
 VENV := .venv
 BIN  := $(VENV)/bin
 ROOMS := quota bundler bastion launch
 
-# Images of Python often forbid it to keep what it has compiled. Each of the hundreds of programs that the tests start
-# would compile all that it imports, and spend two thirds of its time on that.
+# Container images of Python often set this. The tests start hundreds of programs, and each would spend two thirds of
+# its time compiling what it imports.
 unexport PYTHONDONTWRITEBYTECODE
+
+# What a run prints at its end: why tests were skipped, and the slowest ones.
+REPORT := -rs --durations=10 --durations-min=2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint quick prove bench clean
@@ -36,10 +38,12 @@ lint: $(VENV)/dev.stamp  ## Style, types, layers and docstrings
 	@$(BIN)/interrogate --quiet $(ROOMS) || { $(BIN)/interrogate -vv --omit-covered-files $(ROOMS); exit 1; }
 
 quick: $(VENV)/dev.stamp  ## The quick tests, house rules and docs included
-	$(BIN)/pytest -m "not prove" -n $(WORKERS) --dist worksteal
+	@echo "quick tests: everything in tests/ that is not marked prove, in $(WORKERS) processes (WORKERS=N sets the number)"
+	@echo "one test alone takes a second or two: $(BIN)/pytest tests/quota -k ceiling"
+	$(BIN)/pytest -m "not prove" -n $(WORKERS) --dist worksteal $(REPORT)
 
 prove: $(VENV)/dev.stamp  ## The long proofs: thousands of seeds, whole workloads
-	$(BIN)/pytest -m prove -n $(WORKERS) --dist worksteal
+	$(BIN)/pytest -m prove -n $(WORKERS) --dist worksteal $(REPORT)
 
 bench: $(VENV)/dev.stamp  ## List the benchmarks and how to run one
 	@$(BIN)/python -m benchmarks
@@ -49,9 +53,9 @@ clean:  ## Remove the environment and every cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Bastion needs Python 3.11 or later; this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }  # half an environment would look like a whole one
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }  # a partial environment would pass for a complete one
 
-# The build backend comes from constraints.txt too: pip's own build isolation would fetch any version.
+# The build backend is pinned too: pip's build isolation would fetch any version of it.
 $(VENV)/build.stamp: constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt hatchling editables
 	@touch $@

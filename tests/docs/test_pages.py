@@ -51,6 +51,14 @@ def test_one_job_is_followed_from_its_submission_to_its_clean_up() -> None:
     assert all(pages.links(row) for row in rows)
 
 
+def test_the_one_test_that_is_named_exists() -> None:
+    """The command that shows how to run one test selects one."""
+    text = (pages.HOUSE / "docs" / "contributing.md").read_text()
+    ((folder, word),) = re.findall(r"pytest (\S+) -k (\w+)`", text)
+    files = (pages.HOUSE / folder).rglob("test_*.py")
+    assert any(re.search(rf"^def test_\w*{word}", file.read_text(), re.M) for file in files)
+
+
 def test_every_page_can_be_reached() -> None:
     """Whoever starts at docs/README.md finds every page of docs/."""
     reached: set[Path] = set()
