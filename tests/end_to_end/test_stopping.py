@@ -65,7 +65,7 @@ def test_a_bastion_stops_whatever_its_store_does(
     bastion.send_signal(signal.SIGTERM)
     assert bastion.wait(timeout=DEADLINE_S) == 1, programs.served
     assert "gave up the lead" not in programs.served
-    assert "waits out the lease" in programs.served or "in doubt whether" in programs.served
+    assert "the next bastion waits" in programs.served or "in doubt whether" in programs.served
 
 
 def test_a_second_signal_ends_a_bastion_at_once(programs: Programs, road: Road) -> None:
@@ -77,7 +77,7 @@ def test_a_second_signal_ends_a_bastion_at_once(programs: Programs, road: Road) 
     bastion.send_signal(signal.SIGTERM)
     bastion.send_signal(signal.SIGINT)
     assert bastion.wait(timeout=DEADLINE_S) == 1
-    assert "told to stop a second time" in programs.served
+    assert "asked to stop a second time" in programs.served
 
 
 def test_a_bastion_that_waits_for_its_store_can_be_stopped(programs: Programs, road: Road) -> None:

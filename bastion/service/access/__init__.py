@@ -1,1 +1,7 @@
-"""Who may do what in a bucket, and the settings a bucket needs, in the words of each cloud."""
+"""
+Access to a bucket: the rights of every identity, and the settings that a bucket needs.
+
+In come the identities (`People`) and the quota file's members; out come commands for a shell, or
+calls that apply them. The leader does not use this. Read `grants` first (the rights, for any
+cloud), then `place` (a root's URL), then `gcs` and `s3` (the same rights in the terms of a cloud).
+"""

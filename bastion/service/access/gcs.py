@@ -1,12 +1,12 @@
 """
-Rights and settings in the words of Google Cloud Storage.
+Rights and settings in terms of Google Cloud Storage.
 
-A prefix is a managed folder, with an IAM policy of its own; the rights of a folder above hold below
-it. Creating without replacing is `objectCreator`: to replace an object one needs the permission to
-delete it. Listing belongs to every right to read, for Google answers 403 in place of 404 to whoever
-may not list, and agents poll for what is not there yet.
+A prefix is a managed folder with an IAM policy of its own, which inherits that of the folders above
+it. `objectCreator` may create and not replace: replacing an object takes the permission to delete
+it. Every right to read includes the right to list. Without it Google answers 403 in place of 404,
+and agents poll for objects that do not exist yet.
 
-Bindings are added and never taken away, so running this twice changes nothing.
+Bindings are added and never removed, so this is idempotent.
 
 Source: Cloud Storage, "Managed folders", "IAM roles for Cloud Storage", "Soft delete", "Enforce or
 restrict the encryption types for a bucket"; `storage.v1.json`.
@@ -50,7 +50,7 @@ _DEADLINE_S = 60.0
 
 @value
 class Binding:
-    """Who has which role on which folder."""
+    """The members that have a role on a folder."""
 
     folder: str
     """In the bucket, with a slash at its end; empty for the bucket itself."""
@@ -63,7 +63,7 @@ def open_access(place: Place) -> GcsAccess:
     Access to `place` with this machine's or user's own credentials.
 
     Raises:
-        StoreRefusedError: There are none.
+        StoreRefusedError: There are no credentials.
     """
     import google.auth
     import google.auth.exceptions
@@ -79,7 +79,7 @@ def open_access(place: Place) -> GcsAccess:
 
 
 def bindings(place: Place, grants: Iterable[Grant]) -> tuple[Binding, ...]:
-    """The bindings that give `grants`, folder by folder."""
+    """Return the bindings that give `grants`, sorted by folder."""
     members: dict[tuple[str, str], list[str]] = defaultdict(list)
     for grant in grants:
         key = (place.folder + grant.prefix, ROLES[grant.right])
@@ -92,7 +92,7 @@ def bindings(place: Place, grants: Iterable[Grant]) -> tuple[Binding, ...]:
 
 
 def lifecycle(place: Place) -> list[Json]:
-    """Rules that delete what nobody asked to keep; no object that is live is ever touched."""
+    """Return rules that delete replaced versions and abandoned uploads, and no live object."""
     replaced = [place.folder + layout.folder_of(layout.ROOT), place.folder + layout.VIEWS]
     return [
         {
@@ -103,17 +103,17 @@ def lifecycle(place: Place) -> list[Json]:
     ]
 
 
-def settings(place: Place, standing: Mapping[str, Any]) -> Json:
+def settings(place: Place, current: Mapping[str, Any]) -> Json:
     """
-    The change of the bucket that this root needs, `standing` being the bucket as it is.
+    Return the change of the bucket that this root needs; `current` is the bucket as it is.
 
-    Soft delete goes: it keeps, and bills, every replaced version of root for a week, at one a
-    second. Copies of root and the create-only rest are what protects here.
+    Soft delete is disabled: it keeps, and bills, every replaced version of root for a week, at one
+    a second. The copies of root, and prefixes that are create-only, protect the data instead.
 
-    Keys that come with the request are refused: an object written so is listed, and the bastion
-    could not read it.
+    Customer-supplied keys are refused: an object written with one is listed, and the bastion could
+    not read it.
     """
-    rules = list(standing.get("lifecycle", {}).get("rule", []))
+    rules = list(current.get("lifecycle", {}).get("rule", []))
     rules += [rule for rule in lifecycle(place) if rule not in rules]
     return {
         "iamConfiguration": {
@@ -122,7 +122,7 @@ def settings(place: Place, standing: Mapping[str, Any]) -> Json:
         },
         "softDeletePolicy": {"retentionDurationSeconds": "0"},
         "encryption": {
-            **standing.get("encryption", {}),
+            **current.get("encryption", {}),
             "customerSuppliedEncryptionEnforcementConfig": _FORBIDDEN,
         },
         "lifecycle": {"rule": rules},
@@ -130,22 +130,20 @@ def settings(place: Place, standing: Mapping[str, Any]) -> Json:
 
 
 def merged(policy: Json, wanted: Iterable[Binding]) -> Json:
-    """`policy` with the members of `wanted` added; what stands there otherwise stays."""
-    standing = [dict(binding) for binding in policy.get("bindings", [])]
+    """Return `policy` with the members of `wanted` added; all of its other bindings stay."""
+    found = [dict(binding) for binding in policy.get("bindings", [])]
     for binding in wanted:
-        same = next(
-            (b for b in standing if b["role"] == binding.role and "condition" not in b), None
-        )
+        same = next((b for b in found if b["role"] == binding.role and "condition" not in b), None)
         if same is None:
             same = {"role": binding.role, "members": []}
-            standing.append(same)
+            found.append(same)
         known = same["members"]
         same["members"] = [*known, *(m for m in binding.members if m not in known)]
-    return {**policy, "bindings": standing}
+    return {**policy, "bindings": found}
 
 
 def commands(place: Place, grants: Iterable[Grant]) -> Iterator[str]:
-    """The same for a shell with `gcloud`."""
+    """Yield the shell commands for `gcloud` that do what `GcsAccess.apply` does."""
     bucket = f"gs://{place.bucket}"
     rules = json.dumps({"rule": lifecycle(place)})
     yield (
@@ -172,11 +170,11 @@ def commands(place: Place, grants: Iterable[Grant]) -> Iterator[str]:
 
 class GcsAccess:
     """
-    Gives rights and sets settings, over the JSON API.
+    Gives rights and changes settings over the JSON API.
 
     Args:
-        credentials: Whose requests they are; None asks as nobody.
-        endpoint: Which server is asked.
+        credentials: Of the requests; None sends anonymous requests.
+        endpoint: URL of the server.
     """
 
     def __init__(
@@ -191,40 +189,42 @@ class GcsAccess:
 
     def apply(self, grants: Iterable[Grant]) -> Iterator[str]:
         """
-        Do everything, and tell of each thing done; what was done before an error stays done.
+        Apply the settings and `grants`, and yield a line for each change.
+
+        Changes before an error stay.
 
         Raises:
-            StoreRefusedError: Google says no: there is no such bucket, or we may not.
-            StoreError: Out of reach, or asked to slow down; run it again.
+            StoreRefusedError: Google refused: there is no such bucket, or the rights are missing.
+            StoreError: Out of reach, or rate limited; run it again.
         """
         bucket = self._bucket_path()
-        self._ask("PATCH", bucket, settings(self._place, self._ask("GET", bucket)))
+        self._request("PATCH", bucket, settings(self._place, self._request("GET", bucket)))
         yield f"gs://{self._place.bucket}: uniform access, no public access, no soft delete"
         by_folder: dict[str, list[Binding]] = defaultdict(list)
         for binding in bindings(self._place, grants):
             by_folder[binding.folder].append(binding)
         for folder, wanted in by_folder.items():
             if folder:
-                self._ask("POST", f"{bucket}/managedFolders", {"name": folder}, is_there=409)
+                self._request("POST", f"{bucket}/managedFolders", {"name": folder}, is_there=409)
             self._bind(folder, wanted)
             roles = ", ".join(f"{b.role} to {' '.join(b.members)}" for b in wanted)
             yield f"gs://{self._place.bucket}/{folder}: {roles}"
 
     def _bind(self, folder: str, wanted: list[Binding]) -> None:
-        """Add `wanted` to the policy of `folder`, over the very policy that was read."""
+        """Add `wanted` to the policy of `folder`, with a conditional write."""
         path = self._bucket_path()
         path += f"/managedFolders/{quote(folder, safe='')}/iam" if folder else "/iam"
         for _ in range(_TRIES):
-            policy = self._ask("GET", path, query={"optionsRequestedPolicyVersion": "3"})
+            policy = self._request("GET", path, query={"optionsRequestedPolicyVersion": "3"})
             new = merged(policy, wanted)
-            if new == policy or self._ask("PUT", path, new, is_there=412):
+            if new == policy or self._request("PUT", path, new, is_there=412):
                 return
-        raise StoreError(f"gs://{self._place.bucket}/{folder}: its policy changes all the time")
+        raise StoreError(f"gs://{self._place.bucket}/{folder}: its policy keeps changing")
 
     def _bucket_path(self) -> str:
         return f"/storage/v1/b/{self._place.bucket}"
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -233,7 +233,7 @@ class GcsAccess:
         query: Mapping[str, str] | None = None,
         is_there: int = 0,
     ) -> Json:
-        """One request; its answer, empty when the status is `is_there`."""
+        """Send one request and return its answer; empty if the status is `is_there`."""
         import urllib3
 
         url = f"{self._endpoint}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -273,9 +273,9 @@ class GcsAccess:
             why = str(json.loads(answer.data)["error"]["message"])
         except (ValueError, KeyError, TypeError):
             why = answer.data[:200].decode(errors="replace").strip()
-        said = f"gs://{self._place.bucket}: {method} {path}: {answer.status} {why}"
+        text = f"gs://{self._place.bucket}: {method} {path}: {answer.status} {why}"
         if answer.status in (408, 429) or answer.status >= 500:
-            return StoreError(said, hint="run it again: what was done stays done")
+            return StoreError(text, hint="run it again: the changes so far stay")
         return StoreRefusedError(
-            said, hint="it takes roles/storage.admin on the bucket, and the bucket must exist"
+            text, hint="it takes roles/storage.admin on the bucket, and the bucket must exist"
         )

@@ -1,9 +1,9 @@
 """
-Who may do what under a root: least privilege, in no cloud's words.
+The rights of every identity under a root: least privilege, independent of any cloud.
 
-Identity is the path of what one writes, so a right is always one to a prefix. Everything that users
-and agents write is create-only: nothing that was written before can be changed or deleted by them.
-What agents obey (instructions, start barriers) only the bastion writes.
+The key of an object names its writer, so every right is on a prefix. Users and agents may only
+create objects: they can change or delete none. Only the bastion writes what agents obey
+(instructions and start barriers).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bastion.value import value
 
 
 class Right(StrEnum):
-    """What one may do with the objects below a prefix."""
+    """What an identity may do with the objects below a prefix."""
 
     READ = "read"
-    """Read and list; without the list Google and Amazon call what is absent forbidden."""
+    """Read and list: without the right to list, clouds answer 403 for an object that is absent."""
     CREATE = "create"
-    """Write where nothing is."""
+    """Create objects, and replace none."""
     WRITE = "write"
     """Read, list, write, replace and delete."""
 
@@ -32,33 +32,33 @@ class Grant:
     """One right of one identity."""
 
     role: str
-    """Of the identity, in our words: bastion, agent, agent of gpu, admin, user ada."""
+    """The role of the identity in Bastion: bastion, agent, agent of gpu, admin, user ada."""
     principal: str
-    """The identity, in the cloud's words."""
+    """The identity, as the cloud names it."""
     right: Right
     prefix: str
-    """Below the root, ending in a slash; empty for all of it."""
+    """Below the root, with a slash at its end; empty for all of it."""
 
 
 @value
 class People:
-    """Who is who: names of ours on the left, identities of the cloud on the right."""
+    """The cloud's identities of the bastion, its agents, admins and users."""
 
     bastion: str
     agents: tuple[str, ...] = ()
-    """Of machines of any pool: each of them may write what every machine may."""
+    """Agents of machines of any pool: each may write for every machine."""
     pool_agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By pool: of its machines, which write only what is its pool's."""
+    """Agents by pool: each may write for the machines of its pool only."""
     admins: tuple[str, ...] = ()
     users: Mapping[str, str]
-    """By the name that the quota file has."""
+    """By their names in the quota file."""
 
 
 _POOL_CREATES = (layout.RUNS, layout.MACHINES, layout.BELLS)
-"""What an agent writes below its own pool."""
-_POOL_OBEYS = layout.INSTRUCTIONS
+"""Where an agent writes below its own pool."""
+_POOL_READS = layout.INSTRUCTIONS
 _AGENTS_CREATE = (layout.LOGS, layout.OUTPUTS)
-"""What an agent writes below the project of its job: a job leaves its pool, its logs do not."""
+"""Where an agent writes below the project of its job: logs stay there when the job moves pools."""
 _AGENTS_READ = (*_AGENTS_CREATE, layout.BARRIERS, layout.SPECS, layout.BUNDLES)
 _ADMINS_WRITE = (layout.folder_of(layout.QUOTA), layout.folder_of(layout.CONFIG))
 _USERS_READ = (
@@ -72,16 +72,16 @@ _USERS_READ = (
     layout.VIEWS,
 )
 """
-The queue, its reasons and its history are common knowledge; what others ask for is not, and what
-jobs keep is their project's.
+Every user may read the queue, its reasons and its history. In the inbox a user reads only their own
+requests, and outputs of jobs are readable within their project.
 """
 
 
 def grants(people: People, members: Mapping[str, Iterable[str]]) -> tuple[Grant, ...]:
     """
-    Every right that `people` need, `members` being the users of each project.
+    Return every right that `people` need; `members` are the users of each project.
 
-    Users of whom no identity is known get none: `unknown` names them.
+    A user without an identity in `people` gets no right: `unknown` names those users.
     """
     found = [_grant("bastion", people.bastion, Right.WRITE, "")]
     for agent in people.agents:
@@ -110,7 +110,7 @@ def may(given: Iterable[Grant], principal: str, right: Right, key: str) -> bool:
 
 
 def unknown(people: People, members: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """The members of projects of whom no identity is known."""
+    """Return the members of projects that have no identity in `people`."""
     every = {user for users in members.values() for user in users}
     return tuple(sorted(every - people.users.keys()))
 
@@ -120,7 +120,7 @@ def _of_agent(role: str, principal: str, pool: str) -> Iterator[Grant]:
     own = [prefix + pool for prefix in _POOL_CREATES]
     for prefix in (*own, *_AGENTS_CREATE):
         yield _grant(role, principal, Right.CREATE, prefix)
-    for prefix in (*own, _POOL_OBEYS + pool, *_AGENTS_READ):
+    for prefix in (*own, _POOL_READS + pool, *_AGENTS_READ):
         yield _grant(role, principal, Right.READ, prefix)
 
 

@@ -17,12 +17,12 @@ class Place:
     folder: str
     """With a slash at its end; empty for the whole bucket."""
     settings: Mapping[str, str]
-    """What stands after `?`."""
+    """The parameters after `?`."""
 
 
 def place_of(url: str, *, kind: str) -> Place:
     """
-    What `url` names, a root in a bucket of `kind` (gs or s3).
+    Parse `url`, a root in a bucket of `kind` (gs or s3).
 
     Raises:
         SpecError: It is a root of another kind.

@@ -1,13 +1,14 @@
 """
-Rights and settings in the words of Amazon S3: one bucket policy.
+Rights and settings in terms of Amazon S3: one bucket policy.
 
-The policy also makes the store hold everybody, the bastion included, to the protocol: below the
-prefixes where nothing is ever replaced, a put without `If-None-Match` is denied; where something is
-(root, views), one without any precondition. A put of an object that the bastion could list and not
-read is denied everywhere: in an archive class, or with a key of the writer's own.
+The policy also enforces the protocol for every identity, the bastion included. Below create-only
+prefixes a put without `If-None-Match` is denied. Where objects are replaced (root, views), a put
+without any precondition is denied. Everywhere, a put is denied whose object the bastion could list
+and not read: one in an archive class, or with the writer's own key.
 
-Whoever may read may list all names in the bucket: S3 answers 403 in place of 404 to whoever may not
-list, and asks for that right without naming a prefix. So the bucket should hold Bastion only.
+Every identity that may read may list all names in the bucket. Without the right to list, S3 answers
+403 in place of 404, and it grants that right for the bucket only. So the bucket should hold nothing
+but Bastion.
 
 Source: Amazon S3 User Guide, "Enforce conditional writes on Amazon S3 buckets", "GetObject"
 (permissions), "Bucket policies" (20 KB); Service Authorization Reference, "Condition keys for
@@ -47,7 +48,7 @@ _OWN_KEYS = (
     "s3:x-amz-server-side-encryption-customer-algorithm",
     "s3:x-amz-server-side-encryption-aws-kms-key-id",
 )
-"""What a put names that encrypts with a key of the writer's own; a bucket's default names none."""
+"""The condition keys of a put with the writer's own key; the bucket's default key sets none."""
 _CREATE_ONLY = (
     layout.INBOX,
     layout.ANSWERS,
@@ -63,12 +64,12 @@ _CREATE_ONLY = (
     layout.OUTPUTS,
     layout.BUNDLES,
 )
-"""Where nothing is ever replaced, by anybody."""
+"""Prefixes below which no identity may replace an object."""
 _REPLACED = (layout.ROOT, layout.VIEWS)
 
 
 def statements(place: Place, grants: Iterable[Grant]) -> list[Json]:
-    """The statements of the bucket policy that give `grants` and enforce the preconditions."""
+    """Return the policy statements that give `grants` and enforce the preconditions."""
     by_prefix: dict[tuple[Right, str], list[str]] = defaultdict(list)
     principals: list[str] = []
     for grant in grants:
@@ -76,26 +77,26 @@ def statements(place: Place, grants: Iterable[Grant]) -> list[Json]:
         found += [grant.principal] if grant.principal not in found else []
         principals += [grant.principal] if grant.principal not in principals else []
     prefixes: dict[tuple[Right, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (right, prefix), who in by_prefix.items():
-        prefixes[right, tuple(who)].append(prefix)
+    for (right, prefix), group in by_prefix.items():
+        prefixes[right, tuple(group)].append(prefix)
     made = [_list(place, principals), *_enforced(place)]
-    for (right, group), where in prefixes.items():
-        made.append(_allow(place, right, group, where))
+    for (right, members), where in prefixes.items():
+        made.append(_allow(place, right, members, where))
     base = sid_base(place)
     return [{"Sid": f"{base}{number}", **each} for number, each in enumerate(made)]
 
 
 def sid_base(place: Place) -> str:
-    """How the names of this root's statements begin; another root's in the bucket differ."""
+    """The prefix of this root's statement ids; it differs for another root in the bucket."""
     return f"Bastion{sha256(place.folder.encode()).hexdigest()[:8]}n"
 
 
 def merged(policy: Json, place: Place, grants: Iterable[Grant]) -> Json:
     """
-    `policy` with this root's statements in place of its earlier ones; others stay.
+    Return `policy` with this root's statements in place of its earlier ones; others stay.
 
     Raises:
-        SpecError: It would be larger than S3 takes.
+        SpecError: It would be larger than S3 allows.
     """
     base = sid_base(place)
     others = [s for s in policy.get("Statement", []) if not str(s.get("Sid", "")).startswith(base)]
@@ -115,7 +116,7 @@ def merged(policy: Json, place: Place, grants: Iterable[Grant]) -> Json:
 
 
 def lifecycle(place: Place) -> list[Json]:
-    """Rules that delete what nobody asked to keep; no current object is ever touched."""
+    """Return rules that delete replaced versions and abandoned uploads, and no current object."""
     base = sid_base(place)
     return [
         {
@@ -136,7 +137,7 @@ def lifecycle(place: Place) -> list[Json]:
 
 
 def commands(place: Place, grants: Iterable[Grant]) -> Iterator[str]:
-    """The same for a shell with `aws`, for a bucket that has no policy and no rules yet."""
+    """Yield the shell commands for `aws` that set up a bucket without a policy and rules."""
     policy = json.dumps(merged({}, place, grants), indent=2)
     rules = json.dumps({"Rules": lifecycle(place)}, indent=2)
     yield f"cat > policy.json <<'END'\n{policy}\nEND"
@@ -156,11 +157,13 @@ def commands(place: Place, grants: Iterable[Grant]) -> Iterator[str]:
 
 def apply(place: Place, grants: Iterable[Grant], *, client: S3Client) -> Iterator[str]:
     """
-    Do everything, and tell of each thing done; what others put into policy and rules stays.
+    Apply the settings and `grants`, and yield a line for each change.
+
+    Foreign statements in the policy and foreign lifecycle rules stay.
 
     Raises:
-        SpecError: The policy would be larger than S3 takes.
-        StoreRefusedError: Amazon says no: there is no such bucket, or we may not.
+        SpecError: The policy would be larger than S3 allows.
+        StoreRefusedError: Amazon refused: there is no such bucket, or the rights are missing.
         StoreError: Out of reach; run it again.
     """
     from botocore import exceptions
@@ -177,11 +180,11 @@ def apply(place: Place, grants: Iterable[Grant], *, client: S3Client) -> Iterato
             },
         )
         yield f"s3://{place.bucket}: no public access"
-        policy = merged(_standing_policy(client, place.bucket), place, wanted)
+        policy = merged(_current_policy(client, place.bucket), place, wanted)
         client.put_bucket_policy(Bucket=place.bucket, Policy=json.dumps(policy))
         yield f"s3://{place.bucket}: policy of {len(policy['Statement'])} statements"
         base = sid_base(place)
-        others = [r for r in _standing_rules(client, place.bucket) if not r["ID"].startswith(base)]
+        others = [r for r in _current_rules(client, place.bucket) if not r["ID"].startswith(base)]
         rules: Any = [*others, *lifecycle(place)]
         client.put_bucket_lifecycle_configuration(
             Bucket=place.bucket, LifecycleConfiguration={"Rules": rules}
@@ -202,7 +205,7 @@ def apply(place: Place, grants: Iterable[Grant], *, client: S3Client) -> Iterato
 
 
 def open_client(place: Place) -> S3Client:
-    """A client of the bucket's endpoint, as this machine's settings have it."""
+    """Open a client for the bucket's endpoint, with this machine's credentials and settings."""
     import boto3
 
     session = boto3.session.Session()
@@ -224,8 +227,8 @@ def _list(place: Place, principals: list[str]) -> Json:
 def _enforced(place: Place) -> list[Json]:
     denied = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject"}
     replaced = [each if each == layout.ROOT else f"{each}*" for each in _REPLACED]
-    # It denies multipart uploads too, whose parts carry no precondition: no object of ours is made
-    # of parts. Segments end in `.log`; the tail of a bastion's own log does not, and is replaced.
+    # This denies multipart uploads too, since parts have no precondition: Bastion uses none. Log
+    # segments end in `.log`; the tail of a bastion's own log does not, because it is replaced.
     created = [*(f"{prefix}*" for prefix in _CREATE_ONLY), f"{layout.LOGS}*.log"]
     return [
         *_secured(place),
@@ -244,15 +247,15 @@ def _enforced(place: Place) -> list[Json]:
 
 
 def _unreadable() -> Iterator[Json]:
-    """The conditions of a put whose object the bastion could list and never read."""
-    # A comparison by "not" holds for a key that is absent, too: so its presence is asked for.
+    """The conditions of a put whose object the bastion could list and not read."""
+    # A "not" comparison also matches an absent key, so the second condition requires the key.
     yield {"StringNotEquals": {_CLASS: "STANDARD"}, "Null": {_CLASS: "false"}}
     for key in _OWN_KEYS:
         yield {"Null": {key: "false"}}
 
 
 def _secured(place: Place) -> list[Json]:
-    """Nothing without TLS, but at an endpoint that has none."""
+    """Deny requests without TLS, except at an endpoint that has none."""
     if place.settings.get("endpoint_url", "").startswith("http://"):
         return []
     return [
@@ -266,10 +269,10 @@ def _secured(place: Place) -> list[Json]:
     ]
 
 
-def _allow(place: Place, right: Right, who: tuple[str, ...], prefixes: list[str]) -> Json:
+def _allow(place: Place, right: Right, members: tuple[str, ...], prefixes: list[str]) -> Json:
     allowed: Json = {
         "Effect": "Allow",
-        "Principal": {"AWS": list(who)},
+        "Principal": {"AWS": list(members)},
         "Action": _ACTIONS[right],
         "Resource": [_arn(place, f"{prefix}*") for prefix in prefixes],
     }
@@ -282,7 +285,7 @@ def _arn(place: Place, name: str) -> str:
     return f"arn:aws:s3:::{place.bucket}/{place.folder}{name}"
 
 
-def _standing_policy(client: S3Client, bucket: str) -> Json:
+def _current_policy(client: S3Client, bucket: str) -> Json:
     from botocore.exceptions import ClientError
 
     try:
@@ -294,7 +297,7 @@ def _standing_policy(client: S3Client, bucket: str) -> Json:
     return policy
 
 
-def _standing_rules(client: S3Client, bucket: str) -> list[Any]:
+def _current_rules(client: S3Client, bucket: str) -> list[Any]:
     from botocore.exceptions import ClientError
 
     try:

@@ -1,1 +1,6 @@
-"""What others read: the views of the queue, the pools and the bastion."""
+"""
+The views of the queue, the pools and the bastion, which users read.
+
+In come a committed root, its plan and the files in force; out come JSON objects below `view/`.
+Views are not state: no decision depends on them. Read `views` first, then `array_rows`.
+"""

@@ -1,7 +1,7 @@
 """
-Arrays as they are published: one row for all tasks, however many.
+The rows of arrays in the view of the queue: one row for all tasks of an array.
 
-The reason of an array is that of its task which is next.
+The reason of an array is that of its next task.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Row = dict[str, Any]
 
 def array_rows(root: Root, plan: Plan | None, rows: Iterable[Row]) -> list[Row]:
     """
-    The rows of all active arrays, oldest first.
+    Return the rows of all active arrays, oldest first.
 
-    `rows` are those of jobs: a task among them that the scheduler was not shown gets its reason
-    here.
+    `rows` are the rows of jobs. A task among them without a verdict of the scheduler gets its
+    reason here.
     """
     tasks: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -46,15 +46,15 @@ def array_rows(root: Root, plan: Plan | None, rows: Iterable[Row]) -> list[Row]:
     for array in arrays:
         row = _row(array, tasks[array.id], verdicts, root.now)
         jobs = [root.jobs[task["id"]] for task in tasks[array.id]]
-        made.append(row | _foreseen(array, jobs, root.now))
+        made.append(row | _expected_outcome(array, jobs, root.now))
     return made
 
 
-def _foreseen(array: ArrayRecord, jobs: Sequence[JobRecord], now: float) -> Row:
+def _expected_outcome(array: ArrayRecord, jobs: Sequence[JobRecord], now: float) -> Row:
     """
-    How it will have ended, where all its tasks have but those that are held to be looked at.
+    Return the outcome of `array` if all of its tasks have ended or are held for inspection.
 
-    Whoever waits for it need not sit through that.
+    So a user who waits for it need not wait until the held tasks are released.
     """
     if array.waiting or not any(job.is_kept for job in jobs):
         return {}
@@ -62,8 +62,8 @@ def _foreseen(array: ArrayRecord, jobs: Sequence[JobRecord], now: float) -> Row:
         outcome = job.outcome or kept_outcome(job)
         if outcome is None or job.task is None:
             return {}
-        said = replace(outcome, text=remark(job) or outcome.text)
-        array = task_over(array, job.task, said, now)
+        expected = replace(outcome, text=remark(job) or outcome.text)
+        array = task_over(array, job.task, expected, now)
     outcome = array.outcome
     return {"outcome": outcome.kind.value, "code": outcome.code, "text": outcome.text}
 
@@ -107,7 +107,7 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
 
 
 def plain_start(verdict: Verdict | None) -> Row:
-    """What a row tells of the start of one who waits: when, and how sure that is."""
+    """The fields of a row about the estimated start of a waiting job, and its confidence."""
     start = start_of(verdict) if isinstance(verdict, Wait) else NO_START
     return dataclasses.asdict(start)
 
@@ -115,19 +115,19 @@ def plain_start(verdict: Verdict | None) -> Row:
 def _wait(
     array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], counts: Counter[str]
 ) -> Wait | None:
-    """Why its next task waits, and when that will probably start; None when none does."""
-    again = sorted(row["task"] for row in tasks if row["phase"] == "queued")
+    """Why its next task waits, and when that will probably start; None if no task waits."""
+    requeued = sorted(row["task"] for row in tasks if row["phase"] == "queued")
     ready = array.ready
     waits = [
         verdict
-        for index in (*again, *ready.lowest(1))
+        for index in (*requeued, *ready.lowest(1))
         if isinstance(verdict := verdicts.get(task_id(array.id, index)), Wait)
     ]
     for verdict in waits:
         if not isinstance(verdict.reason, (Backoff, Held)):
             return verdict
     holding = sum(counts[state] for state in _HOLD_DEVICES)
-    if (again or ready) and array.at_once is not None and holding >= array.at_once:
+    if (requeued or ready) and array.at_once is not None and holding >= array.at_once:
         return Wait(reason=AtOnce(limit=array.at_once))
     if waits:
         return waits[0]

@@ -1,8 +1,8 @@
 """
-Views: what the command line and the page read, also when the bastion is dead.
+Views: what the command line reads, also while no bastion runs.
 
-They are not state: nothing is decided by them, and they never cause a commit. Each is a function of
-one committed root and the plan made for it, published at a pace of its own.
+They are not state: no decision depends on them, and they never cause a commit. Each is a function
+of one committed root and the plan made for it, and they are published at their own pace.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Publisher:
         self, root: Root, plan: Plan | None, files: AdminFiles, problems: tuple[str, ...]
     ) -> Callable[[], None] | None:
         """
-        The work that publishes what is new since the last time, or None when it is not time.
+        Return the work that publishes the views that have changed, or None if none is due.
 
-        A commit that only renews the lease changes no row: then the status alone is published, and
-        says of which commit the other views are, for what they show is still true.
+        A commit that only renews the lease changes no row. Then the status alone is published. It
+        names the commit of the other views, whose content is still true.
         """
         now = self._clock.monotonic()
         shown = (root.jobs, root.arrays, root.machines, plan)
@@ -89,7 +89,7 @@ class Publisher:
             self._is_writing = False
 
     def _put(self, key: str, body: bytes, seq: int) -> None:
-        """Publish `body`, unless a view of a later commit than `seq` stands."""
+        """Publish `body`, unless the bucket has a view of a later commit than `seq`."""
         version = self._versions.get(key)
         for _ in range(2):
             try:
@@ -98,14 +98,15 @@ class Publisher:
                 else:
                     written = self._store.swap(key, body, if_version=version)
             except ConflictError:
-                version, standing_seq = self._standing(key)
-                if standing_seq > seq:
+                version, published_seq = self._read(key)
+                if published_seq > seq:
                     return
             else:
                 self._versions[key] = written.version
                 return
 
-    def _standing(self, key: str) -> tuple[Version | None, int]:
+    def _read(self, key: str) -> tuple[Version | None, int]:
+        """The version of the view in the bucket, and its commit; -1 if that is not known."""
         try:
             found = self._store.read(key)
         except NotFoundError:
@@ -119,7 +120,7 @@ class Publisher:
 
 def queue_view(root: Root, plan: Plan | None) -> dict[str, Any]:
     """
-    Every active job, those that run first, then in the order of the queue; then arrays.
+    Return every active job (admitted ones first, then in the order of the queue), and every array.
 
     An array is one row, with the ranges of its tasks that have no row of their own.
     """
@@ -170,17 +171,17 @@ def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
     if verdict is not None:
         row["reason"] = plain(verdict.reason)
         row["text"] = text(verdict.reason, root.now)
-    said = trouble(job, root.machines, root.now)
-    row["text"] = said or remark(job) or row["text"]
+    problem = trouble(job, root.machines, root.now)
+    row["text"] = problem or remark(job) or row["text"]
     kept = kept_outcome(job)
     if kept is not None:
         row |= {"outcome": kept.kind.value, "code": kept.code}
     if job.phase is Phase.STOPPING and attempt is not None and attempt.stop is not None:
         stop = attempt.stop
         row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")
-        row["text"] += f"; it {said}" if said else ""
+        row["text"] += f"; it {problem}" if problem else ""
     if job.outcome is not None:
-        # Its record is written next; whoever waits for its end may see this first.
+        # Its final record is written after this commit: a user who waits may see this row first.
         row["text"], row["code"] = job.outcome.text, job.outcome.code
         row["outcome"] = job.outcome.kind.value
         row["started_at"] = job.past[-1].started_at if job.past else None
@@ -195,7 +196,7 @@ def _machines_of(job: JobRecord) -> list[str]:
 
 
 def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
-    """Every machine: what it has, what is used and by whom."""
+    """Return every machine with its resources, what of them is used, and by which jobs."""
     used: dict[str, Amounts] = {}
     jobs: dict[str, list[str]] = {}
     for job in root.jobs.values():
@@ -243,9 +244,9 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
 
 def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dict[str, Any]:
     """
-    Who leads since when, what is in force, how many jobs are where, what is wrong.
+    Return the leader, the files in force, the number of jobs by state, and the problems.
 
-    Of many problems it tells the first, shortened: the log has them all.
+    A long list of problems is shortened: the log has all of them.
     """
     leader = root.leader
     return {
@@ -268,7 +269,7 @@ def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dic
 
 
 def _counts(root: Root) -> dict[str, int]:
-    """How many jobs are in each state; a task counts as a job, also without a record of its own."""
+    """How many jobs are in each state; every task counts as a job."""
     counts = Counter(state_of(job) for job in root.jobs.values())
     for array in root.arrays.values():
         counts += Counter(queued=len(array.ready), held=len(array.held))
@@ -299,9 +300,9 @@ def _projects(root: Root, quota: Quota) -> dict[str, Any]:
 
 def view_bytes(body: object) -> bytes:
     """
-    A view as JSON that every reader takes: what is no number there is null.
+    Encode a view as strict JSON: a float that JSON does not have becomes null.
 
-    Python writes `NaN` and `Infinity`, which jq and browsers refuse together with all the rest.
+    Python writes `NaN` and `Infinity`, with which jq and browsers reject the whole document.
     """
     try:
         return _json(body)

@@ -1,1 +1,7 @@
-"""One bastion as a program: put together, elected, run, stopped."""
+"""
+The process of one bastion: it is composed, elected, run and stopped.
+
+In come `ServeSettings` from the command line; out comes an exit code. Read `serve` first (the loop
+around the leader's turns), then `election` (taking over root), `stopping` (signals and deadlines)
+and `compose` (which adapters and lanes a bastion is made of).
+"""

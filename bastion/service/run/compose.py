@@ -1,4 +1,4 @@
-"""From settings to a bastion that is ready to run: adapters, lanes, loops."""
+"""The composition of a bastion: settings become adapters, lanes and loops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from bastion.store.probe import probe
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 WEBHOOK_WORKERS = 16
-"""Webhooks that may hang at a time before others wait, for a deadline at most."""
+"""Webhooks that may hang at the same time before others wait, at most for one deadline."""
 PROVIDER_WORKERS = 4
 """Threads of each pool's lane."""
 
@@ -46,12 +46,12 @@ def compose(
     nonce: Callable[[], str],
 ) -> Service:
     """
-    The bastion that `settings` describe.
+    Return the bastion that `settings` describe.
 
     Args:
-        settings: What was asked for.
-        is_stopping: Whether it was told to stop.
-        is_over: Whether the time to stop is up. None: it never is.
+        settings: From the command line.
+        is_stopping: Whether the process was asked to stop.
+        is_over: Whether the time to stop has run out. None: it never does.
         nonce: Fresh names for commits and attempts.
 
     Raises:
@@ -67,7 +67,7 @@ def compose(
     quota_store, quota_key = _quota_place(settings, store)
 
     def lead(held: Held) -> Leader:
-        # Nothing that one term has seen or begun goes into the next: another may have led between.
+        # A term shares no state with the one before: another bastion may have led in between.
         machines = Machines(
             clock, journal, _pool_opener(settings, journal), listing_s=settings.pace.listing_s
         )
@@ -118,7 +118,7 @@ def _probe(
     *,
     pause_s: float,
 ) -> None:
-    """Probe `store`, as soon as it can be reached: a bastion may be started during an outage."""
+    """Probe `store` once it can be reached: a bastion may be started during an outage."""
     while not is_stopping():
         try:
             probe(store, pause=lambda: clock.sleep(pause_s))
@@ -132,10 +132,10 @@ def _probe(
 
 def _has_machines(folder: Path) -> bool:
     """
-    Whether local machines stand, so that the bucket they serve was there before.
+    Whether there are local machines, so that the bucket must have existed before.
 
-    A bucket in a folder has machines on its own machine only. Where some stand and the folder is
-    gone, it is away, and a new one in its place would take what belongs to it.
+    A bucket in a folder has machines on its own machine only. If there are some and the folder is
+    missing, it is likely not mounted. A new folder in its place would take over its machines.
     """
     return next(folder.glob("*/*"), None) is not None
 

@@ -1,9 +1,9 @@
 """
-Who leads: taking root over, keeping it, giving it up.
+The election: one bastion takes over root and becomes the leader.
 
-The lease is for liveness only: what keeps two bastions from harming anything is root's swap, the
-registers and confirmed deletions. A standby compares no clocks. It takes over when root's version
-has not moved for `PATIENCE` times the lease on its own clock.
+The lease is for liveness only. Safety under two bastions comes from the conditional write of root,
+the registers and confirmed deletions. A standby compares no clocks: it takes over when root's
+version has not changed for `PATIENCE` times the lease on its own clock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bastion.store import Version
 from bastion.value import value
 
 PATIENCE = 1.25
-"""Of the lease: a leader renews at a third of it, so it has missed three renewals and more."""
+"""In leases. A leader renews after a third of the lease, so it has missed at least three."""
 
 
 @value
@@ -35,10 +35,10 @@ class Candidate:
 
 class Election:
     """
-    The way to the lead of one root.
+    The election of a leader for one root, as one candidate takes part in it.
 
     Args:
-        is_alive: Whether the process of this pid and start time still runs on this host.
+        is_alive: Whether the process with this pid and start time still runs on this host.
     """
 
     def __init__(
@@ -57,21 +57,21 @@ class Election:
         self._nonce = nonce
         self._seen: tuple[Version, float] | None = None
         self.moved_at = float("-inf")
-        """When root was last seen to move under another leader, on our own clock."""
+        """When root was last seen to change under another leader, on our own clock."""
 
     def try_once(self) -> Held:
         """
-        Lead, if nobody else does.
+        Take the lead, unless another bastion holds it.
 
         Raises:
-            LeaseHeldError: Another bastion leads; ask again.
+            LeaseHeldError: Another bastion leads; try again.
             StoreError: Out of reach.
-            RecordError: Root cannot be understood, or was deleted; it is never overwritten.
+            RecordError: Root cannot be decoded, or was deleted; it is never overwritten.
         """
         try:
             held = self._writer.read()
         except NotFoundError:
-            held = self._found()
+            held = self._create_root()
         assert held is not None
         leader = held.root.leader
         if leader is not None and not self._may_take(held, leader):
@@ -92,22 +92,23 @@ class Election:
             return False
         return now - self._seen[1] > PATIENCE * leader.ttl_s
 
-    def _found(self) -> Held:
+    def _create_root(self) -> Held:
         """
-        A first root that nobody leads.
+        Create the first root, without a leader.
 
-        It names no time: its first leader takes the store's, and this machine's may be wrong.
-        Where a bastion has left anything there was one before, and no number may begin anew.
+        It has no time: its first leader sets the store's, since this machine's may be wrong. Where
+        a bastion has left any object there was a root before, and no number may start again.
         """
         if trace := self._writer.a_trace():
-            return self._founded_meanwhile(trace)
+            return self._read_again(trace)
         root = Root(epoch=0, seq=0, now=0.0, write_id=self._nonce())
         try:
             return self._writer.commit(root, over=None)
         except FencedError as error:
-            raise LeaseHeldError("someone who was faster", hint="ask again") from error
+            raise LeaseHeldError("it took the lead first", hint="try again") from error
 
-    def _founded_meanwhile(self, trace: str) -> Held:
+    def _read_again(self, trace: str) -> Held:
+        """Read the root that another bastion may have created; without one, root is lost."""
         try:
             held = self._writer.read()
         except NotFoundError as error:
@@ -128,10 +129,10 @@ class Election:
             leader=self._leader(now),
         )
         try:
-            taken = self._writer.commit(self._told(root), over=held)
+            taken = self._writer.commit(self._with_event(root), over=held)
         except FencedError as error:
-            raise LeaseHeldError("someone who was faster", hint="ask again") from error
-        # Only the store knows when that was, and only now: our next commit carries it.
+            raise LeaseHeldError("it took the lead first", hint="try again") from error
+        # The store's time of this commit is known only now: our next commit stores it.
         leader = self._leader(max(now, taken.modified_at))
         return replace(taken, root=replace(taken.root, leader=leader))
 
@@ -147,7 +148,7 @@ class Election:
             ttl_s=mine.ttl_s,
         )
 
-    def _told(self, root: Root) -> Root:
+    def _with_event(self, root: Root) -> Root:
         mine = self._candidate
         text = f"{mine.holder} on {mine.host}, epoch {root.epoch}"
         event = Event(n=root.next_event, at=root.now, what="leads", text=text)
@@ -159,4 +160,4 @@ def _owner(leader: Leader) -> str:
 
 
 def _hint(leader: Leader) -> str:
-    return f"it is taken for dead when it has been silent for {PATIENCE * leader.ttl_s:g} s"
+    return f"it is replaced once it has not committed for {PATIENCE * leader.ttl_s:g} s"

@@ -1,11 +1,11 @@
 """
-One bastion from start to stop: stand for the lead, lead, give it up.
+The loop of one bastion: it waits for the lead, leads, and gives the lead up.
 
-The loop holds nothing that a restart would need. SIGTERM and SIGINT end it after the turn that is
-under way, with a last commit that lets another bastion lead at once.
+The loop holds no state that a restart would need. SIGTERM and SIGINT end it after the current turn,
+with a last commit that lets another bastion lead at once.
 
-A bastion comes here once its store has answered. From then on no refusal of the store ends it: a
-binding that is being changed, or a full disk, is a problem that is told and tried again.
+The loop starts after the store has answered once. From then on no refusal by the store ends it: a
+permission that is being changed, or a full disk, is logged as a problem and retried.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from bastion.service.leader import Leader
 from bastion.service.run.election import Election
 
 BUSY_FOR_S = 2.0
-"""How long after something moved the next thing is expected soon."""
+"""How long after a change the leader polls at its busy pace."""
 SLICE_S = 0.2
-"""Longest sleep between looks at whether to stop."""
+"""The longest sleep between two checks for a stop."""
 STORE_RETRY_S = 1.0
 MOST_FAILURES = 20
-"""Turns in a row that a mistake in Bastion may spoil: after them a fresh process may do better."""
+"""Turns in a row that may fail by a bug. After them the process ends, so that a new one starts."""
 
 
 class Service:
     """
-    Leads one root whenever it may.
+    Leads one root whenever it holds the lease.
 
     Args:
-        lead: Makes the leader of a root that was just taken.
-        is_stopping: Whether it was told to stop.
-        is_over: Whether the time to stop is up: a lead that was not given up is kept.
-        standby: Wait for the lead as long as it takes, and again when it was lost.
+        lead: Makes the leader of a root that was just taken over.
+        is_stopping: Whether the process was asked to stop.
+        is_over: Whether the time to stop has run out: then the lead is not given up.
+        standby: Wait for the lead without a limit, and again after it was lost.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Service:
 
     def run(self) -> int:
         """
-        Lead until told to stop; the exit code.
+        Lead until asked to stop, and return the exit code.
 
-        0 after a stop that was asked for, 1 when another bastion leads or took over.
+        It is 0 after a requested stop, and 1 if another bastion leads or took over.
 
         Raises:
-            OutdatedError: Root is older than the machines there are.
-            RecordError: Root cannot be understood; nothing was changed.
+            OutdatedError: Root is older than the machines that exist.
+            RecordError: Root cannot be decoded; nothing was changed.
         """
         while not self._is_stopping():
-            leader = self._stand()
+            leader = self._wait_for_lead()
             if leader is None:
                 return 0 if self._is_stopping() else 1
             try:
@@ -82,31 +82,31 @@ class Service:
                 if not self._standby:
                     return 1
             else:
-                return self._rest(leader)
+                return self._give_up(leader)
             finally:
                 leader.close()
         return 0
 
     def once(self) -> int:
-        """Take the lead, do one turn, give it up; the exit code."""
-        leader = self._stand()
+        """Take the lead, run one turn, give the lead up, and return the exit code."""
+        leader = self._wait_for_lead()
         if leader is None:
             return 1
         leader.turn()
-        return self._rest(leader)
+        return self._give_up(leader)
 
-    def _stand(self) -> Leader | None:
-        """Stand for the lead; None when told to stop, or when another leads and we do not wait."""
-        told = ""
+    def _wait_for_lead(self) -> Leader | None:
+        """Take the lead; None if asked to stop, or if another bastion leads and we do not wait."""
+        logged = ""
         began = self._clock.monotonic()
         while not self._is_stopping():
             try:
                 held = self._election.try_once()
             except LeaseHeldError as error:
-                if str(error) != told:
-                    told = str(error)
+                if str(error) != logged:
+                    logged = str(error)
                     self._journal.note(f"{error}; waiting ({error.hint})")
-                # A leader that is just stopping commits once more: that is no sign of life to come.
+                # A leader that is stopping commits once more, so one change is no sign of life.
                 if not self._standby and self._election.moved_at - began > self._pace.ttl_s / 2:
                     self._journal.note("it is alive; start with --standby to wait for its end")
                     return None
@@ -119,7 +119,7 @@ class Service:
                 first = ", the first of this bucket," if epoch == 1 else ""
                 self._journal.note(f"leads epoch {epoch}{first} with {jobs}")
                 return self._lead(held)
-            self._nap(min(self._pace.ttl_s / 6, STORE_RETRY_S))
+            self._sleep(min(self._pace.ttl_s / 6, STORE_RETRY_S))
         return None
 
     def _loop(self, leader: Leader) -> None:
@@ -131,7 +131,7 @@ class Service:
                 failures = 0
             except StoreError as error:
                 self._journal.problem("store", error)
-                self._nap(STORE_RETRY_S)
+                self._sleep(STORE_RETRY_S)
                 continue
             except BastionError:
                 raise
@@ -140,29 +140,30 @@ class Service:
                 if failures >= MOST_FAILURES:
                     raise
                 self._journal.failure("a turn is thrown away", error)
-                self._nap(STORE_RETRY_S)
+                self._sleep(STORE_RETRY_S)
                 continue
             if moved:
                 leader.settle(self._pace.settle_s)
             now = self._clock.monotonic()
             moved_at = now if moved else moved_at
-            self._nap(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
+            self._sleep(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
 
-    def _rest(self, leader: Leader) -> int:
+    def _give_up(self, leader: Leader) -> int:
         leader.settle(self._pace.settle_s)
         if self._is_over():
-            # A commit of the last turn may be in doubt: another one would not be told from it.
-            self._journal.note("had no time to give up the lead; another waits out the lease")
+            # A commit of the last turn may be in doubt, and a second one could not be told apart.
+            self._journal.note("no time to give up the lead; the next bastion waits for the lease")
             return 1
         try:
             leader.give_up()
         except (FencedError, StoreError) as error:
             self._journal.problem("giving up the lead", error)
             return 1
-        self._journal.note("gave up the lead; jobs go on, and wait for the next bastion")
+        self._journal.note("gave up the lead; running jobs continue until the next bastion leads")
         return 0
 
-    def _nap(self, seconds: float) -> None:
+    def _sleep(self, seconds: float) -> None:
+        """Sleep for `seconds`, or until the process is asked to stop."""
         until = self._clock.monotonic() + seconds
         while not self._is_stopping():
             left = until - self._clock.monotonic()

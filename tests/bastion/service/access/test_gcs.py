@@ -24,7 +24,7 @@ GRANTS = grants(PEOPLE, MEMBERS)
 
 
 class Policies:
-    """A server of buckets' settings and policies; remembers what it was asked."""
+    """A server of buckets' settings and policies that records its requests."""
 
     def __init__(self) -> None:
         self.bucket: dict[str, Any] = {"name": "bucket"}
@@ -105,7 +105,7 @@ def test_every_request_is_as_google_describes_it(google: tuple[Policies, GcsAcce
 
 
 def test_each_folder_gets_its_rights(google: tuple[Policies, GcsAccess]) -> None:
-    """A user's inbox is his to create in and to read; the root is the bastion's to write."""
+    """A user may create and read in their own inbox; only the bastion may write the root."""
     policies, access = google
     list(access.apply(GRANTS))
     inbox = policies.policies[PLACE.folder + layout.user_inbox("red", "ann")]["bindings"]
@@ -120,7 +120,7 @@ def test_each_folder_gets_its_rights(google: tuple[Policies, GcsAccess]) -> None
 
 
 def test_a_root_without_a_folder_is_the_bucket(google: tuple[Policies, GcsAccess]) -> None:
-    """Then the bastion's right stands in the bucket's own policy."""
+    """Then the bastion's right is in the bucket's own policy."""
     policies, access = google
     whole = GcsAccess(
         Place(bucket="bucket", folder="", settings={}), credentials=None, endpoint=access._endpoint
@@ -133,7 +133,7 @@ def test_a_root_without_a_folder_is_the_bucket(google: tuple[Policies, GcsAccess
 
 
 def test_doing_it_twice_changes_nothing(google: tuple[Policies, GcsAccess]) -> None:
-    """What stands is found standing: the second time only reads, and sets the same settings."""
+    """The second time it only reads the policies, and applies the same settings."""
     policies, access = google
     list(access.apply(GRANTS))
     once = json.dumps(policies.policies), json.dumps(policies.bucket)
@@ -175,21 +175,21 @@ def _lines() -> list[str]:
 
 
 def test_no_rule_of_ours_deletes_what_is_live() -> None:
-    """Only versions that were replaced, and parts of uploads nobody finished."""
+    """Only versions that were replaced, and parts of abandoned uploads."""
     for rule in lifecycle(PLACE):
         is_parts = rule["action"]["type"] == "AbortIncompleteMultipartUpload"
         assert is_parts or rule["condition"]["isLive"] is False
 
 
 def test_a_policy_that_moved_is_read_again(google: tuple[Policies, GcsAccess]) -> None:
-    """A lost swap of a policy is tried again from what stands; for ever is told."""
+    """A conflict is retried from the current policy; endless conflicts are an error."""
     policies, access = google
     policies.conflicts = 2
     list(access.apply(GRANTS))
     assert not policies.conflicts
     policies.policies[PLACE.folder] = {"etag": "0"}
     policies.conflicts = 99
-    with pytest.raises(StoreError, match="its policy changes all the time"):
+    with pytest.raises(StoreError, match="its policy keeps changing"):
         list(access.apply(GRANTS))
 
 
@@ -197,7 +197,7 @@ def test_a_policy_that_moved_is_read_again(google: tuple[Policies, GcsAccess]) -
     ("status", "kind", "hint"),
     [(403, StoreRefusedError, "roles/storage.admin"), (429, StoreError, "run it again")],
 )
-def test_a_refusal_is_told(
+def test_a_refusal_is_an_error_with_a_hint(
     status: int, kind: type[StoreError], hint: str, google: tuple[Policies, GcsAccess]
 ) -> None:
     """Google's own words, and what to do."""

@@ -48,16 +48,16 @@ def keys_of(path: str) -> list[str]:
     return [key for key in EVERY_KEY.values() if re.fullmatch(pattern, key)]
 
 
-def test_every_kind_of_key_is_looked_at() -> None:
-    """What is drawn in `layout` is in the tables here, and nothing else is."""
+def test_every_kind_of_key_is_checked() -> None:
+    """The tables here have exactly the keys that `layout` draws."""
     found = [keys_of(path) for path, _ in drawn()]
     assert all(found)
     assert {key for keys in found for key in keys} == set(EVERY_KEY.values())
 
 
 @pytest.mark.parametrize(("path", "writer"), list(drawn()))
-def test_whoever_writes_may_and_nobody_else(path: str, writer: str) -> None:
-    """Of each kind of object its writer may create it; the bastion may do anything."""
+def test_only_the_writer_and_the_bastion_may_create_an_object(path: str, writer: str) -> None:
+    """The writer of each kind of object may create it; the bastion may do anything."""
     for key in keys_of(path):
         able = {who for who in ("A", "B", "machines", "root") if may(ALL, who, Right.CREATE, key)}
         wanted = CREATORS[writer] | ({"machines"} if path in WIDER else set())
@@ -67,14 +67,14 @@ def test_whoever_writes_may_and_nobody_else(path: str, writer: str) -> None:
 
 
 @pytest.mark.parametrize(("principal", "right"), MAY)
-def test_nobody_may_do_more_than_his_part(principal: str, right: Right) -> None:
-    """Of every kind of object, each may touch exactly what he needs."""
+def test_every_identity_has_least_privilege(principal: str, right: Right) -> None:
+    """An identity has exactly the rights that it needs, on every kind of object."""
     found = {name for name, key in EVERY_KEY.items() if may(ALL, principal, right, key)}
     assert found == MAY[principal, right]
 
 
-def test_who_has_no_identity_is_told() -> None:
-    """Members without an identity get nothing, and are named."""
+def test_members_without_an_identity_are_named() -> None:
+    """They get no right."""
     assert unknown(PEOPLE, MEMBERS) == ("cat",)
 
 

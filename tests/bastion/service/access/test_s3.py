@@ -46,7 +46,7 @@ IF_SAME = {"s3:if-match": "tag"}
 
 
 def allows(who: str, action: str, key: str, headers: Mapping[str, str]) -> bool:
-    """What Amazon would decide: a deny outranks, and what nobody allows is denied."""
+    """The decision of Amazon: a deny wins over an allow, and the default is to deny."""
     effects = {
         statement["Effect"]
         for statement in POLICY["Statement"]
@@ -78,7 +78,7 @@ def _matches(
 
 
 def test_nothing_is_read_or_written_without_tls() -> None:
-    """What goes over an open line is denied; an endpoint that has no TLS is left as it is."""
+    """Requests without TLS are denied, except at an endpoint that has none."""
     bare = {"aws:SecureTransport": "false"}
     bastion = NAMES["the-bastion"]
     assert allows(bastion, "s3:GetObject", "state/root.json", {})
@@ -107,7 +107,7 @@ REPLACED = {"root", "view", *OVERWRITTEN}
 
 
 @pytest.mark.parametrize("name", EVERY_KEY)
-def test_nobody_writes_without_a_precondition(name: str) -> None:
+def test_every_write_needs_a_precondition(name: str) -> None:
     """Not even the bastion replaces what is create-only, or root and views unconditionally."""
     bastion, key = NAMES["the-bastion"], EVERY_KEY[name]
     assert allows(bastion, "s3:PutObject", key, IF_NEW)
@@ -124,7 +124,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("headers", UNREADABLE.values(), ids=UNREADABLE)
 def test_nothing_is_written_that_the_bastion_could_not_read(headers: Mapping[str, str]) -> None:
-    """A put into an archive class, or with a key of one's own, is denied to everybody."""
+    """A put into an archive class, or with the writer's own key, is denied to every identity."""
     inbox = layout.request("red", "ann", "0" * 26, "cancel")
     for who, key in ((NAMES["A"], inbox), (NAMES["the-bastion"], layout.ROOT)):
         assert allows(who, "s3:PutObject", key, IF_NEW)
@@ -137,15 +137,15 @@ def test_the_standard_class_may_be_named() -> None:
     assert allows(NAMES["the-bastion"], "s3:PutObject", layout.ROOT, headers)
 
 
-def test_whoever_reads_may_list() -> None:
-    """Without the right to list, what is absent is forbidden, and polling is in vain."""
+def test_the_right_to_read_includes_the_right_to_list() -> None:
+    """Without it, an absent object is answered with 403, and polling does not work."""
     (listing,) = [s for s in POLICY["Statement"] if s["Action"] == "s3:ListBucket"]
     assert set(listing["Principal"]["AWS"]) == set(NAMES.values()) - {NAMES["cat"]}
     assert "Condition" not in listing
 
 
 def test_a_policy_that_amazon_would_not_take_is_refused() -> None:
-    """More users than fit into one policy are told, with the way out."""
+    """More users than fit into one policy are an error, with a hint."""
     users = {f"user{number}": f"{ACCOUNT}:user/user{number}" for number in range(300)}
     many = grants(People(bastion="b", users=users), {"blue": list(users)})
     with pytest.raises(SpecError, match="bytes, at most 20480 are allowed"):
@@ -153,7 +153,7 @@ def test_a_policy_that_amazon_would_not_take_is_refused() -> None:
 
 
 def test_statements_of_others_stay() -> None:
-    """Another root's statements, and anybody's, are kept; our earlier ones are replaced."""
+    """Statements of another root, and foreign ones, are kept; our earlier ones are replaced."""
     theirs = {"Sid": "Theirs", "Effect": "Deny"}
     nameless = {"Effect": "Deny"}
     ours = {"Sid": f"{s3.sid_base(PLACE)}99", "Effect": "Allow"}
@@ -177,7 +177,7 @@ def amazon() -> Iterator[Place]:
 
 
 def test_it_is_done_and_can_be_done_twice(amazon: Place) -> None:
-    """Policy, rules and the block of public access stand; twice is the same as once."""
+    """It sets policy, rules and the block of public access; twice is the same as once."""
     client = s3.open_client(amazon)
     client.put_bucket_lifecycle_configuration(
         Bucket="bucket",
@@ -205,7 +205,7 @@ def test_it_is_done_and_can_be_done_twice(amazon: Place) -> None:
     assert all(block.values())
 
 
-def test_a_missing_bucket_is_told(amazon: Place) -> None:
+def test_a_missing_bucket_is_an_error(amazon: Place) -> None:
     """Amazon's own words, and what it takes."""
     missing = Place(bucket="missing", folder="", settings=amazon.settings)
     with pytest.raises(StoreRefusedError, match="NoSuchBucket") as told:
@@ -214,7 +214,7 @@ def test_a_missing_bucket_is_told(amazon: Place) -> None:
 
 
 def test_the_commands_carry_the_policy() -> None:
-    """The policy stands in a document of the shell, as it would be put."""
+    """The policy is a here-document of the shell, with the same bytes."""
     lines = list(s3.commands(PLACE, GRANTS))
     document = lines[0].removeprefix("cat > policy.json <<'END'\n").removesuffix("\nEND")
     assert json.loads(document) == POLICY

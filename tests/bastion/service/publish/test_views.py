@@ -26,8 +26,8 @@ from quota import Amounts
 from tests.rigs.job_records import T0, drained, ended, exited, queued, running
 
 
-def test_a_job_that_is_over_is_told_as_its_record_tells_it() -> None:
-    """Whoever waits for the end may see the row before the record: both say how it ended."""
+def test_the_row_of_an_ended_job_agrees_with_its_record() -> None:
+    """A user who waits may see the row before the final record: both have the outcome."""
     job = step(running(), HostReported(replica=0, host=0, numbers={"loss": 0.5}), T0)
     job = drained(ended(job, exited(3)))
     root = Root(epoch=1, seq=1, now=T0 + 5, write_id="w", jobs={job.id: job})
@@ -67,7 +67,7 @@ AT = T0 + 60
         (Wait(reason=WAITS), "", ""),
     ],
 )
-def test_an_estimated_start_is_published_with_how_sure_it_is(
+def test_an_estimated_start_is_published_with_its_confidence(
     wait: Wait, sure: str, text: str
 ) -> None:
     """Of a job, and of the next task of an array; nothing where there is no estimate."""
@@ -87,7 +87,7 @@ def test_an_estimated_start_is_published_with_how_sure_it_is(
 
 
 def test_a_view_is_json_whatever_it_holds() -> None:
-    """What is no number is null, so that every other line of the view can still be read."""
+    """A float that JSON does not have is null, so that the rest of the view can be read."""
 
     def refuse(word: str) -> object:
         raise AssertionError(f"{word} is no JSON")

@@ -50,7 +50,7 @@ def test_a_bastion_that_begins_in_an_outage_waits() -> None:
 
 
 def test_a_bastion_that_begins_in_an_outage_can_be_stopped() -> None:
-    """It looks whether it was told to stop between two tries."""
+    """It checks for a stop between two tries."""
     clock = VirtualClock()
     tries: list[str] = []
 
@@ -70,7 +70,7 @@ def test_a_bastion_that_begins_in_an_outage_can_be_stopped() -> None:
 
 
 def test_a_store_that_refuses_ends_it() -> None:
-    """A bucket that is not there is told at once."""
+    """A bucket that does not exist is an error at once."""
 
     class Refusing(MemoryStore):
         def create(self, key: str, data: bytes) -> object:  # type: ignore[override]
@@ -84,7 +84,7 @@ def test_a_store_that_refuses_ends_it() -> None:
 
 
 def test_a_bucket_that_is_away_is_not_made_anew(tmp_path: Path) -> None:
-    """A new folder is made for a bucket that never was; not where machines of one stand."""
+    """A new folder is made for a new bucket, and not where an older bucket has machines."""
     root, machines = tmp_path / "root", tmp_path / "machines"
     settings = replace(SETTINGS, root_url=f"file://{root}", machines_dir=machines)
 

@@ -14,7 +14,7 @@ from bastion.store.port import ObjectStore
 
 
 class Town:
-    """One bucket and those who want to lead it."""
+    """One bucket and its candidates."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -30,7 +30,7 @@ class Town:
     def election(
         self, holder: str = "a", *, host: str = "vm", boot: str = "1", pid: int = 1
     ) -> Election:
-        """A bastion that stands for the lead."""
+        """A bastion that is a candidate."""
         candidate = Candidate(
             holder=holder, host=host, boot=boot, pid=pid, pid_started=0.0, ttl_s=30.0
         )
@@ -51,7 +51,7 @@ def leads(election: Election) -> Held | None:
         return None
 
 
-def test_the_first_founds_and_leads() -> None:
+def test_the_first_bastion_creates_root_and_leads() -> None:
     """On an empty bucket the first one makes root and leads it, in the store's time."""
     town = Town()
     town.clock._wall = 5.0
@@ -63,7 +63,7 @@ def test_the_first_founds_and_leads() -> None:
 
 
 def test_a_restart_on_the_same_host_leads_at_once() -> None:
-    """A process of this boot that is dead is not waited for."""
+    """The lease of a dead process of this boot is not waited for."""
     town = Town()
     town.election(pid=1).try_once()
     town.alive = False
@@ -81,7 +81,7 @@ def test_a_rebooted_host_leads_at_once() -> None:
 
 @pytest.mark.parametrize("holder", ["a", "b"])
 def test_a_living_process_of_this_host_is_waited_for(holder: str) -> None:
-    """A second bastion on the host of a living one does not push it aside."""
+    """A second bastion on the host of a living leader does not replace it."""
     town = Town()
     town.election("a").try_once()
     assert leads(town.election(holder, pid=2)) is None
@@ -101,7 +101,7 @@ def test_a_standby_elsewhere_waits_for_silence() -> None:
     assert held.root.epoch == 2
 
 
-def test_a_move_of_root_starts_the_wait_anew() -> None:
+def test_a_commit_restarts_the_wait_of_a_standby() -> None:
     """Any commit of the leader is a sign of life, whatever its clock says."""
     town = Town()
     writer = RootWriter(town.store, town.clock)
@@ -118,7 +118,7 @@ def test_a_move_of_root_starts_the_wait_anew() -> None:
     assert leads(standby) is None
 
 
-def test_the_first_look_is_never_enough() -> None:
+def test_one_read_is_never_enough() -> None:
     """However old root is, a standby first watches it on its own clock."""
     town = Town()
     town.election("a", host="one").try_once()
@@ -149,7 +149,7 @@ def test_a_lost_answer_is_no_lost_lead() -> None:
     assert not faults
 
 
-def test_a_root_that_nobody_understands_is_left_alone() -> None:
+def test_a_root_that_cannot_be_decoded_is_left_alone() -> None:
     """A root of an unknown schema is never overwritten."""
     town = Town()
     town.store.create(layout.ROOT, b'{"schema": 99}')
@@ -161,7 +161,7 @@ def test_a_root_that_nobody_understands_is_left_alone() -> None:
 
 
 def test_a_wrong_clock_does_not_enter_root() -> None:
-    """The time in root is the store's, whatever the machine that founds it believes."""
+    """The time in root is the store's, whatever the clock of the machine that creates it."""
     store = MemoryStore(lambda: 100.0)
     town = Town()
     town.store = store

@@ -19,7 +19,7 @@ HELD = Held(root=Root(epoch=3, seq=1, now=1.0, write_id="w"), version=Version("1
 
 
 class Script:
-    """An election and leaders that do what a test says, and what they were asked."""
+    """An election and leaders that follow a script, and record their calls."""
 
     def __init__(
         self, *, tries: list[object] | None = None, turns: list[object] | None = None
@@ -60,7 +60,7 @@ class Script:
             raise self.give_up_error
 
     def settle(self, timeout_s: float) -> None:
-        """See `Leader`: nothing is ever under way."""
+        """See `Leader`: nothing is ever in flight."""
 
     def close(self) -> None:
         """See `Leader`."""
@@ -95,8 +95,8 @@ class Script:
         )
 
 
-def test_it_leads_until_told_to_stop() -> None:
-    """It takes the lead, turns until it is told to stop, and gives the lead up."""
+def test_it_leads_until_it_is_asked_to_stop() -> None:
+    """It takes the lead, runs turns until it is asked to stop, and gives the lead up."""
     script = Script()
     assert script.service().run() == 0
     assert script.did[:2] == ["stand", "turn"]
@@ -105,27 +105,27 @@ def test_it_leads_until_told_to_stop() -> None:
 
 
 def test_a_store_out_of_reach_is_waited_for() -> None:
-    """A turn that the store fails is made again a second later."""
+    """A turn that fails by the store is retried a second later."""
     script = Script(tries=[StoreError("down")], turns=[StoreError("down"), True])
     assert script.service().run() == 0
     assert script.did[:5] == ["stand", "stand", "turn", "turn", "turn"]
 
 
-def test_a_fenced_bastion_does_no_more() -> None:
-    """One that was fenced closes its lanes, gives nothing up, and ends with 1."""
+def test_a_fenced_bastion_stops_acting() -> None:
+    """A fenced bastion closes its lanes, does not give up the lead, and ends with 1."""
     script = Script(turns=[True, FencedError(ours=3, theirs=4)])
     assert script.service().run() == 1
     assert script.did == ["stand", "turn", "turn", "close"]
 
 
-def test_a_standby_stands_again() -> None:
+def test_a_standby_waits_for_the_lead_again() -> None:
     """A standby that was fenced waits for the lead again."""
     script = Script(turns=[FencedError(ours=3, theirs=4)])
     assert script.service(standby=True).run() == 0
     assert script.did[:4] == ["stand", "turn", "close", "stand"]
 
 
-def test_who_does_not_stand_by_ends_when_the_leader_lives() -> None:
+def test_without_standby_a_living_leader_ends_it() -> None:
     """Without `--standby` a bastion that sees root move under another ends with 1."""
     script = Script(tries=[LeaseHeldError("other")] * 1000)
     script.stop_after, script.moves = 1000, True
@@ -151,7 +151,7 @@ def test_a_standby_waits_as_long_as_it_takes() -> None:
 
 @pytest.mark.parametrize("standby", [True, False])
 def test_a_refusal_is_waited_out(standby: bool) -> None:
-    """A store that answered before and refuses now is asked again, as one out of reach is."""
+    """A store that answered before and refuses now is retried, like one out of reach."""
     script = Script(tries=[StoreRefusedError("forbidden")] * 3, turns=[StoreRefusedError("no")])
     assert script.service(standby=standby).run() == 0
     assert script.did[:6] == ["stand", "stand", "stand", "stand", "turn", "turn"]
@@ -175,7 +175,7 @@ def test_a_lead_is_kept_when_the_time_is_up() -> None:
     assert script.did[-1] == "close"
 
 
-def test_a_last_commit_that_fails_is_said() -> None:
+def test_a_last_commit_that_fails_is_reported() -> None:
     """A lead that could not be given up is an exit code of 1."""
     script = Script()
     script.give_up_error = StoreError("down")
@@ -194,7 +194,7 @@ def test_once_is_one_turn() -> None:
     [("file:///x", LOCAL), ("memory:", LOCAL), ("gs://b", CLOUD), ("s3://b", CLOUD)],
 )
 def test_the_pace_is_the_stores(url: str, pace: object) -> None:
-    """Folders are looked at all the time, cloud stores as seldom as their limits ask."""
+    """Folders are polled all the time, cloud stores as seldom as their limits ask."""
     assert pace_of(url) == pace
 
 
@@ -204,16 +204,16 @@ def test_paces_leave_room_for_the_lease() -> None:
         assert pace.idle_poll_s + pace.commit_s < pace.ttl_s / 3
 
 
-def test_a_turn_that_a_mistake_spoils_is_thrown_away() -> None:
-    """An exception that nothing foresaw ends no bastion: it is said, and the next turn comes."""
+def test_a_turn_that_fails_by_a_bug_is_discarded() -> None:
+    """An unexpected exception ends no bastion: it is logged, and the next turn follows."""
     script = Script(turns=[ValueError("odd"), OverflowError("odder"), True])
     assert script.service().run() == 0
     assert script.did.count("turn") > 3
     assert script.did.count("stand") == 1
 
 
-def test_only_a_row_of_mistakes_ends_a_bastion() -> None:
-    """When every turn of a row fails the process ends, as a fresh one may do better."""
+def test_many_failed_turns_in_a_row_end_a_bastion() -> None:
+    """If every turn of a row fails the process ends, so that a new one starts."""
     script = Script(turns=[ValueError("odd")] * (MOST_FAILURES + 5))
     script.stop_after = 100
     with pytest.raises(ValueError, match="odd"):
