@@ -10,7 +10,6 @@ record written. Standard library only; it knows nothing of the network or of wha
 from __future__ import annotations
 
 import os
-import select
 import signal
 import traceback
 
@@ -22,10 +21,12 @@ from bastion.agent.keeper.attempt.process import boot_time
 from bastion.agent.keeper.attempt.process_tree import Tree
 from bastion.agent.keeper.attempt.spool import remove_spool
 from bastion.agent.keeper.attempt.tools import Tools
+from bastion.agent.keeper.listener import Listener
 from bastion.agent.keeper.poller import Poller
 from bastion.agent.keeper.signals import drain, signal_pipe
 from bastion.agent.keeper.socket import request
 from bastion.agent.keeper.socket.server import AnswerError, Connection, Server
+from bastion.agent.keeper.termination import Termination
 from bastion.agent.machine import stray_processes as strays
 from bastion.agent.machine.machine_fault import fault_text
 
@@ -42,12 +43,6 @@ _NEVER = float("inf")
 
 _LONGEST_WAIT_S = 1.0
 """`epoll` does not count a suspended machine's time: look at the boot clock this often."""
-
-_LISTEN_AGAIN_S = 1.0
-"""Until connections are accepted again after one could not be: a descriptor may be free by then."""
-
-_KILL_PAUSES_S = (0.001, 0.1)
-"""Between rounds of killing what cannot or will not die: doubling from the first to the second."""
 
 
 class Loop:
@@ -78,15 +73,12 @@ class Loop:
         spared = (self._undoing, self._tools)
         self._tree = Tree(mark_prefix, self._mains, self._running, spared=spared)
         self._watchdog = Watchdog(self._tree, self._tools, self._hung)
-        self._closing: dict[str, Attempt] = {}
         self._secrets: dict[str, list[str]] = {}
         self._to_clean: list[Attempt] = []
         self._to_fork: list[tuple[Attempt, Connection, object]] = []
         self._to_tell: list[dict[str, object]] = []
         self._wake_at = self._permit_until
         self._is_ending = False
-        self._listen_at = _NEVER
-        """When connections are accepted again; never, while they are."""
         verbs = {
             "start": self._start,
             "stop": self._stop,
@@ -98,11 +90,21 @@ class Loop:
             "watch": self._watch_events,
         }
         self._server = Server(folder, verbs)
+        self._listener = Listener(self._server, self._poller, self._wake)
         self._outputs = Outputs(self._poller, self._watchdog.printed, self._server.tell)
+        self._termination = Termination(
+            self._tree,
+            self._watchdog,
+            self._outputs,
+            self._journal,
+            running=self._running,
+            undoing=self._undoing,
+            wake=self._wake,
+        )
 
     def run(self, ready: Callable[[], None]) -> None:
         """Call `ready`, and serve until told to end (SIGTERM) and nothing runs any more."""
-        self._listen()
+        self._listener.listen()
         signals = signal_pipe()
         self._poller.watch(signals, lambda: drain(signals))
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._end())
@@ -121,8 +123,9 @@ class Loop:
         if self._is_ending or boot_time() >= self._wake_at:
             self._look_at_clocks()
         # 3. Kill what must go; record what is gone.
-        for attempt in tuple(self._closing.values()):
-            self._settle(attempt)
+        for_clean_up, records = self._termination.turn()
+        self._to_clean += for_clean_up
+        self._to_tell += ({"event": "exited", "record": record} for record in records)
         # 4. One sync for all of it; nothing is forked or told before.
         self._commit()
         # 5. Tell of what the logs hold now.
@@ -132,35 +135,6 @@ class Loop:
         self._wake_at = min(self._wake_at, at)
 
     # What connections ask.
-
-    def _listen(self) -> None:
-        self._listen_at = _NEVER
-        self._poller.watch(self._server.listener.fileno(), self._accept)
-
-    def _accept(self) -> None:
-        # Edges tell of room to write too, without a second registration.
-        events = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
-        try:
-            connection = self._server.accept()
-        except OSError:
-            # Who waits stays ready: without a pause, the loop would turn for nothing else.
-            self._poller.unwatch(self._server.listener.fileno())
-            self._listen_at = boot_time() + _LISTEN_AGAIN_S
-            self._wake(self._listen_at)
-            return
-        if connection is None:
-            return
-        try:
-            self._poller.watch(connection.socket.fileno(), lambda: self._serve(connection), events)
-        except OSError:
-            self._server.close(connection)
-
-    def _serve(self, connection: Connection) -> None:
-        try:
-            self._server.serve(connection)
-        except OSError:
-            self._poller.unwatch(connection.socket.fileno())
-            self._server.close(connection)
 
     def _start(self, connection: Connection, said: dict[str, object]) -> None:
         start = request.Start(said)
@@ -283,7 +257,7 @@ class Loop:
                     self._failed(attempt, index)
         if not attempt.living():
             self._watchdog.forget(attempt)
-            self._closing[attempt.key] = attempt
+            self._termination.begin(attempt)
 
     def _failed(self, attempt: Attempt, index: int) -> None:
         if attempt.failed(index) and attempt.failed_by_itself:
@@ -345,9 +319,7 @@ class Loop:
     def _look_at_clocks(self) -> None:
         now = boot_time()
         self._wake_at = _NEVER
-        if now >= self._listen_at:
-            self._listen()
-        self._wake(self._listen_at)
+        self._wake(self._listener.turn(now))
         if now < self._permit_until:
             self._wake(self._permit_until)
         else:
@@ -356,7 +328,7 @@ class Loop:
             self._stop_all(reasons.KEEPER_STOPPED)
         for attempt in tuple(self._running.values()):
             if now >= attempt.kill_at:
-                self._closing[attempt.key] = attempt
+                self._termination.begin(attempt)
             elif now >= attempt.limit_at:
                 self._give_notice(attempt, reasons.TIME_LIMIT, _BY, attempt.start.grace_s)
                 self._wake(attempt.kill_at)
@@ -372,52 +344,6 @@ class Loop:
     def _end(self) -> None:
         self._is_ending = True
         self._wake(0.0)
-
-    # How attempts end.
-
-    def _settle(self, attempt: Attempt) -> None:
-        """Kill what is left of `attempt`, then undo it; when nothing is left, write its end."""
-        if self._is_alive(attempt):
-            self._kill(attempt)
-            return
-        if not attempt.undo.is_done:
-            self._wake(attempt.undo.turn(boot_time()))
-            if attempt.undo.pid:
-                self._undoing[attempt.undo.pid] = attempt
-            return
-        self._outputs.stop(attempt)
-        self._watchdog.forget(attempt)
-        attempt.died(boot_time())
-        if attempt.start.on_end is not None and attempt.on_end is None:
-            del self._closing[attempt.key]
-            self._journal.on_end(attempt.key)
-            # The clean-up may make anew what has just been undone.
-            attempt.undo.renew()
-            self._to_clean.append(attempt)
-            return
-        record = attempt.close(boot_time())
-        self._outputs.forget(attempt)
-        self._journal.end(attempt.key, record)
-        self._to_tell.append({"event": "exited", "record": record})
-        del self._closing[attempt.key]
-        del self._running[attempt.key]
-
-    def _is_alive(self, attempt: Attempt) -> bool:
-        """Whether something of `attempt` lives, or may: what cannot be looked at may."""
-        try:
-            left = attempt.living() or self._tree.left_of(attempt)
-            return bool(left) or not attempt.is_cgroup_empty()
-        except OSError:
-            return True
-
-    def _kill(self, attempt: Attempt) -> None:
-        """Kill everything of `attempt`, again and again, ever more slowly."""
-        if boot_time() >= attempt.kill_again_at:
-            self._tree.signal(attempt, signal.SIGKILL)
-            first_s, longest_s = _KILL_PAUSES_S
-            attempt.kill_pause_s = min(longest_s, max(first_s, 2 * attempt.kill_pause_s))
-            attempt.kill_again_at = boot_time() + attempt.kill_pause_s
-        self._wake(attempt.kill_again_at)
 
     def _commit(self) -> None:
         """
@@ -451,7 +377,7 @@ class Loop:
         process = attempt.clean_up(mark, self._cgroups.make(limits_memory=False))
         self._outputs.noted(attempt)
         if process is None:
-            self._closing[attempt.key] = attempt
+            self._termination.begin(attempt)
             self._wake(0.0)
             return
         self._mains[process.pid] = attempt
@@ -474,9 +400,9 @@ class Loop:
                 self._listen_to(attempt, index, process)
         self._journal.leaders(attempt.key, self._boot, attempt.sessions())
         is_unlimited = attempt.machine_fault and attempt.first_failed is None
-        is_over = attempt.is_over_memory or is_unlimited or attempt.key in self._closing
+        is_over = attempt.is_over_memory or is_unlimited or attempt.key in self._termination
         if is_over or not attempt.living():
-            self._closing[attempt.key] = attempt
+            self._termination.begin(attempt)
             self._wake(0.0)
         else:
             self._watchdog.begin(attempt)
@@ -492,7 +418,7 @@ class Loop:
             if attempt.on_end is None:
                 attempt.machine_fault = fault_text(error)
                 attempt.failed(index)
-            self._closing[attempt.key] = attempt
+            self._termination.begin(attempt)
             self._wake(0.0)
 
     def _spool_folder(self, of_key: str) -> str:
