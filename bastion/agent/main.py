@@ -111,6 +111,7 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         engine_socket=_engine_socket(said.label),
         git_key_file=said.git_key_file,
         git_known_hosts=said.git_known_hosts,
+        environ=dict(os.environ),
     )
 
 

@@ -101,3 +101,5 @@ class AgentSettings:
     """The agent's folder on this machine, its true path."""
     engine_socket: str = ""
     """Of the container engine; empty: nobody said that this machine runs containers."""
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The variables of the agent's own process: values of `env:` secrets, settings of tools."""

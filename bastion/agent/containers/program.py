@@ -40,6 +40,7 @@ from bastion.agent.machine.job_files import replace_file
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
     from typing import Any
 
 HOME_LABEL = "bastion.home"
@@ -161,7 +162,15 @@ class Container:
                 time.sleep(_AGAIN_S)
 
 
-def run(socket_path: str, name: str, words: str, shm: str, said: str, *command: str) -> int:
+def run(
+    socket_path: str,
+    name: str,
+    words: str,
+    shm: str,
+    said: str,
+    *command: str,
+    environ: Mapping[str, str],
+) -> int:
     """
     Be the container `name`, from its beginning to its end; the code to exit with.
 
@@ -169,10 +178,10 @@ def run(socket_path: str, name: str, words: str, shm: str, said: str, *command: 
     """
     env = [
         f"{variable[len(PREFIX) :]}={text}"
-        for variable, text in os.environ.items()
+        for variable, text in environ.items()
         if variable.startswith(PREFIX)
     ]
-    env += [f"{strays.MARK}={os.environ[strays.MARK]}"] if strays.MARK in os.environ else []
+    env += [f"{strays.MARK}={environ[strays.MARK]}"] if strays.MARK in environ else []
     body = {**json.loads(said), "Env": env, "Entrypoint": [command[0]], "Cmd": list(command[1:])}
     container = Container(Engine(socket_path), name, body)
     container.listen()
@@ -219,7 +228,7 @@ def end_by(number: int) -> None:
 def main() -> None:
     """Run the verb of the command line."""
     verb, arguments = sys.argv[1], sys.argv[2:]
-    sys.exit(run(*arguments) if verb == "run" else remove(*arguments))
+    sys.exit(run(*arguments, environ=os.environ) if verb == "run" else remove(*arguments))
 
 
 def make_shared(folder: str, user: str) -> None:

@@ -32,7 +32,7 @@ from bastion.agent.machine.machine_fault import fault_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from bastion.agent.keeper.attempt.cgroup import Cgroups
     from bastion.agent.keeper.attempt.process import Process
@@ -54,10 +54,18 @@ class Loop:
         mark_prefix: What the mark of every process begins with; the key follows.
         journal: Replayed, with a record for everything that older lives started.
         permit_s: How long processes may run without a renewed permit; 0: for ever.
+        environ: The keeper's own variables, for the programs that it runs for itself.
     """
 
     def __init__(
-        self, *, folder: str, mark_prefix: str, journal: Journal, cgroups: Cgroups, permit_s: float
+        self,
+        *,
+        folder: str,
+        mark_prefix: str,
+        journal: Journal,
+        cgroups: Cgroups,
+        permit_s: float,
+        environ: Mapping[str, str],
     ) -> None:
         self._folder = folder
         self._mark_prefix = mark_prefix
@@ -69,7 +77,7 @@ class Loop:
         self._mains: dict[int, Attempt] = {}
         self._undoing: dict[int, Attempt] = {}
         self._poller = Poller()
-        self._tools = Tools(self._poller.watch, self._poller.unwatch)
+        self._tools = Tools(self._poller.watch, self._poller.unwatch, environ)
         spared = (self._undoing, self._tools)
         self._tree = Tree(mark_prefix, self._mains, self._running, spared=spared)
         self._watchdog = Watchdog(self._tree, self._tools, self._hung)

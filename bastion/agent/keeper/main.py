@@ -37,6 +37,10 @@ from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.machine import stray_processes as strays
 from bastion.own_memory import hide_memory
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 READY = b"ready\n"
 """What it writes to its standard output once it serves."""
 
@@ -60,10 +64,12 @@ def main() -> None:
     hide_memory()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    keep(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups)
+    keep(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups, environ=os.environ)
 
 
-def keep(home: str, *, life: int, permit_s: float, use_cgroups: bool) -> None:
+def keep(
+    home: str, *, life: int, permit_s: float, use_cgroups: bool, environ: Mapping[str, str]
+) -> None:
     """
     Be the keeper of `home` until told to end.
 
@@ -93,7 +99,12 @@ def keep(home: str, *, life: int, permit_s: float, use_cgroups: bool) -> None:
     except OSError as error:
         sys.exit(f"keeper of {home}: whether older lives left something cannot be seen: {error}")
     loop = Loop(
-        folder=folder, mark_prefix=mark_prefix, journal=journal, cgroups=cgroups, permit_s=permit_s
+        folder=folder,
+        mark_prefix=mark_prefix,
+        journal=journal,
+        cgroups=cgroups,
+        permit_s=permit_s,
+        environ=environ,
     )
     loop.run(_say_ready)
     cgroups.end()

@@ -175,7 +175,8 @@ def with_python(
 def _build(context: SetupContext, of: HostFact, recipe: Recipe) -> None:
     """In the lane: build; what a failed build printed is the log of the first process."""
     try:
-        build(recipe, mark=f"{os.path.realpath(context.home.cache.parent)}:python")
+        mark = f"{os.path.realpath(context.home.cache.parent)}:python"
+        build(recipe, mark=mark, environ=context.settings.environ)
     except BuildError as error:
         prefix = layout.log(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=0

@@ -127,13 +127,20 @@ def take(recipe: Recipe, link: Path) -> str:
         return str(place)
 
 
-def build(recipe: Recipe, *, mark: str, trouble: Callable[[str], str] = disk_trouble) -> None:
+def build(
+    recipe: Recipe,
+    *,
+    mark: str,
+    environ: Mapping[str, str],
+    trouble: Callable[[str], str] = disk_trouble,
+) -> None:
     """
     Build the environment and make it the one that is whole; one builder of a digest at a time.
 
     Args:
         recipe: What is built.
         mark: Carried by every process of the build, so that none is left when the machine is.
+        environ: The agent's variables; the build gets those that configure its tools.
         trouble: Says why the disk of a folder takes nothing more; asked while the build runs,
             because what fails for want of room often makes some before it ends.
 
@@ -145,8 +152,9 @@ def build(recipe: Recipe, *, mark: str, trouble: Callable[[str], str] = disk_tro
         recipe.folder.mkdir(parents=True, exist_ok=True)
         _clear(recipe.folder)
         place = Path(tempfile.mkdtemp(prefix="try-", dir=recipe.folder))
+        env = _environment(place, mark, environ)
         for command in _commands(recipe, place):
-            _run(command, recipe, place, mark, trouble)
+            _run(command, recipe, place, env, trouble)
         place.with_suffix(".log").unlink(missing_ok=True)
         _protect(place)
         # A machine that loses its power must not come back with half of it.
@@ -227,7 +235,7 @@ def _run(
     command: Sequence[str],
     recipe: Recipe,
     place: Path,
-    mark: str,
+    env: Mapping[str, str],
     trouble: Callable[[str], str],
 ) -> None:
     log = place.with_suffix(".log")
@@ -238,7 +246,7 @@ def _run(
             stdout=output,
             stderr=output,
             cwd=recipe.lock.parent,
-            env=_environment(place, mark),
+            env=env,
             start_new_session=True,
         )
         code, is_full = _outcome(process, place, trouble)
@@ -281,8 +289,8 @@ def _outcome(
     return None, is_full
 
 
-def _environment(place: Path, mark: str) -> Mapping[str, str]:
-    passed = {name: text for name, text in os.environ.items() if _PASSED.fullmatch(name)}
+def _environment(place: Path, mark: str, environ: Mapping[str, str]) -> Mapping[str, str]:
+    passed = {name: text for name, text in environ.items() if _PASSED.fullmatch(name)}
     ours = {"UV_PROJECT_ENVIRONMENT": str(place), "PYTHONNOUSERSITE": "1", "UV_NO_PROGRESS": "1"}
     return {**passed, **ours, MARK: mark}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bastion.agent.setup.code_setup import SetUpError
@@ -31,9 +31,13 @@ class BusyError(Exception):
     """It may answer if it is asked again; the message may be told."""
 
 
-def of_google(name: str) -> bytes:
+def of_google(name: str, environ: Mapping[str, str]) -> bytes:
     """
-    What Secret Manager holds under `projects/P/secrets/S`, its latest version unless one is named.
+    Read `projects/P/secrets/S` from Secret Manager, the latest version unless `name` has one.
+
+    Args:
+        name: Of the secret, or of one version of it.
+        environ: The agent's variables, which may name another endpoint.
 
     Raises:
         SetUpError: It says no.
@@ -43,7 +47,7 @@ def of_google(name: str) -> bytes:
     """
     import urllib3
 
-    endpoint = os.environ.get(_GOOGLE_OVERRIDE, _GOOGLE).rstrip("/")
+    endpoint = environ.get(_GOOGLE_OVERRIDE, _GOOGLE).rstrip("/")
     version = name if "/versions/" in name else f"{name}/versions/latest"
     http = urllib3.PoolManager(retries=False, timeout=_ANSWER_S)
     headers = {} if endpoint.startswith("http:") else _google_token(http)

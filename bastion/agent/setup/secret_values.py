@@ -124,11 +124,11 @@ def _read(source: str, settings: AgentSettings, clock: Clock) -> bytes:
     kind, _, rest = source.partition(":")
     match kind:
         case "env":
-            return _of_environment(rest)
+            return _of_environment(rest, settings.environ)
         case "file":
             return _of_file(rest, Path(settings.secrets_dir))
         case "gcp":
-            return _patiently(partial(of_google, rest), clock)
+            return _patiently(partial(of_google, rest, settings.environ), clock)
         case "aws":
             return _patiently(partial(of_amazon, rest), clock)
         case _:
@@ -157,12 +157,12 @@ def _patiently(ask: Callable[[], bytes], clock: Clock) -> bytes:
             raise SetUpError(f"cannot be read: {type(error).__name__}") from None
 
 
-def _of_environment(name: str) -> bytes:
+def _of_environment(name: str, environ: Mapping[str, str]) -> bytes:
     variable = f"{VARIABLE_PREFIX}{name}"
-    found = os.environb.get(variable.encode())
+    found = environ.get(variable)
     if found is None:
         raise SetUpError(f"this machine's agent has no variable {variable}")
-    return found
+    return os.fsencode(found)
 
 
 def _of_file(path: str, folder: Path) -> bytes:

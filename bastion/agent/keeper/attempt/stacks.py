@@ -41,13 +41,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def main() -> None:
     """Write the stacks of the processes that the command line names."""
-    begun = time.monotonic()
+    begun, path = time.monotonic(), os.environ.get("PATH", os.defpath)
     is_system_only = sys.argv[1:2] == [SYSTEM_ONLY]
     wanted = [argument.partition(":") for argument in sys.argv[1 + is_system_only :]]
     for pid, _, name in wanted[:_PROCESSES]:
         is_late = time.monotonic() - begun > _ALL_S
         _say(_process(int(pid), name))
-        _say(_python_stacks(int(pid), is_late=is_late, is_system_only=is_system_only))
+        _say(_python_stacks(int(pid), path, is_late=is_late, is_system_only=is_system_only))
     if len(wanted) > _PROCESSES:
         _say([f"and {len(wanted) - _PROCESSES} more processes"])
 
@@ -137,7 +137,7 @@ def _arguments(pid: int) -> list[str]:
     return [repr(word) if " " in word else word for word in said.rstrip("\0").split("\0") if word]
 
 
-def _python_stacks(pid: int, *, is_late: bool, is_system_only: bool) -> list[str]:
+def _python_stacks(pid: int, path: str, *, is_late: bool, is_system_only: bool) -> list[str]:
     """What py-spy says of a Python program; why there is none, where there could be one."""
     try:
         program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
@@ -146,7 +146,7 @@ def _python_stacks(pid: int, *, is_late: bool, is_system_only: bool) -> list[str
     if not program.startswith(("python", "pypy")):
         return []
     words = read(f"/proc/{pid}/cmdline", 1 << 12).split(b"\0")
-    py_spy = _py_spy("" if is_system_only else os.fsdecode(words[0]))
+    py_spy = _py_spy("" if is_system_only else os.fsdecode(words[0]), path)
     if not py_spy:
         return ["  no Python stacks: py-spy is not installed where this program runs"]
     if is_late:
@@ -167,9 +167,9 @@ def _python_stacks(pid: int, *, is_late: bool, is_system_only: bool) -> list[str
     return [head, *(f"    {line}" for line in said)]
 
 
-def _py_spy(interpreter: str) -> str:
-    """The py-spy beside the interpreter, as in its virtual environment, else the one in `PATH`."""
-    folders = [os.path.dirname(interpreter), *os.environ.get("PATH", os.defpath).split(":")]
+def _py_spy(interpreter: str, path: str) -> str:
+    """The py-spy beside the interpreter, as in its virtual environment, else that in `path`."""
+    folders = [os.path.dirname(interpreter), *path.split(":")]
     for folder in folders:
         found = f"{folder}/py-spy"
         if folder.startswith("/") and os.access(found, os.X_OK):

@@ -13,7 +13,7 @@ import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     Then = Callable[[bytes, bool], None]
     """Takes what a tool said, and whether it said all of it."""
@@ -45,13 +45,18 @@ class Tools:
     Args:
         watch: Has the loop call back when a file can be read.
         unwatch: Ends that.
+        environ: The variables of every program, but for its `PATH`.
     """
 
     def __init__(
-        self, watch: Callable[[int, Callable[[], None]], None], unwatch: Callable[[int], None]
+        self,
+        watch: Callable[[int, Callable[[], None]], None],
+        unwatch: Callable[[int], None],
+        environ: Mapping[str, str],
     ) -> None:
         self._watch = watch
         self._unwatch = unwatch
+        self._environ = environ
         self._running: dict[int, Tool] = {}
 
     def __contains__(self, pid: object) -> bool:
@@ -63,7 +68,7 @@ class Tools:
 
         Args:
             argv: The program's own path, and its arguments.
-            path: The `PATH` it gets; else its environment is the keeper's.
+            path: The `PATH` of the program.
             until: When it is killed, on the loop's clock.
             then: Is called once, from `reaped` or `look`, unless the tool is dropped before.
         """
@@ -78,7 +83,7 @@ class Tools:
             tool.pid = os.posix_spawn(
                 argv[0],
                 argv,
-                {**os.environ, "PATH": path},
+                {**self._environ, "PATH": path},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_DUP2, theirs, 1),

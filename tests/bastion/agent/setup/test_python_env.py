@@ -89,7 +89,7 @@ def test_an_environment_is_there_whole_or_not_at_all(code: Code, tool: str) -> N
     (left / "bin").mkdir(parents=True)
     link = code.root / "python"
     assert take(recipe, link) == ""
-    build(recipe, mark=MARK)
+    build(recipe, mark=MARK, environ=os.environ)
     place = Path(take(recipe, link))
     assert not left.exists()
     said = subprocess.run([place / "bin" / "greet"], capture_output=True, check=True)
@@ -109,7 +109,7 @@ def test_a_failed_build_says_why(code: Code, tool: str) -> None:
     )
     recipe = recipe_of(PythonEnv(), code.root, code.cache)
     with pytest.raises(BuildError) as caught:
-        build(recipe, mark=MARK)
+        build(recipe, mark=MARK, environ=os.environ)
     assert "the Python environment of requirements.txt cannot be built, " in str(caught.value)
     assert b"hash" in caught.value.printed.lower()
     assert take(recipe, code.root / "python") == ""
@@ -120,7 +120,7 @@ def test_a_build_that_meets_a_full_disk_is_the_machines_fault(code: Code) -> Non
     (code.root / "requirements.txt").write_text("--no-index\nmissing==1.0\n")
     recipe = recipe_of(PythonEnv(), code.root, code.cache)
     with pytest.raises(SetUpError, match="No space left on device") as caught:
-        build(recipe, mark=MARK, trouble=lambda _: "its disk is full")
+        build(recipe, mark=MARK, environ=os.environ, trouble=lambda _: "its disk is full")
     assert is_machine_fault(caught.value)
     assert not isinstance(caught.value, BuildError)
 
@@ -136,7 +136,7 @@ def test_a_uv_lock_is_synced_as_it_stands(code: Code, tool: str) -> None:
     subprocess.run([UV, "lock", "-q"], cwd=code.root, check=True)
     recipe = recipe_of(PythonEnv(lock="uv.lock"), code.root, code.cache)
     make_wheel(code.wheels, "greet", "2.0")
-    build(recipe, mark=MARK)
+    build(recipe, mark=MARK, environ=os.environ)
     place = take(recipe, code.root / "python")
     said = subprocess.run([f"{place}/bin/greet"], capture_output=True, check=True)
     assert said.stdout == b"1.0\n"

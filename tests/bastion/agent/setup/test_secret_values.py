@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +29,10 @@ def value(source: str, folder: Path | None = None) -> str:
 def of_machine(source: str, folder: Path | None, listed: tuple[SecretRule, ...]) -> str:
     """The value at `source` on a machine that reads what is `listed`."""
     settings = AgentSettings(
-        machine="m", secrets_dir=str(folder or "/nonexistent"), secret_sources=listed
+        machine="m",
+        secrets_dir=str(folder or "/nonexistent"),
+        secret_sources=listed,
+        environ=os.environ,
     )
     given = {"A": source}
     return values_of([Secret("A")], given, settings, project="vision", clock=VirtualClock())["A"]
@@ -177,8 +181,6 @@ def test_nonsense_from_google_is_told_by_its_kind_alone(monkeypatch: pytest.Monk
 @pytest.fixture
 def amazon() -> Iterator[None]:
     """Amazon's secret manager, on loopback."""
-    import os
-
     with moto_server() as url, credentials():
         os.environ["AWS_ENDPOINT_URL_SECRETS_MANAGER"] = url
         yield
