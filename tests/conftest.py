@@ -1,9 +1,9 @@
-"""What holds for every test."""
+"""Settings of every test."""
 
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says how busy the machine is, not whether the promise is kept.
+# The time of an example depends on how busy the machine is; no test depends on it.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")

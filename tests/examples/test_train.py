@@ -1,4 +1,4 @@
-"""The example program stops when told and resumes to the same result, as a real process."""
+"""The example program, as a real process, stops at a notice and resumes to the same result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 TRAIN = Path(__file__).parents[2] / "examples" / "train.py"
 STEPS = "--steps=60"
-SLOW = "--step_seconds=30"  # longer than any test may take: only a notice ends the pause
+SLOW = "--step_seconds=30"  # longer than any test may take, so only a notice ends the pause
 
 
 def start(folder: Path, *flags: str) -> subprocess.Popen[str]:
@@ -35,19 +35,19 @@ def start(folder: Path, *flags: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> list[str]:
-    """The lines it printed, when it ended well."""
+    """Return the lines it printed; it must exit with 0."""
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     return printed.splitlines()
 
 
 def terminate(process: subprocess.Popen[str], folder: Path) -> None:
-    """Tell it to stop by signal."""
+    """Request a stop by signal."""
     process.send_signal(signal.SIGTERM)
 
 
 def notify(process: subprocess.Popen[str], folder: Path) -> None:
-    """Tell it to stop by the notice file alone."""
+    """Request a stop by the notice file alone."""
     (folder / "notice.json").write_text('{"reason": "preempted"}')
 
 
@@ -55,7 +55,7 @@ def notify(process: subprocess.Popen[str], folder: Path) -> None:
 def test_a_stopped_run_resumes_to_the_same_loss(
     tmp_path: Path, tell: Callable[[subprocess.Popen[str], Path], None]
 ) -> None:
-    """Told to stop, it saves and marks its state, and the next start ends as if never stopped."""
+    """At a notice it saves and marks its state, and the next start ends as if never stopped."""
     whole = finish(start(tmp_path / "whole", STEPS))
     stopped = start(tmp_path, STEPS, SLOW)
     assert stopped.stdout is not None

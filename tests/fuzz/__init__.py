@@ -1,1 +1,1 @@
-"""Every door through which bytes of others come in, and what comes in by it."""
+"""Fuzz tests of every function that reads bytes from outside."""

@@ -1,10 +1,10 @@
 """
-One door under a fuzzer that is guided by coverage.
+Run a coverage-guided fuzzer on one door.
 
     python -m tests.fuzz requests -runs=100000 -max_total_time=60
 
-What stands after the door's name is libFuzzer's. An input that crashes a door, takes longer than
-ten seconds or 2 GiB is printed, and the exit code is not 0.
+Arguments after the door's name are libFuzzer's. An input that crashes a door, or takes more than
+ten seconds or 2 GiB, is printed, and the exit code is not 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run it as the command line says."""
+    """Run the command line."""
     import atheris
 
     with atheris.instrument_imports(include=["bastion", "bundler", "quota", "launch"]):

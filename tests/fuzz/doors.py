@@ -1,8 +1,8 @@
 """
-The doors: for each a function that takes any bytes, the errors that it may raise, and seeds.
+The doors: functions that read bytes from outside, the errors that each may raise, and seeds.
 
-A door is what the product itself calls on bytes that somebody else wrote. What a door raises
-beside its own errors is a mistake; so is time or memory out of proportion to what came in.
+A door is a function that the product calls on bytes that it did not write. Any other error than its
+own is a defect; so is time or memory out of proportion to the input.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from tests.rigs.blobs import MemoryBlobs
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """One way in."""
+    """One function that reads bytes from outside."""
 
     enter: Callable[[bytes], object]
     errors: tuple[type[Exception], ...] = ()
-    """What it may raise."""
+    """The errors that it may raise."""
     seeds: tuple[bytes, ...] = field(default=())
 
 
@@ -297,7 +297,7 @@ DOORS: dict[str, Door] = {
 
 
 def enter(name: str, data: bytes) -> None:
-    """Let `data` in by a door: its own errors are no mistake."""
+    """Call a door with `data`; its own errors are expected."""
     door = DOORS[name]
     try:
         door.enter(data)

@@ -1,4 +1,4 @@
-"""Whatever comes in by a door, only the door's own errors come out, in bounded memory."""
+"""For any input a door raises only its own errors, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.fuzz.doors import DOORS, enter
 HOUSE = Path(__file__).parents[2]
 HAS_ATHERIS = importlib.util.find_spec("atheris") is not None
 MOST_PER_BYTE = 1_000
-"""Bytes of memory for each byte that came in: a wrong value costs about a kilobyte to tell."""
+"""Bytes of memory for each byte of input: reporting one wrong value costs about a kilobyte."""
 LEAST_BYTES = 32 << 20
 
 
 @pytest.mark.parametrize("name", DOORS)
 def test_what_once_stopped_a_bastion_does_not(name: str) -> None:
-    """Every input that was an attack once is let in, or refused in the door's own words."""
+    """Every input that once was an attack is accepted, or refused with the door's own errors."""
     for seed in DOORS[name].seeds:
         tracemalloc.start()
         try:
@@ -38,14 +38,14 @@ def test_what_once_stopped_a_bastion_does_not(name: str) -> None:
 @settings(max_examples=50, deadline=None)
 @given(data=st.binary(max_size=300))
 def test_any_bytes_may_come(name: str, data: bytes) -> None:
-    """Bytes without any meaning raise nothing that is no door's error."""
+    """Random bytes raise nothing but the door's own errors."""
     enter(name, data)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", DOORS)
 def test_a_fuzzer_finds_nothing(name: str) -> None:
-    """A minute of a fuzzer that is guided by coverage, from all seeds, crashes no door."""
+    """A minute of coverage-guided fuzzing, from all seeds, crashes no door."""
     if not HAS_ATHERIS:
         pytest.skip("atheris is not installed: it has no build for this Python")
     words = [sys.executable, "-m", "tests.fuzz", name, "-max_total_time=60", "-print_final_stats=1"]

@@ -1,4 +1,4 @@
-"""A server that says the same to everybody, whatever it is asked."""
+"""A server that gives one fixed answer to every request."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def canned(answer: bytes, *, drip: bytes = b"", heard: list[bytes] | None = None
 
     Args:
         answer: All of it, status line included.
-        drip: What it goes on to send every 20 ms after it, for ever.
-        heard: Takes what it was asked.
+        drip: Bytes to send every 20 ms after the answer, without end.
+        heard: Collects the requests.
     """
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:

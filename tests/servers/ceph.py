@@ -1,7 +1,7 @@
 """
 Ceph's object gateway as an S3 server: a cluster of one monitor and one OSD, all in memory.
 
-A real server that many compatible offers are made of, and one with a habit of its own: `If-Match`
+Many S3-compatible services run this server. It has one peculiarity: `If-Match`
 holds only for an ETag without its quotes.
 """
 
@@ -30,12 +30,12 @@ needs_ceph = [
 ]
 
 _PATIENCE_S = 120.0
-"""The first account makes the pools; on a quiet machine all of it is up after 15 s."""
+"""Limit for the start. Creating the first account creates the pools: 15 s on an idle machine."""
 
 
 @contextmanager
 def ceph_server(folder: Path) -> Iterator[str]:
-    """The URL of a gateway that lives meanwhile, with a bucket `bucket`; `folder` is its own."""
+    """Run a gateway with a bucket `bucket`, and give its URL; `folder` is for its use alone."""
     monitor, gateway = f"v1:127.0.0.1:{free_port()}", free_port()
     cluster, disk = str(uuid.uuid4()), str(uuid.uuid4())
     (folder / "osd").mkdir()
@@ -62,7 +62,7 @@ def ceph_server(folder: Path) -> Iterator[str]:
         run("monmaptool", "--create", "--fsid", cluster, "--addv", "a", monitor, map_file)
         run("ceph-mon", "--mkfs", "-i", "a", "--monmap", map_file)
         alive.enter_context(_daemon(folder, "ceph-mon", "-i", "a"))
-        # Before the monitor has told of itself, commands are refused as another cluster's.
+        # Until the monitor has published its map, commands are refused as those of another cluster.
         run("ceph", "osd", "new", disk, tries=9)
         run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", disk)
         run("ceph", "osd", "crush", "add", "osd.0", "1", "root=default", tries=9)
@@ -82,7 +82,7 @@ def ceph_server(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _daemon(folder: Path, *argv: str) -> Iterator[None]:
-    """A program in the foreground, killed afterwards: what it has is thrown away."""
+    """Run a program in the foreground and kill it afterwards; its data is thrown away."""
     env = {"PATH": os.environ["PATH"], "CEPH_CONF": str(folder / "ceph.conf")}
     with (folder / f"{argv[0]}.out").open("wb") as out:
         process = subprocess.Popen([*argv, "-f"], env=env, stdout=out, stderr=out)

@@ -27,7 +27,7 @@ def description() -> dict[str, Any]:
 
 
 def problems(request: Request, answer: Answer) -> list[str]:
-    """What in this exchange is not as described; empty when all is."""
+    """Return how this exchange differs from the description; empty when it does not."""
     method = _method(request)
     if method is None:
         return [f"{request.method} {request.path}: no such method"]
@@ -49,7 +49,7 @@ def problems(request: Request, answer: Answer) -> list[str]:
 def request_problems(
     verb: str, path: str, query: dict[str, str], body: dict[str, Any] | None
 ) -> list[str]:
-    """What in this request is not as described; empty when all is."""
+    """Return how this request differs from the description; empty when it does not."""
     method = _method_of(verb, path)
     if method is None:
         return [f"{verb} {path}: no such method"]

@@ -34,7 +34,7 @@ needs_dockerd = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dockerd:
-    """Where they answer."""
+    """The addresses of a daemon and a registry."""
 
     daemon: str
     registry: str
@@ -45,19 +45,19 @@ class Dockerd:
         return Path(self.daemon.removeprefix("unix://"))
 
     def docker(self, *arguments: str, data: bytes | None = None) -> str:
-        """What docker's own client says."""
+        """Run docker's own client, and return its output."""
         command = ["docker", "-H", self.daemon, *arguments]
         done = subprocess.run(command, input=data, capture_output=True, check=True)
         return done.stdout.decode().strip()
 
     def load_image(self) -> None:
-        """Make `IMAGE`."""
+        """Load `IMAGE` into the daemon."""
         changes = ("--change", "WORKDIR /work", "--change", "ENV OF_IMAGE=yes")
         self.docker("import", *changes, "-", IMAGE, data=shell_files())
 
 
 def has_shell() -> bool:
-    """Whether there is a shell that needs no library (Debian: busybox-static)."""
+    """Whether this machine has a statically linked shell (Debian: busybox-static)."""
     found = shutil.which("busybox")
     if not found:
         return False
@@ -86,7 +86,7 @@ def shell_files() -> bytes:
 
 @contextmanager
 def dockerd(top: Path) -> Iterator[Dockerd]:
-    """A daemon without any network of its own, and a registry on loopback, below `top`."""
+    """Run a daemon without a network, and a registry on loopback; their files are below `top`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
@@ -118,7 +118,7 @@ def dockerd(top: Path) -> Iterator[Dockerd]:
 
 
 def _await_line(server: subprocess.Popen[str], text: str) -> None:
-    """Return when the server has written `text`, and go on reading, lest its pipe fill up."""
+    """Return when the server has written `text`; a thread reads on, so its pipe never fills."""
     assert server.stderr
     said = []
     for line in server.stderr:

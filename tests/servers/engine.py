@@ -1,9 +1,9 @@
 """
 A container engine without containers: docker's HTTP API over a socket, and plain processes.
 
-What a container is to its users holds of these too: they run once, write to whoever is attached,
-and when their first process has ended, or they are removed, nothing that they started lives. There
-is no other root directory and no limit. `tests/contracts/test_engine.py` holds this one and the
+These behave to their users as containers do. Each runs once and writes to every attached client.
+When its first process has ended, or it is removed, nothing that it started lives. There is no
+separate root directory and no limit. `tests/contracts/test_engine.py` holds this one and the
 real one to the same suite.
 """
 
@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 MARK = "FAKE_CONTAINER"
-"""Carried by whatever runs in one: its id."""
+"""The variable that every process in a container has: the container's id."""
 
 
 class Made:
@@ -41,11 +41,11 @@ class Made:
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
         return self.process is not None and not self.is_over.is_set()
 
     def start(self) -> None:
-        """Run its program; a thread looks after it."""
+        """Start its program; a thread waits for it."""
         argv = [*self.body["Entrypoint"], *self.body["Cmd"]]
         env = dict(pair.split("=", 1) for pair in self.body["Env"])
         env = {"PATH": "/usr/bin:/bin", "HOME": "/", **env, MARK: self.id}
@@ -106,7 +106,7 @@ class Made:
 
 
 def inside(container: str) -> set[int]:
-    """Every process that lives in a container."""
+    """Every process in a container."""
     found = set()
     wanted = f"{MARK}={container}".encode()
     for process in Path("/proc").iterdir():
@@ -119,7 +119,7 @@ def inside(container: str) -> set[int]:
 
 
 class RefusedError(Exception):
-    """An answer that is no."""
+    """An error response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -128,7 +128,7 @@ class RefusedError(Exception):
 
 class FakeEngine:
     """
-    An engine at the socket `path`, from `open` to `close`; containers outlive the time between.
+    An engine at the socket `path`, between `open` and `close`; containers survive a `close`.
 
     Args:
         path: Of its socket.
@@ -143,14 +143,14 @@ class FakeEngine:
         self.registry = registry
         self.made: dict[str, Made] = {}
         self.refusal = ""
-        """Why it makes no container, or empty."""
+        """The error with which it refuses to create containers, or empty."""
         self.logins: list[str] = []
-        """What pulls were sent along with."""
+        """The credentials that pulls sent."""
         self.lock = threading.Lock()
         self._server: Any = None
 
     def open(self) -> None:
-        """Answer from now on."""
+        """Start to answer."""
         engine = self
 
         class Answering(BaseHTTPRequestHandler):
@@ -173,7 +173,7 @@ class FakeEngine:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more; connections break, and what runs goes on."""
+        """Stop answering; connections break, and containers continue to run."""
         self._server.shutdown()
         self._server.server_close()
         self.path.unlink()
@@ -183,13 +183,13 @@ class FakeEngine:
                     watcher.shutdown(2)
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """Close, and kill every container."""
         self.close()
         for made in self.made.values():
             made.end_all()
 
     def find(self, name: str) -> Made:
-        """The container of this id or name."""
+        """Return the container with this id or name."""
         for made in self.made.values():
             if name in (made.id, made.name):
                 return made
@@ -197,7 +197,7 @@ class FakeEngine:
 
 
 class Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
     def __init__(self, engine: FakeEngine, request: BaseHTTPRequestHandler) -> None:
         self._engine = engine
@@ -209,7 +209,7 @@ class Exchange:
         self._body = json.loads(request.rfile.read(size)) if size else {}
 
     def answer(self) -> None:
-        """Answer it."""
+        """Send the response."""
         try:
             self._answer()
         except RefusedError as error:
@@ -304,7 +304,7 @@ class Exchange:
         self._request.wfile.write(json.dumps({"StatusCode": made.code}).encode())
 
     def _until_over(self, made: Made) -> None:
-        """Return when it is over, or its engine is."""
+        """Return when the container has ended or the engine is closed."""
         if made.process is None and self._parts[-1] == "wait":
             return
         while not made.is_over.wait(0.05) and self._engine.path.exists():

@@ -1,7 +1,7 @@
 """
 A bad network between a client and a server: an HTTP proxy that loses, cuts and repeats.
 
-Each request goes through on a connection of its own, so that one fault touches one exchange.
+Each request is forwarded on a connection of its own, so that one fault affects one exchange.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Fault(Enum):
 
 class FaultProxy:
     """
-    Stands before the server at `port` of this machine, from `with` to its end.
+    A proxy for the server at `port` of this machine, within its `with` block.
 
     Args:
-        faults: Asked once an exchange what is to happen to it.
+        faults: Called once for each exchange; returns the fault.
     """
 
     def __init__(self, port: int, faults: Callable[[], Fault]) -> None:
@@ -45,7 +45,7 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """What the client is told."""
+        """The URL that a client uses."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> FaultProxy:
@@ -121,7 +121,7 @@ class FaultProxy:
 
 
 def _request(client: socket.socket) -> bytes:
-    """The next request, made the only one on its connection; empty when there is none."""
+    """Return the next request, rewritten to close its connection; empty when there is none."""
     with client.makefile("rb") as stream:
         lines = []
         while (line := stream.readline()).strip():

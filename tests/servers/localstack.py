@@ -1,8 +1,8 @@
 """
 localstack as an S3 server that shares no code with moto, in an environment of its own.
 
-Its 330 MB are not ours to depend on, and later releases ask for an account: one version, with what
-the registry held at its time, is installed once and kept in the user's cache.
+It is 330 MB, too large for a dependency, and later releases need an account. So one version, with
+the dependencies of its time, is installed once and kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tests.servers.s3 import ask_until_it_answers, credentials, free_port
 
 VERSION = "4.8.1"
 BEFORE = "2025-09-20"
-"""What it depends on is taken as it was then: newer releases of it do not fit."""
+"""Dependencies are installed as of this date: newer releases of them do not work with it."""
 NAMED = "LOCALSTACK"
-"""The environment variable that names the Python of one that is there already."""
+"""The environment variable that names the Python of an existing installation."""
 
 
 @contextmanager
 def localstack_server(folder: Path) -> Iterator[str]:
-    """The URL of a server that lives meanwhile, with a bucket `bucket`; `folder` is its own."""
+    """Run a server with a bucket `bucket`, and give its URL; `folder` is for its use alone."""
     address = f"127.0.0.1:{free_port()}"
     env = {
         "PATH": os.environ["PATH"],
@@ -48,12 +48,12 @@ def localstack_server(folder: Path) -> Iterator[str]:
             ask_until_it_answers(f"http://{address}")
         yield f"http://{address}"
     finally:
-        server.kill()  # it has nothing to keep, and may take minutes to stop by itself
+        server.kill()  # it has no data to keep, and a graceful stop may take minutes
         server.wait(timeout=30)
 
 
 def localstack_python() -> str:
-    """The Python that has localstack; it is installed first where it has to be."""
+    """Return a Python that has localstack; install it first if necessary."""
     if NAMED in os.environ:
         return os.environ[NAMED]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bastion-tests"
@@ -71,9 +71,9 @@ def localstack_python() -> str:
 
 def _install(folder: Path) -> None:
     """
-    Install it in `folder`, from which it may be moved.
+    Install it in `folder`; the folder may be moved afterwards.
 
-    Skips the test where the registry is out of reach.
+    Skip the test if the registry is unreachable.
     """
     uv = [sys.executable, "-m", "uv"]
     make = [*uv, "venv", "--quiet", "--relocatable", f"--python={sys.executable}", str(folder)]

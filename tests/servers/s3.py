@@ -1,4 +1,4 @@
-"""moto as an S3 server on loopback, and what a client needs to be let in by any."""
+"""moto as an S3 server on loopback, and credentials for any S3 server."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ KEYS = {
     "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
 }
 
-# Each new session of boto3 would read the same megabytes of JSON, for most of the time it takes.
+# Without this, each new boto3 session spends most of its time reading the same megabytes of JSON.
 JSONFileLoader.load_file = staticmethod(cache(JSONFileLoader().load_file))
 
 
 @contextmanager
 def moto_server() -> Iterator[str]:
     """
-    The URL of a server that lives meanwhile, in a thread of this process.
+    Run a server in a thread of this process, and give its URL.
 
-    It writes one thing at a time. Left to itself, moto looks whether a condition of a write holds,
-    and writes some time later: two writers under load both had their way, which S3 never allows.
+    Writes are serialized. Unmodified, moto checks the condition of a write and writes later, so two
+    concurrent writers can both succeed, which S3 never allows.
     """
     from moto.moto_server.werkzeug_app import MotoRequestHandler
     from moto.server import DomainDispatcherApplication, create_backend_app
@@ -50,7 +50,7 @@ def moto_server() -> Iterator[str]:
     finally:
         server.shutdown()
         thread.join()
-        _backend().reset()  # its state is this process's, and would outlive the server
+        _backend().reset()  # its state is global to this process and would outlive the server
 
 
 def _one_write_at_a_time(app: Any) -> Any:
@@ -60,7 +60,9 @@ def _one_write_at_a_time(app: Any) -> Any:
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return app(environ, start_response)
         size = int(environ.get("CONTENT_LENGTH") or 0)
-        environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(size))  # may never all come
+        environ["wsgi.input"] = BytesIO(
+            environ["wsgi.input"].read(size)
+        )  # the rest may never arrive
         with lock:
             return app(environ, start_response)
 
@@ -69,7 +71,7 @@ def _one_write_at_a_time(app: Any) -> Any:
 
 @contextmanager
 def credentials() -> Iterator[None]:
-    """Credentials in the environment meanwhile, and no others found elsewhere."""
+    """Set credentials in the environment, and hide all others, within the `with` block."""
     before = dict(os.environ)
     os.environ.update(KEYS)
     try:
@@ -80,14 +82,14 @@ def credentials() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at now."""
+    """Return a free port of loopback."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
 def ask_until_it_answers(endpoint_url: str, *, timeout_s: float = 180.0) -> None:
-    """Make the bucket `bucket` in a server that has just been started."""
+    """Create the bucket `bucket`, retrying until the server answers."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -103,12 +105,12 @@ def ask_until_it_answers(endpoint_url: str, *, timeout_s: float = 180.0) -> None
 
 
 def make_bucket(bucket: str) -> None:
-    """A new bucket in the server, without asking it."""
+    """Create a bucket in the server's state, without a request."""
     _state().create_bucket(bucket, "us-east-1")
 
 
 def put_empty(bucket: str, names: Iterable[str]) -> None:
-    """Empty objects, without asking the server: it takes 8 ms to answer."""
+    """Create empty objects without requests, which take 8 ms each."""
     for name in names:
         _state().put_object(bucket, name, b"")
 

@@ -32,19 +32,19 @@ def access_method() -> dict[str, Any]:
 
 
 class Asked:
-    """What a server was asked, and what is to be said next in place of an answer."""
+    """The requests that a server received, and errors to answer with next."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.strange: list[str] = []
-        """Requests that the description does not know."""
+        """Requests that the description does not have."""
         self.failures: list[int] = []
-        """Statuses to answer with first."""
+        """Statuses of the next answers."""
 
 
 @contextmanager
 def secret_manager(values: Mapping[str, bytes]) -> Iterator[tuple[str, Asked]]:
-    """The URL of a server that holds `values` by the full name of their version."""
+    """Run a server that holds `values` by the full name of their version, and give its URL."""
     asked = Asked()
     method = access_method()
     place = re.escape(method["path"]).replace(re.escape("{+name}"), "(.+)")

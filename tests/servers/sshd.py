@@ -1,4 +1,4 @@
-"""A real sshd on loopback, that lets in one key."""
+"""A real sshd on loopback that accepts one key."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ needs_sshd = pytest.mark.skipif(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sshd:
-    """One that listens; in `folder` lie `key`, which it lets in, `stranger`, and their publics."""
+    """A running sshd; `folder` has the key pairs `key`, which it accepts, and `stranger`."""
 
     folder: Path
     port: int
 
     def url(self, path: Path) -> str:
-        """What git calls the repository at `path`."""
+        """Return git's URL of the repository at `path`."""
         return f"ssh://{getpass.getuser()}@127.0.0.1:{self.port}{path}"
 
     def known_as(self, key: str) -> str:
-        """The line of a known_hosts file that says that this host shows `key`."""
+        """Return the line of a known_hosts file that binds this host to `key`."""
         kind, public, *_ = (self.folder / f"{key}.pub").read_text().split()
         return f"[127.0.0.1]:{self.port} {kind} {public}\n"
 
 
 @contextmanager
 def sshd(folder: Path) -> Iterator[Sshd]:
-    """One that keeps its keys and settings in `folder`, which is there."""
+    """Run an sshd with its keys and settings in the existing `folder`."""
     for name in ("host", "key", "stranger"):
         _keygen(folder / name)
     shutil.copy(folder / "key.pub", folder / "authorized")
@@ -52,7 +52,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
         f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPidFile none\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
     )
-    Path("/run/sshd").mkdir(exist_ok=True)  # The folder that sshd gives up its rights in.
+    Path("/run/sshd").mkdir(exist_ok=True)  # The directory for sshd's privilege separation.
     command = [str(_SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr

@@ -1,4 +1,4 @@
-"""The GCS test server says what Google says: held against its description and its own clients."""
+"""The GCS test server answers as Google does: tested against Google's description and clients."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from tests.servers.gcs.api import Request
 
 
 class Watch:
-    """Notes every exchange that is not as Google describes it."""
+    """Records every exchange that differs from Google's description."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self.seen = 0
 
     def __call__(self, request: Request, answer: Answer) -> None:
-        """Look at one exchange."""
+        """Check one exchange."""
         self.seen += 1
         self.wrong += problems(request, answer)
 
 
 @pytest.fixture
 def server() -> Iterator[GcsServer]:
-    """A server with one bucket; whatever a test does with it is as described."""
+    """A server with one bucket; every exchange of a test is held to the description."""
     watch = Watch()
     with GcsServer("b", observe=watch) as found:
         yield found
@@ -51,7 +51,7 @@ def server() -> Iterator[GcsServer]:
 
 @pytest.fixture
 def http() -> urllib3.PoolManager:
-    """A plain client that never tries again."""
+    """A plain client without retries."""
     return urllib3.PoolManager(retries=False)
 
 
@@ -195,7 +195,7 @@ def test_gcsfs_works(server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_errors_read_as_googles(server: GcsServer, http: urllib3.PoolManager) -> None:
-    """Errors carry Google's status, reason and words; downloads are refused in plain text."""
+    """Errors carry Google's status, reason and message; errors of downloads are plain text."""
     path = f"{server.url}/storage/v1/b/b/o"
     absent = http.request("GET", f"{path}/no%2Fobject")
     assert (absent.status, reason(absent)) == (404, "notFound")
@@ -267,7 +267,7 @@ def test_ranges(
 def test_a_resumable_upload_stands_interruption(
     server: GcsServer, http: urllib3.PoolManager
 ) -> None:
-    """What arrived is told and gone on from; the condition is checked at the end."""
+    """The upload continues at the reported size; the condition is checked at the end."""
     start = f"{server.url}/upload/storage/v1/b/b/o?uploadType=resumable&name=a&ifGenerationMatch=0"
     place = http.request("POST", start).headers["location"]
     half = http.request("PUT", place, body=b"01234", headers={"Content-Range": "bytes 0-4/10"})
@@ -283,7 +283,7 @@ def test_a_resumable_upload_stands_interruption(
 
 
 def test_a_corrupted_upload_is_refused(server: GcsServer, http: urllib3.PoolManager) -> None:
-    """Data that does not match the hash sent with it is 400, and is not kept."""
+    """Data that does not match the hash sent with it is 400, and is not stored."""
     url = f"{server.url}/upload/storage/v1/b/b/o?uploadType=media&name=a"
     bad = http.request("POST", url, body=b"x", headers={"X-Goog-Hash": "crc32c=AAAAAA=="})
     assert (bad.status, reason(bad)) == (400, "invalid")
@@ -291,7 +291,7 @@ def test_a_corrupted_upload_is_refused(server: GcsServer, http: urllib3.PoolMana
 
 
 def test_partial_answers(server: GcsServer, http: urllib3.PoolManager) -> None:
-    """`fields` leaves only what was asked for, nested as Google nests it."""
+    """`fields` limits the answer to the named fields, nested as Google nests them."""
     upload(http, server, "name=a")
     url = f"{server.url}/storage/v1/b/b/o?fields="
     assert http.request("GET", url + "items(name,size)").json() == {
@@ -304,7 +304,7 @@ def test_partial_answers(server: GcsServer, http: urllib3.PoolManager) -> None:
 
 
 def test_callers_are_told_apart(http: urllib3.PoolManager) -> None:
-    """No token and a wrong one are 401, a caller without the right is 403, with his name."""
+    """A missing or wrong token is 401; a caller without the permission is 403, by name."""
     reader = Caller(email="ada@example.com", permissions=frozenset({"storage.objects.get"}))
     with GcsServer("b", callers={"good": reader}) as server:
         url = f"{server.url}/storage/v1/b/b/o/a"
@@ -319,7 +319,7 @@ def test_callers_are_told_apart(http: urllib3.PoolManager) -> None:
 
 
 def test_fast_writes_of_one_object_are_slowed(http: urllib3.PoolManager) -> None:
-    """A second write of one object within the pause is 429; other objects are not concerned."""
+    """A second write of one object within the pause is 429; other objects are not affected."""
     with GcsServer("b", mutation_pause_s=60) as server:
         assert upload(http, server, "name=a").status == 200
         slowed = upload(http, server, "name=a")
@@ -343,7 +343,7 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_it_runs_on_its_own() -> None:
-    """`python -m tests.servers.gcs` says where it is, serves, and ends on SIGTERM."""
+    """`python -m tests.servers.gcs` prints its URL, serves, and ends on SIGTERM."""
     with program("--port", "0", "--bucket", "b") as process:
         assert process.stdout is not None
         name, _, url = process.stdout.readline().strip().partition("=")
@@ -354,8 +354,8 @@ def test_it_runs_on_its_own() -> None:
         assert process.wait(timeout=30) == 0
 
 
-def test_a_request_that_is_cut_in_its_head_never_came() -> None:
-    """A connection that ends among the headers has asked for nothing."""
+def test_a_request_that_is_cut_in_its_head_does_nothing() -> None:
+    """A connection that ends within the headers is no request."""
     head = b"POST /upload/storage/v1/b/b/o?uploadType=media&name=a HTTP/1.1\r\nHost: x\r\n"
     with GcsServer("b") as server:
         port = int(server.url.rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""A webhook on loopback: it remembers what it was sent, and answers as it is told to."""
+"""A webhook on loopback that records what it receives and answers as scripted."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 
 class Receiver:
     """
-    What came, and what to answer.
+    What was received, and what to answer.
 
-    `answers` are given one to each request, the last to all that follow: a status, a status with
-    headers, `hang` or `reset`.
+    `answers` are used one for each request, the last one for all that follow. Each is a status, a
+    status with headers, `hang` or `reset`.
     """
 
     def __init__(self) -> None:
@@ -33,21 +33,21 @@ class Receiver:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of the notifications that came, in order."""
+        """The ids of the received notifications, in order."""
         return [headers["Bastion-Notification"] for headers in self.headers]
 
     def next_answer(self) -> int | tuple[int, dict[str, str]] | str:
-        """What to answer now."""
+        """Return the next answer."""
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 @contextmanager
 def receiver(*, certificate: Path | None = None) -> Iterator[Receiver]:
     """
-    A webhook that listens.
+    Run a webhook.
 
     Args:
-        certificate: With its key, of `localhost`: it speaks TLS then.
+        certificate: A certificate with its key for `localhost`; with it the webhook uses TLS.
     """
     made = Receiver()
 
@@ -76,13 +76,13 @@ def receiver(*, certificate: Path | None = None) -> Iterator[Receiver]:
                 self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """A connection that was cut is what tests are about."""
+            """Ignore broken connections: tests break them on purpose."""
 
     server = Server(("127.0.0.1", 0), Talk)
     scheme = "http"

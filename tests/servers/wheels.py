@@ -1,4 +1,4 @@
-"""Wheels made on the spot, for installers that must not reach for an index."""
+"""Small wheels, for installers that must not use an index."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 def make_wheel(folder: Path, name: str, version: str) -> str:
     """
-    A wheel in `folder`, with one module that says its version; its sha256.
+    Write a wheel with one module, which prints its version, into `folder`; return its sha256.
 
-    It brings a console script too, whose first line names the interpreter it was installed for.
+    It has a console script too, whose first line names the interpreter it was installed for.
     """
     info = f"{name}-{version}.dist-info"
     files = {

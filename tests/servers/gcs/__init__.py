@@ -1,9 +1,9 @@
 """
 A small Google Cloud Storage: the JSON API over HTTP on loopback, for tests.
 
-It keeps what the tests of a coordinator depend on, exactly: generations, every precondition, the
-errors and their bodies, paging, ranges, the three kinds of upload. It keeps nothing else: no ACLs,
-no lifecycle, no older generations. `storage.py` is the state, `answers.py` what is said about it,
+It reproduces exactly what the tests of a coordinator depend on: generations, every precondition,
+the errors and their bodies, paging, ranges, the three kinds of upload. It has nothing else: no
+ACLs, no lifecycle, no older generations. `storage.py` is the state, `answers.py` the responses,
 `api.py` the methods, `server.py` HTTP.
 
     python -m tests.servers.gcs --port 0 --bucket b

@@ -1,4 +1,4 @@
-"""What the server says: answers and errors with the bodies that Google sends, resources as JSON."""
+"""Responses: answers and errors with the bodies that Google sends, resources as JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Answer:
 
 class ApiError(Exception):
     """
-    A refusal, with the reason codes of the JSON API.
+    An error response, with the reason codes of the JSON API.
 
     Source: Cloud Storage, "HTTP status and error codes for JSON".
     """
@@ -57,7 +57,7 @@ class ApiError(Exception):
             self.detail |= {"locationType": location_type, "location": location}
 
     def answer(self, *, media: bool) -> Answer:
-        """The response; a download is refused in plain text, and 304 has no body."""
+        """Return the response; for a download it is plain text, and 304 has no body."""
         if self.status == 304:
             return Answer(status=304, headers=self.headers)
         if media:
@@ -70,12 +70,12 @@ class ApiError(Exception):
 
 
 def no_such_bucket() -> ApiError:
-    """404 for anything in a bucket that is not there."""
+    """404 for anything in a bucket that does not exist."""
     return ApiError(404, "notFound", "The specified bucket does not exist.")
 
 
 def no_such_object(bucket: str, name: str) -> ApiError:
-    """404 for an object that is not there."""
+    """404 for an object that does not exist."""
     return ApiError(404, "notFound", f"No such object: {bucket}/{name}")
 
 

@@ -1,4 +1,4 @@
-"""The methods of the JSON API: from a request to an answer, under one lock."""
+"""The methods of the JSON API: from a request to a response, under one lock."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Request:
 
     @property
     def media(self) -> bool:
-        """Whether data is asked for, not a resource."""
+        """Whether the request is for data, not for a resource."""
         return self.query.get("alt") == "media"
 
     def number(self, name: str) -> int | None:
@@ -80,10 +80,10 @@ class Upload:
 
 class Api:
     """
-    Every method, on state of its own.
+    Every method, on one state.
 
     Args:
-        mutation_pause_s: Two writes of one object must be so far apart, or the second gets 429.
+        mutation_pause_s: The minimum time between two writes of one object; an earlier one gets 429.
     """
 
     def __init__(self, *, mutation_pause_s: float = 0.0) -> None:
@@ -168,7 +168,7 @@ class Api:
         return Answer.of(object_resource(blob, request.host))
 
     def update_object(self, request: Request, bucket: str, name: str) -> Answer:
-        """`objects.update`: what is not given is gone."""
+        """`objects.update`: fields that are not given are removed."""
         with self._lock:
             blob = self._live(request, bucket, name)
             given = _json(request.body)
@@ -290,7 +290,7 @@ class Api:
         return Answer(headers={"Location": where, "X-GUploader-UploadID": number})
 
     def continue_upload(self, request: Request, bucket: str) -> Answer:
-        """PUT of the next bytes, or of none to ask how many are there."""
+        """PUT of the next bytes, or of none to query the received size."""
         number = request.query.get("upload_id", "")
         with self._lock:
             upload = self._uploads.get(number)
@@ -308,7 +308,7 @@ class Api:
             del self._uploads[number]
             return answer
 
-    # What they share.
+    # Shared by the methods.
 
     def _bucket(self, name: str) -> Bucket:
         if name not in self.buckets:
@@ -373,7 +373,7 @@ class Api:
         return self._put(request, bucket, name, fields=fields, data=data)
 
     def put_empty(self, bucket: str, names: Iterable[str]) -> None:
-        """Empty objects, without asking the server: many at once."""
+        """Create many empty objects without requests."""
         with self._lock:
             for name in names:
                 now_us = self._ticks.next()
@@ -466,7 +466,7 @@ def _download(blob: Blob, request: Request) -> Answer:
     if headers.get("Content-Encoding") == "gzip" and "gzip" not in request.headers.get(
         "accept-encoding", ""
     ):
-        # Decompressive transcoding: ranges are ignored, and no length is known beforehand.
+        # Decompressive transcoding: ranges are ignored, and the length is unknown beforehand.
         del headers["Content-Encoding"]
         return Answer(body=gzip.decompress(blob.data), headers=headers)
     size = len(blob.data)
@@ -500,7 +500,7 @@ def _range(header: str, size: int) -> tuple[int, int] | None:
 
 
 def _received(upload: Upload, request: Request) -> bool:
-    """Take the bytes of one PUT; whether the upload is complete."""
+    """Store the bytes of one PUT; return whether the upload is complete."""
     header = request.headers.get("content-range", "")
     if not header:
         upload.data[:] = request.body
@@ -532,8 +532,8 @@ def split_parts(content_type: str, body: bytes) -> list[tuple[dict[str, str], by
         raise invalid("Missing boundary in multipart body.")
     mark = rb"\r?\n--" + re.escape(found[1].encode())
     parts = []
-    # Clients end their lines either way; what stands before the first mark and after the last
-    # means nothing.
+    # Clients end their lines either way; text before the first boundary and after the last
+    # is ignored.
     for chunk in re.split(mark, b"\n" + body)[1:-1]:
         head, data = re.split(rb"\r?\n\r?\n", chunk, maxsplit=1)
         lines = [line.partition(":") for line in head.decode().splitlines() if line]
@@ -542,7 +542,7 @@ def split_parts(content_type: str, body: bytes) -> list[tuple[dict[str, str], by
 
 
 def _hashes(request: Request) -> dict[str, str]:
-    """What an X-Goog-Hash header promises."""
+    """Return the hashes of an X-Goog-Hash header."""
     pairs = [
         part.strip().partition("=") for part in request.headers.get("x-goog-hash", "").split(",")
     ]

@@ -41,7 +41,7 @@ _ROUTES: tuple[tuple[str, str, str, str], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who a bearer token belongs to."""
+    """The caller that a bearer token belongs to."""
 
     email: str
     permissions: frozenset[str]
@@ -49,15 +49,15 @@ class Caller:
 
 class GcsServer:
     """
-    The server, in threads of this process, from `with` to its end.
+    The server, in threads of this process, within its `with` block.
 
     Args:
-        buckets: Made at the start.
-        port: 0 takes a free one.
-        callers: By bearer token. None lets everybody do everything.
+        buckets: Created at the start.
+        port: 0 selects a free one.
+        callers: By bearer token. With None every request is permitted.
         mutation_pause_s: As Google: 1.0. Two writes of one object closer than that give 429.
-        fault: Asked before each request: an error to answer instead, or None.
-        observe: Told of each request and its answer.
+        fault: Called before each request; returns an error to answer with, or None.
+        observe: Called with each request and its response.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class GcsServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return int(self._http.server_address[1])
 
     @property
@@ -105,7 +105,7 @@ class GcsServer:
         self._http.server_close()
 
     def answer(self, request: Request) -> Answer:
-        """What to say to one request."""
+        """Return the response to one request."""
         if request.method == "POST" and request.path.startswith("/batch"):
             return self._batch(request)
         try:
@@ -152,7 +152,7 @@ class GcsServer:
             raise ApiError(403, "forbidden", f"{caller.email} {denied}")
 
     def _batch(self, request: Request) -> Answer:
-        """A multipart/mixed of requests, answered by one of answers."""
+        """Answer a multipart/mixed of requests with one of responses."""
         parts = split_parts(request.headers.get("content-type", ""), request.body)
         pieces = []
         for headers, inner in parts:
@@ -188,7 +188,7 @@ def _embedded(inner: bytes, outer: Request) -> Request:
 
 
 def _partial(answer: Answer, fields: str) -> Answer:
-    """Only the `fields` asked for, as in `items(name,generation),nextPageToken`."""
+    """Return only the requested `fields`, as in `items(name,generation),nextPageToken`."""
     if not fields or answer.status != 200 or "json" not in answer.headers.get("Content-Type", ""):
         return answer
     try:
@@ -246,7 +246,7 @@ def _handler(server: GcsServer) -> type[BaseHTTPRequestHandler]:
         def parse_request(self) -> bool:
             lines = self.rfile = _Lines(self.rfile)  # type: ignore[assignment]
             try:
-                # The library takes the end of a connection for the end of the headers.
+                # The library treats the end of a connection as the end of the headers.
                 return super().parse_request() and not lines.is_cut
             finally:
                 self.close_connection |= lines.is_cut
@@ -257,7 +257,7 @@ def _handler(server: GcsServer) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): text for name, text in self.headers.items()}
             body = self._body(headers)
             if len(body) < int(headers.get("content-length", 0)):
-                self.close_connection = True  # cut short: as if it had never come
+                self.close_connection = True  # cut short: no request
                 return
             request = Request(
                 method=self.command,

@@ -29,10 +29,10 @@ class Blob:
     created_us: int
     updated_us: int
     fields: Mapping[str, Any]
-    """The fields that a client may set, as in the resource."""
+    """The fields that clients may set, as in the resource."""
     metageneration: int = 1
     components: int = 0
-    """How many objects it was composed of; 0 if it was not."""
+    """The number of objects it was composed of; 0 if it was not composed."""
 
     @property
     def md5(self) -> str:
@@ -50,7 +50,7 @@ class Blob:
         return base64.b64encode(packed).decode()
 
     def patched(self, changes: Mapping[str, Any], now_us: int) -> Blob:
-        """The same data with other fields; None removes one, and metadata is merged by key."""
+        """Return the same data with other fields; None removes one, and metadata is merged by key."""
         fields = dict(self.fields)
         if isinstance(changes.get("metadata"), Mapping):
             merged = {**fields.get("metadata", {}), **changes["metadata"]}
@@ -88,7 +88,7 @@ class Bucket:
     names: list[str] = field(default_factory=list)
     """Sorted."""
     mutated: dict[str, float] = field(default_factory=dict)
-    """When each object was last written, on the monotonic clock."""
+    """The time of each object's last write, on the monotonic clock."""
 
     def put(self, blob: Blob) -> None:
         """Make `blob` the live object of its name."""
@@ -97,12 +97,12 @@ class Bucket:
         self.blobs[blob.name] = blob
 
     def remove(self, name: str) -> None:
-        """Forget the live object."""
+        """Delete the live object."""
         del self.blobs[name]
         del self.names[bisect_left(self.names, name)]
 
     def scan(self, start: str, prefix: str) -> Iterator[str]:
-        """Names with `prefix` from `start` on, sorted."""
+        """Return the names with `prefix` from `start` on, sorted."""
         for at in range(bisect_left(self.names, max(start, prefix)), len(self.names)):
             if not self.names[at].startswith(prefix):
                 return
