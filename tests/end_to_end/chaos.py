@@ -9,8 +9,8 @@ Chaos: two bastions, eight agents and hundreds of jobs, struck at random by kill
 With `--hard` (a folder, and root) the bucket is moved away and back, a disk of two machines filled,
 descriptors taken, and clocks stepped, beside all that.
 
-The seed says what is asked and who is struck when; what real processes make of it differs each
-time. Exit code 1 when anything is wrong at the end, with everything kept for a look.
+The seed decides what is submitted, and which process is struck when; the outcome differs each time,
+because real processes do. Exit code 1 when anything is wrong at the end; all files are then kept.
 """
 
 from __future__ import annotations
@@ -74,31 +74,31 @@ count = 2
 resources = { h100 = 8, cpu = 32 }
 """
 DISK_MIB = 96
-"""Of the disk on which the machines of the small pool lie."""
+"""Size of the disk of the machines of the small pool."""
 STEPPED = Path(__file__).with_name("stepped_clock.c")
-"""What steps the wall clock of a program."""
+"""Source of the library that steps the wall clock of a program."""
 BATCH = 10
 """Jobs that are submitted together."""
 ASKED_FOR = 0.7
-"""Of the time: by then the last job was submitted."""
+"""Share of the run after which no job is submitted."""
 LINES_PER_MINUTE = 10
-"""Of the longest job, for each minute of the run: however long that is, the pool is as full."""
+"""Lines of the longest job for each minute of the run, so that every run fills the pool alike."""
 LEFT_S = 300.0
-"""What is left when the strikes are over ends within this, on a busy machine."""
+"""Limit for the rest to end after the last strike, on a busy machine."""
 FAULTS = 0.02
-"""Share of exchanges with the server that meet a fault; one in a hundred of these hangs."""
+"""Share of exchanges with the server that have a fault; one in a hundred of these hangs."""
 
 
 @dataclass(kw_only=True)
 class Report:
-    """What came of it."""
+    """The result of a run."""
 
     numbers: dict[str, object] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
 
 class Asking:
-    """A user who submits jobs for a while, and insists on every answer."""
+    """A user who submits jobs for a while, and repeats each request until it is answered."""
 
     def __init__(
         self, client: Client, chance: random.Random, witness: Path, *, jobs: int, for_s: float
@@ -115,7 +115,7 @@ class Asking:
         self._thread.start()
 
     def wait(self) -> None:
-        """Until everything is submitted."""
+        """Wait until everything is submitted."""
         self._thread.join(LEFT_S)
         assert not self._thread.is_alive(), "a submission was never answered"
 
@@ -155,7 +155,7 @@ def run(
     seed: int,
     around: Surroundings | None = None,
 ) -> Report:
-    """Strike for so many minutes, let everything end, and compare."""
+    """Strike for the given minutes, let everything end, and compare."""
     text = CONFIG if around is None else HARD_CONFIG
     chance = random.Random(seed)
     witness = folder / "witness"
@@ -195,7 +195,7 @@ def run(
 
 
 def _until(done: Callable[[], bool], bastions: Bastions, what: str, report: Report) -> None:
-    """Wait until `done()`, with the supervisor at work."""
+    """Wait until `done()`, while the supervisor restarts dead bastions."""
     end = time.monotonic() + LEFT_S
     while not done():
         bastions.look()
@@ -237,14 +237,14 @@ def _judge(
 
 
 def stepped(clock: Path) -> dict[str, str]:
-    """What a bastion, and by it its agents, need for their wall clock to be what `clock` says."""
+    """Return the variables that give a bastion and its agents the wall clock of `clock`."""
     wanted = {"LD_PRELOAD": str(clock.with_name("stepped.so")), "STEPPED_CLOCK": str(clock)}
     return wanted | {f"AGENT_{name}": text for name, text in wanted.items()}
 
 
 @contextmanager
 def poor_ground(folder: Path) -> Iterator[Surroundings]:
-    """A root that can be moved, a small disk for two machines, and a clock that can be stepped."""
+    """Make a root that can be moved, a small disk for two machines, and a settable clock."""
     disk = folder / "machines" / "small"
     disk.mkdir(parents=True)
     words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(disk)]
@@ -262,7 +262,7 @@ def poor_ground(folder: Path) -> Iterator[Surroundings]:
 
 @contextmanager
 def bad_network(folder: Path, seed: int) -> Iterator[Place]:
-    """Google's bucket behind a network with faults; who compares has a good one."""
+    """Make a bucket of Google's behind a network with faults; `verdict` has a good one."""
     chance = random.Random(seed)
     faults = [each for each in Fault if each not in (Fault.NONE, Fault.HANG)]
 
@@ -284,7 +284,7 @@ ROOTS: Mapping[str, Callable[[Path, int], AbstractContextManager[Place]]] = {
 
 
 def main() -> int:
-    """Run it as the command line says; 1 when anything is wrong."""
+    """Run the command line; return 1 when anything is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.end_to_end.chaos")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--root", choices=ROOTS, default="file")

@@ -1,4 +1,4 @@
-"""The installed command: a wheel built from this tree, in a place of its own, run as users do."""
+"""The installed command: a wheel built from this tree, installed apart, run as users do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ grace_s = 5
 
 
 def build_wheel(into: Path) -> Path:
-    """A wheel of this tree."""
+    """Build a wheel of this tree."""
     argv = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
     subprocess.run([*argv, f"--wheel-dir={into}", str(REPOSITORY)], check=True)
     (wheel,) = into.glob("*.whl")

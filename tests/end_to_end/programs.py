@@ -1,4 +1,4 @@
-"""The programs of this tree, run as a user runs them, and what is seen of their processes."""
+"""The programs of this tree, run as a user runs them, and their processes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.end_to_end.roots import Place
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
-"""For anything that a real bastion does within a second or two when the machine is not busy."""
+"""Limit for what a real bastion does within a second or two on an idle machine."""
 BOUND = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if not os.geteuid() else []
-"""Before a command: even of root, it may read no more than the modes of files allow."""
+"""A prefix of commands: with it even root may read no more than the modes of files allow."""
 
 
 class Programs:
@@ -29,7 +29,7 @@ class Programs:
     The command, the bastions and the user of one root.
 
     Args:
-        folder: For everything that runs here.
+        folder: For all files of what runs.
         place: The root.
     """
 
@@ -74,39 +74,39 @@ class Programs:
         self.project.mkdir()
 
     def json(self, *arguments: str) -> Any:
-        """What a command says as JSON."""
+        """Run a command, and return its JSON."""
         return json.loads(self.run(*arguments, "--json").stdout)
 
     @property
     def client(self) -> Client:
-        """The same user's Python."""
+        """A client of the same user."""
         return Client(self.place.url, user="alice", store=self.place.store)
 
     def printed(self, job: str) -> str:
-        """What all processes of a job printed."""
+        """Return the output of all processes of a job."""
         return b"".join(chunk.data for chunk in self.client.logs(job)).decode()
 
     def follow(self, *words: str) -> tuple[str, str]:
-        """The id of a job that is launched by the command and followed, and what it printed."""
+        """Launch and follow a job by the command; return its id and its output."""
         ran = self.run("run", *words, check=False)
         return ran.stderr.partition("following ")[2].partition(";")[0], ran.stdout
 
     def launch(self, line: str, *, secrets: Sequence[Secret] = (), **fields: Any) -> JobView:
-        """A job of one shell line that is launched by the Python API, once it has ended."""
+        """Launch a job of one shell line by the Python API; return it once it has ended."""
         job = Job(name="api", processes=[Process(line, shell=True)], secrets=secrets)
         handle = self.client.launch(Launch(name="api", jobs=[job], **fields))
         (ended,) = handle.wait(timeout_s=DEADLINE_S).jobs
         return ended
 
     def wait(self, job: str) -> JobView:
-        """A job, once it has ended."""
+        """Wait until a job has ended, and return it."""
         (ended,) = self.client.wait([job], timeout_s=DEADLINE_S)
         return ended
 
     def serve(
         self, *arguments: str, env: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a bastion, which alone of all programs has the variables `env`."""
+        """Start a bastion; no other program gets the variables `env`."""
         argv = [*self.command, "serve", f"--machines_dir={self.machines}", *arguments]
         own = {**self.env, **(env or {})}
         with (self.folder / "serve.log").open("ab") as log:
@@ -114,7 +114,7 @@ class Programs:
 
     @property
     def served(self) -> str:
-        """What all bastions of this folder have said."""
+        """The logs of all bastions of this folder."""
         log = self.folder / "serve.log"
         return log.read_text() if log.exists() else ""
 
@@ -129,7 +129,7 @@ class Programs:
         return found
 
     def stop_everything(self) -> None:
-        """Stop what is left, by process id; and what that started anew before it was stopped."""
+        """Stop all remaining processes by id, and those that they started meanwhile."""
         while left := self.processes():
             for process in left:
                 try:
@@ -148,7 +148,7 @@ def until(done: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) 
 
 
 def alive_in(folder: Path) -> list[str]:
-    """The command lines of living processes that have anything to do with `folder`."""
+    """Return the command lines of processes that name `folder` or run in it."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,8 +1,8 @@
 """
-Roots to run everything on: a folder, a bucket of Google's, a bucket of Amazon's.
+Roots to test on: a folder, a bucket of Google's, buckets of S3 servers.
 
-Only the URL and what the environment says differ. What a test wants to know it reads through the
-store, as everybody does.
+They differ in the URL and the environment only. Tests read the bucket through the store, as every
+program does.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class Place:
         return tuple(keys)
 
     def root(self) -> Root | None:
-        """The state, once there is one."""
+        """Root, once it exists."""
         data = self.read(layout.ROOT)
         return None if data is None else decode_root(data)
 
     def result(self, project: str, job: str) -> Result | None:
-        """The final record of a job, once there is one."""
+        """The final record of a job, once it exists."""
         key = layout.result(project, job)
         data = self.read(key)
         return None if data is None else decode(Result, data, key=key)
 
     def log(self, project: str, job: str, attempt: int) -> bytes:
-        """What the first process of a job printed, from its segments; gaps are failures."""
+        """The output of a job's first process, from its segments; a gap is a failure."""
         data = b""
         for key in self.keys(layout.log(project, job, attempt, replica=0, host=0, process=0)):
             assert int(Path(key).stem) == len(data), f"{key} is not at {len(data)}"
@@ -73,13 +73,13 @@ class Place:
 
 @contextmanager
 def folder_root(folder: Path) -> Iterator[Place]:
-    """A folder, as the tutorial has it."""
+    """A folder, as in the tutorial."""
     yield Place(url=f"file://{folder}/root", store=LocalStore(folder / "root", makes_root=True))
 
 
 @contextmanager
 def gcs_root(folder: Path) -> Iterator[Place]:
-    """Google Cloud Storage, as far as the test server is it."""
+    """Google Cloud Storage, as the test server imitates it."""
     with GcsServer("bucket") as server:
         yield Place(
             url=f"gs://bucket/{folder.name}",
@@ -90,7 +90,7 @@ def gcs_root(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def s3_root(folder: Path) -> Iterator[Place]:
-    """Amazon S3, as far as moto is it."""
+    """Amazon S3, as moto imitates it."""
     with moto_server() as url, credentials():
         make_bucket("bucket")
         yield _on_s3(folder, url)
@@ -98,14 +98,14 @@ def s3_root(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def localstack_root(folder: Path) -> Iterator[Place]:
-    """Amazon S3, as far as localstack is it: every conditional write is right there."""
+    """Amazon S3, as localstack imitates it, with correct conditional writes."""
     with localstack_server(folder) as url, credentials():
         yield _on_s3(folder, url)
 
 
 @contextmanager
 def ceph_root(folder: Path) -> Iterator[Place]:
-    """Ceph's object gateway: no S3 of Amazon's, and the most widespread of the others."""
+    """Ceph's object gateway, the most widespread S3 server beside Amazon's."""
     with ceph_server(folder) as url, credentials():
         yield _on_s3(folder, url, "&etags=bare")
 
@@ -122,4 +122,4 @@ ROOTS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "localstack": localstack_root,
     "ceph": ceph_root,
 }
-"""By name: each takes a folder of its own, whose name is unique."""
+"""Roots by name; each needs a folder with a unique name."""

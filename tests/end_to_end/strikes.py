@@ -1,8 +1,8 @@
 """
-What strikes real programs at random: kill -9, and SIGSTOP with SIGCONT a while later.
+Random faults of real programs: kill -9, and SIGSTOP with SIGCONT a while later.
 
-With `Surroundings` also what they stand on: the bucket's folder is moved away and back, a disk is
-filled and emptied, descriptors are taken and given back, clocks are stepped.
+With `Surroundings` also faults of the ground: the bucket's folder is moved away and back, a disk is
+filled and emptied, descriptors are taken and returned, clocks are stepped.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ import psutil
 from tests.end_to_end.programs import Programs
 
 PAUSE_S = (0.2, 1.2)
-"""Between two strikes."""
+"""Time between two strikes."""
 FROZEN_S = (0.5, 8.0)
-"""How long a stopped process stays so; the longest of them cost a bastion on a folder its lead."""
+"""How long a process stays frozen; the longest of these cost a bastion on a folder its lease."""
 WEIGHTS = {"bastion": 2, "agent": 4, "keeper": 1, "process": 3}
-"""What is struck how often: a keeper takes the jobs of its machine with it."""
+"""Weights of the strikes; the death of a keeper kills the jobs of its machine."""
 HARD_WEIGHTS = {"bucket": 1, "disk": 1, "descriptors": 1, "clock": 1}
-"""The same of what they stand on, beside `WEIGHTS`."""
+"""Weights of the faults of the ground, beside `WEIGHTS`."""
 AWAY_S = (1.0, 12.0)
-"""How long the bucket is away; beyond 3 s its leader's lease is over."""
+"""How long the bucket is away; beyond 3 s its leader's lease has expired."""
 POOR_S = (1.0, 10.0)
-"""How long a disk is full, and a process out of descriptors."""
+"""How long a disk is full, or a process has no free descriptor."""
 STEP_DAYS = (-8.0, -0.02, 0.02, 8.0)
-"""How far a clock is stepped, for a while: half an hour, and more than instructions may be old."""
+"""Steps of a clock: half an hour, and more than the age limit of instructions."""
 
 
 class Bastions:
-    """Two bastions, and the supervisor who starts them again when they die."""
+    """Two bastions, and a supervisor that restarts them when they die."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Bastions:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._start_at = dict.fromkeys(names, 0.0)
         self.odd_exits: list[str] = []
-        """Of a standby that nobody killed."""
+        """Exit codes of standbys that were not killed."""
 
     def look(self) -> None:
-        """Start those that are down and due."""
+        """Restart bastions whose pause is over."""
         for name, at in self._start_at.items():
             running = self._running.get(name)
             if running is not None and running.poll() is not None:
@@ -73,7 +73,7 @@ class Bastions:
                 )
 
     def stop(self) -> list[int]:
-        """End them as systemd does; their exit codes."""
+        """Stop them as systemd does; return their exit codes."""
         for running in self._running.values():
             running.send_signal(signal.SIGTERM)
         return [running.wait(timeout=60) for running in self._running.values()]
@@ -81,24 +81,24 @@ class Bastions:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What the programs of one run stand on."""
+    """The ground of one run: folder, disk and clock."""
 
     root: Path
     """The bucket's folder."""
     disk: Path
-    """A small disk, on which some of the machines lie."""
+    """A small disk that some of the machines use."""
     clock: Path | None
-    """The file that steps the clocks of bastions and agents; None where no clock can be stepped."""
+    """The file that steps the clocks of bastions and agents, or None."""
 
 
 class Strikes:
     """
-    Strikes one thing of `programs` after the other, as `chance` has it.
+    Strikes the processes of `programs` at random.
 
     Args:
-        programs: What is struck.
-        chance: What says when.
-        around: What they stand on, where that is struck too.
+        programs: The processes to strike.
+        chance: The source of randomness.
+        around: Their ground, if it is struck too.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Strikes:
         self.wrong: list[str] = []
 
     def look(self) -> None:
-        """Strike, if it is time; let go what was frozen long enough."""
+        """Strike if a strike is due; continue processes whose freeze is over."""
         now = time.monotonic()
         self._give_back(lambda until: now >= until)
         if now >= self._next_at:
@@ -122,7 +122,7 @@ class Strikes:
             self._strike(now)
 
     def end(self) -> None:
-        """Let everything go on."""
+        """Undo every strike that lasts."""
         self._give_back(lambda until: True)
 
     def _strike(self, now: float) -> None:
@@ -193,7 +193,7 @@ def _thaw(process: psutil.Process) -> None:
 
 
 def _filled(disk: Path) -> Callable[[], None]:
-    """Fill `disk` to its last byte; what gives the room back."""
+    """Fill `disk` to its last byte; return a function that frees it."""
     path = disk / "filled"
     with suppress(OSError), path.open("wb", buffering=0) as file:
         while True:
@@ -202,7 +202,7 @@ def _filled(disk: Path) -> Callable[[], None]:
 
 
 def _starved(process: psutil.Process) -> Callable[[], None]:
-    """Leave `process` no descriptor but those it has; what gives it others again."""
+    """Let `process` open no further descriptor; return a function that lets it."""
     try:
         before = process.rlimit(psutil.RLIMIT_NOFILE)
         process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds(), before[1]))

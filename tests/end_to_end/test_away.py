@@ -1,4 +1,4 @@
-"""A bucket in a folder that is away for seconds: nothing is written beside it, nothing is lost."""
+"""A bucket's folder is away for seconds: nothing is written in its place, nothing is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = "for n in 1 2 3 4 5 6 7 8; do echo line $n; sleep 0.3; done"
 
 @contextmanager
 def away(programs: Programs) -> Iterator[Path]:
-    """Move the bucket's folder away, and back in the end, if it is a folder."""
+    """Move the bucket's folder away, and back at the end, if the bucket is a folder."""
     if not programs.place.url.startswith("file://"):
         pytest.skip("only a folder can be moved")
     root = Path(programs.place.url.removeprefix("file://"))
@@ -32,8 +32,10 @@ def away(programs: Programs) -> Iterator[Path]:
         gone.rename(root)
 
 
-def test_what_ends_while_the_bucket_is_away_is_told_when_it_is_back(programs: Programs) -> None:
-    """The end of a job and every line of its log stand in the bucket that was away meanwhile."""
+def test_a_job_that_ends_while_the_bucket_is_away_is_recorded_when_it_is_back(
+    programs: Programs,
+) -> None:
+    """The end of the job and every line of its log are in the bucket afterwards."""
     process = Process(LINES, shell=True, resources=Resources(h100=1))
     handle = programs.client.launch(Launch(name="steps", jobs=[Job(processes=[process])]))
     (job,) = handle.jobs

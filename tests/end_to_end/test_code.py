@@ -1,4 +1,4 @@
-"""What a job runs, as users say it: by the command and by the Python API, on real machines."""
+"""The code of a job, given by the command and by the Python API, on real machines."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ UV = Path(sys.executable).with_name("uv")
 
 
 def stars(value: str) -> str:
-    """What stands in a log in place of `value`."""
+    """Return what a log shows in place of `value`."""
     return "*" * len(value)
 
 
 def holding(value: str, top: Path) -> list[str]:
-    """Files below `top` that hold `value`; one that is just taken away holds nothing."""
+    """Return the files below `top` that hold `value`, but not those that vanish meanwhile."""
     found = []
     for folder, _, names in os.walk(top):
         for path in (Path(folder, name) for name in names):
@@ -53,7 +53,7 @@ def holding(value: str, top: Path) -> list[str]:
 
 
 def test_a_secret_reaches_its_process_and_nothing_else(programs: Programs) -> None:
-    """From the agent's environment, a file, a cloud: masked in the log, in nothing that is kept."""
+    """Secrets from the environment, a file, a cloud: masked in the log, in no stored file."""
     gate = programs.folder / "gate"
     hashed = 'printf %s "$HF_TOKEN" | sha256sum'
     line = f'echo "$OF_GOOGLE $HF_TOKEN"; {hashed}; until [ -e {gate} ]; do sleep 0.05; done'
@@ -82,14 +82,14 @@ def test_a_secret_reaches_its_process_and_nothing_else(programs: Programs) -> No
 
 
 def command_lines() -> Iterator[bytes]:
-    """What `ps` shows of every process here."""
+    """Return the command lines of all processes."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             yield path.read_bytes()
 
 
-def test_a_secret_that_cannot_be_had_is_named(programs: Programs) -> None:
-    """What nobody declared is refused, a dry run says so; what is missing fails the set-up."""
+def test_a_secret_that_cannot_be_read_is_named(programs: Programs) -> None:
+    """An undeclared secret is refused, also by a dry run; a missing value fails the set-up."""
     refused = "secrets: HF_TOKN is not declared; did you mean HF_TOKEN?"
     ran = programs.run("launch", "--secret=HF_TOKN", "--", "true", check=False)
     assert (ran.returncode, ran.stderr) == (104, f"error: {refused}\n")
@@ -108,7 +108,7 @@ def test_a_secret_that_cannot_be_had_is_named(programs: Programs) -> None:
 
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 def test_a_python_environment_is_installed_once(programs: Programs, tmp_path: Path) -> None:
-    """The second start with the same lock file installs nothing: what it would need is gone."""
+    """The second start with the same lock file installs nothing: the packages' source is gone."""
     wheels = tmp_path / "wheels"
     sha256 = make_wheel(wheels, "greet", "1.0")
     code, show = tmp_path / "code", "greet && echo $VIRTUAL_ENV"
@@ -137,7 +137,7 @@ def test_a_python_environment_is_installed_once(programs: Programs, tmp_path: Pa
 
 
 def test_a_working_tree_arrives_as_it_is(programs: Programs, tmp_path: Path) -> None:
-    """Modes, links and empty folders; what is ignored stays; a machine fetches a tree once."""
+    """Modes, links and empty folders arrive, ignored files do not; it is fetched once."""
     files = {
         ".gitignore": "*.log\n", ".bastionignore": "data/\n", "run.sh": "#!/bin/sh\necho ran\n",
         "empty/": "", "x.log": "", "data/big": "", "notes.md": "",
@@ -160,8 +160,8 @@ def test_a_working_tree_arrives_as_it_is(programs: Programs, tmp_path: Path) -> 
 def test_only_what_changed_is_sent(
     programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a few megabytes a changed line costs a kilobyte; what may be a secret is warned about."""
-    monkeypatch.setenv("HOME", programs.env["HOME"])  # what was sent before is remembered there
+    """A changed line in a few megabytes costs a kilobyte; a possible secret causes a warning."""
+    monkeypatch.setenv("HOME", programs.env["HOME"])  # the cache of what was sent before
     megabytes = {f"data/{n}": os.urandom(100_000) for n in range(30)}
     code = trees.write(
         tmp_path / "code", {"a.py": "", ".env": "", ".bastionignore": "b\n", **megabytes}
@@ -169,7 +169,7 @@ def test_only_what_changed_is_sent(
     host = Where(hostnames=[programs.client.pool().machines[0].name])
 
     def sent(line: str) -> int:
-        """How much more the bucket holds once `line` was added and the tree was launched."""
+        """Return by how much the bucket grows when `line` is added and the tree is launched."""
         before = set(programs.place.keys("bundles/"))
         with (code / "a.py").open("a") as file:
             file.write(f"print({line!r})\n")
@@ -201,8 +201,8 @@ def test_only_what_changed_is_sent(
     assert re.search(r"^2\.9 MiB of code, \d+ B sent$", ran.stderr, re.MULTILINE)
 
 
-def test_what_cannot_be_read_is_named(programs: Programs, tmp_path: Path) -> None:
-    """Every file and folder of the code, by whatever it is sent; and a file that holds a launch."""
+def test_an_unreadable_file_is_named(programs: Programs, tmp_path: Path) -> None:
+    """Every file and folder of the code, however it is sent; and a file that holds a launch."""
     code = trees.write(tmp_path / "code", {"a.py": "", "k.pem": "", "data/d": "", "run.toml": ""})
     for name in ("k.pem", "data", "run.toml"):
         (code / name).chmod(0)
@@ -231,8 +231,8 @@ def test_what_cannot_be_read_is_named(programs: Programs, tmp_path: Path) -> Non
     assert (programs.place.keys("inbox/"), programs.place.keys("bundles/")) == before
 
 
-def test_what_ran_is_told_and_run_again(programs: Programs, tmp_path: Path) -> None:
-    """The commit and how the tree differed from it, what was kept; again with other settings."""
+def test_the_code_of_a_job_is_shown_and_run_again(programs: Programs, tmp_path: Path) -> None:
+    """The commit, the tree's difference from it, the outputs; and a rerun with other settings."""
     head = commit(programs.project, {"a.py": "print('committed')\n"})
     line = (
         "import os\nprint('changed', os.environ.get('SEED', 'none'))\n"
@@ -262,7 +262,7 @@ def test_what_ran_is_told_and_run_again(programs: Programs, tmp_path: Path) -> N
 
 @pytest.fixture
 def server(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """An sshd whose key the machines have, and this process, as the Python API's user."""
+    """An sshd that accepts the key of the machines and of this process."""
     folder = programs.folder / "ssh"
     (folder / "key").unlink()
     with sshd(folder) as made:
@@ -276,7 +276,7 @@ def server(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd
 def test_a_private_repository_is_cloned_by_key(
     programs: Programs, server: Sshd, tmp_path: Path
 ) -> None:
-    """Over ssh, with submodules, by the deploy key; what the branch became later is not run."""
+    """Over ssh, with submodules, by the deploy key; later commits of the branch are not run."""
     commit(tmp_path / "lib", {"lib.py": "NAME = 'lib'\n"})
     top = tmp_path / "repo"
     commit(top, {"a.py": "import lib.lib; print('first', lib.lib.NAME)\n"})
@@ -306,7 +306,7 @@ def test_a_private_repository_is_cloned_by_key(
 
 
 def test_repositories_by_http_and_with_large_files(programs: Programs, tmp_path: Path) -> None:
-    """A short commit over http; large files come where they are asked for."""
+    """A short commit over http; large files are fetched where requested."""
     top = tmp_path / "repo"
     first = commit(top, {"a.py": "print('first')\n"})
     commit(top, {"a.py": "print('second')\n"})
@@ -326,8 +326,8 @@ def test_repositories_by_http_and_with_large_files(programs: Programs, tmp_path:
     assert programs.printed(ended.id).startswith("version https://git-lfs")
 
 
-def test_mistakes_are_told_before_anything_is_sent(programs: Programs, tmp_path: Path) -> None:
-    """By the command with its exit code, by the Python API as an error with the same words."""
+def test_mistakes_are_reported_before_anything_is_sent(programs: Programs, tmp_path: Path) -> None:
+    """By the command with its exit code, by the Python API as an error with the same text."""
     top = tmp_path / "repo"
     commit(top, {"a.py": ""})
     big = trees.write(tmp_path / "big", {"w.bin": b"0" * 3000})

@@ -1,4 +1,4 @@
-"""`bastion demo`: the whole house, real processes, one command."""
+"""`bastion demo`: everything, with real processes, by one command."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ROOT = Path(launch.__file__).parents[1]
 
 
 @pytest.mark.end_to_end
-def test_the_demo_comes_out_right_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_the_demo_succeeds_and_leaves_nothing_running(tmp_path: Path) -> None:
     """
-    A share is lent, reclaimed after notice and checkpoint, and given back; the bucket stays.
+    A share is lent, reclaimed after notice and checkpoint, and lent again; the bucket stays.
 
-    Exit 0 says that every check of the demo itself held; what it prints must show the way.
+    Exit code 0 means that every check of the demo held; its output must show each stage.
     """
     folder = tmp_path / "demo"
     ran = subprocess.run(

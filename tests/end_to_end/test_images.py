@@ -61,7 +61,7 @@ def on(docker: Dockerd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 def test_an_image_is_built_pushed_and_run(
     on: Programs, docker: Dockerd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was built when it was submitted runs, wherever its tag moves; also again."""
+    """The image of the submission runs, also in a rerun, even after its tag moves."""
     monkeypatch.setenv("DOCKER_HOST", docker.daemon)
     file = f"FROM {IMAGE} AS base\nARG WHO\nRUN echo hello $WHO >/word\nFROM base\nRUN exit 1\n"
     trees.write(on.project, {"d/Dockerfile": file, "requirements.txt": ""})

@@ -1,4 +1,4 @@
-"""The installed command, real processes, kill -9: the road of a user from end to end."""
+"""The installed command, real processes, kill -9: all that a user does, from end to end."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def python(on: Installed, project: str, name: str, script: str) -> str:
 
 
 def stopped_log(on: Installed, job: str) -> bytes:
-    """What a stopped job printed, but for its shell's word on the `sleep` that got the TERM too."""
+    """The output of a stopped job, without its shell's message about the terminated `sleep`."""
     return on.place.log("red", job, 1).replace(b"Terminated\n", b"")
 
 
@@ -89,7 +89,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
     red = [launch(on, "red", f"red{i}", 4, RESUMABLE) for i in range(4)]
     until(lambda: all(b"begun" in place.log("red", job, 1) for job in red), "red runs everywhere")
 
-    # Blue reclaims half; one job more than fits has to wait, and is told why.
+    # Blue reclaims half; one job does not fit, and its reason says why it waits.
     gate = on.folder / "gate"
     waits = f"while [ ! -e {gate} ]; do sleep 0.1; done"
     blue = [launch(on, "blue", f"blue{i}", 4, f"echo blue {i}; {waits}") for i in range(2)]
@@ -99,19 +99,19 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
     why = on.run("why", preempted[0]).stdout + on.run("why", preempted[1]).stdout
     assert "h100" in why
 
-    # Fourteen short ones, one of them cancelled while it waits, one failing, one killed.
+    # Fourteen short jobs: one is cancelled while it waits, one fails, one is killed.
     short = [python(on, "blue", f"short{i}", f"echo out {i}; exit 0") for i in range(11)]
     failing = launch(on, "blue", "failing", 1, "echo bad; exit 7")
     killed = launch(on, "blue", "killed", 1, "kill -9 $$")
     doomed = launch(on, "blue", "doomed", 8, "sleep 1000")
     on.run("cancel", doomed)
 
-    # kill -9 the bastion in the middle; the jobs do not notice, a new one goes on.
+    # kill -9 the bastion in the middle; the jobs do not notice, a new one continues.
     bastion.kill()
     bastion.wait()
     bastion = on.serve()
 
-    # kill -9 an agent while a job runs beside it: its exit code is not lost.
+    # kill -9 an agent while a job runs beside it: the job's exit code is not lost.
     agent = on.processes("bastion agent")[0]
     agent.send_signal(signal.SIGKILL)
     gate.touch()
@@ -134,7 +134,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
     assert ended is not None
     assert ended.outcome == "cancelled"
 
-    # The preempted ones resume where they were, once blue has gone.
+    # The preempted jobs resume from their checkpoints when blue's jobs have ended.
     for job in preempted:
         until(lambda job=job: place.result("red", job), f"{job} resumes and ends")
         ended = place.result("red", job)
@@ -147,7 +147,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
         until(lambda job=job: place.result("red", job), f"{job} is cancelled")
         assert stopped_log(on, job) == b"begun\nnotice\n"
 
-    # Nothing is left: no active job, no request, no user's process; then all is stopped in order.
+    # Nothing is left: no active job, request or user's process. Then everything is stopped.
     until(lambda: on.json("list")["jobs"] == [], "the published queue is empty")
     until(lambda: not place.keys(layout.INBOX), "the inbox is empty")
     assert on.json("status")["status"]["epoch"] == 2

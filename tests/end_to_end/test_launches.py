@@ -1,4 +1,4 @@
-"""Launches by the installed command and from Python: gangs, failures, arrays, and who waits."""
+"""Launches by the installed command and from Python: gangs, failures, arrays, waiting."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ name = "evaluator"
 processes = [{ command = ["sh", "-c", "echo ready"] }]
 """.replace("TELL", TELL)
 DEAF = "trap '' TERM; setsid sleep {0} & (sleep {0} &) ; echo deaf; sleep {0}; sleep {0}"
-"""Everything it starts, in a session of its own or left behind, inherits that TERM is ignored."""
+"""Every process it starts, in a session of its own or orphaned, inherits that TERM is ignored."""
 _NAPS = count(86_400 + 1_000 * os.getpid())
 
 
 def nap() -> int:
-    """A duration in seconds that no other process of this machine sleeps for."""
+    """Return a duration in seconds that no other process of this machine sleeps for."""
     return next(_NAPS)
 
 
 def sleeping(seconds: int) -> int:
-    """How many processes sleep for just so long."""
+    """Return how many processes sleep for exactly this duration."""
     lines = (each.info["cmdline"] for each in psutil.process_iter(["cmdline"]))
     return sum(line == ["sleep", str(seconds)] for line in lines)
 
@@ -77,7 +77,7 @@ def launch(on: Programs, *jobs: Job, **fields: object) -> LaunchHandle:
 
 
 def ended(handle: LaunchHandle) -> tuple[JobView, ...]:
-    """The jobs of a launch, once they have ended."""
+    """Wait until the jobs of a launch have ended, and return them."""
     return handle.wait(timeout_s=DEADLINE_S).jobs
 
 
@@ -87,7 +87,7 @@ def shell(line: str, **fields: object) -> Process:
 
 
 def check_told(env: dict[str, str], *, job: str) -> None:
-    """What process 1 of replica 1 of the gang's trainer must have been told."""
+    """Check the variables of process 1 of replica 1 of the gang's trainer."""
     page = (REPOSITORY / "docs" / "reference" / "environment.md").read_text()
     tables = page.partition("## Names of other")[0].partition("## The machine")[2]
     rows = re.findall(
@@ -132,7 +132,7 @@ def check_told(env: dict[str, str], *, job: str) -> None:
     assert len(env["local_accessible_gpu"].split(",")) == 3
 
 
-def test_a_gang_of_two_jobs_is_told_all_that_the_reference_names(programs: Programs) -> None:
+def test_a_gang_of_two_jobs_gets_every_variable_of_the_reference(programs: Programs) -> None:
     """Two jobs, two replicas packed onto one machine, two processes each; every variable."""
     (programs.project / "gang.toml").write_text(GANG)
     ran = programs.run("run", "gang.toml")
@@ -165,7 +165,7 @@ def test_a_gang_of_two_jobs_is_told_all_that_the_reference_names(programs: Progr
     check_told(json.loads(handle.logs("trainer", replica=1, process=1)), job=handle.jobs[0])
 
 
-def test_what_ignores_term_is_killed_with_all_it_started(programs: Programs) -> None:
+def test_a_process_that_ignores_term_is_killed_with_all_it_started(programs: Programs) -> None:
     """A time limit and a cancel end trees that ignore TERM, sessions and orphans included."""
     first, second, third = nap(), nap(), nap()
     handle = launch(programs, Job(processes=[shell(DEAF.format(second))], grace="1s"))
@@ -183,8 +183,8 @@ def test_what_ignores_term_is_killed_with_all_it_started(programs: Programs) -> 
     assert not sleeping(third)
 
 
-def test_a_failure_is_tried_again_with_what_it_kept(programs: Programs, tmp_path: Path) -> None:
-    """Retries wait for their backoff and count failures; the output directory goes along."""
+def test_a_failed_job_is_retried_with_its_outputs(programs: Programs, tmp_path: Path) -> None:
+    """Retries wait for their backoff and count failures; the output directory is carried over."""
     line = 'cat "$BASTION_OUTPUT_DIR/s" && exit 0; echo saved > "$BASTION_OUTPUT_DIR/s"; exit 3'
     again = launch(programs, Job(processes=[shell(line)], retries=2, retry_backoff=0.2))
     never = launch(programs, Job(processes=[shell("exit 3")], retries=1, retry_backoff=0.2))
@@ -212,8 +212,8 @@ processes = [{ command = ["sleep", "600"] }]
 """
 
 
-def test_who_is_stopped_when_one_fails(programs: Programs) -> None:
-    """The others of the job, of the whole launch, or nobody."""
+def test_which_jobs_are_stopped_when_one_fails(programs: Programs) -> None:
+    """The other replicas, the other jobs of the launch, or none."""
     fails, good = shell("exit 5"), shell("sleep 0.5")
     all_end = launch(
         programs,
@@ -243,8 +243,8 @@ time.sleep(600)
 """
 
 
-def test_marks_are_heard_from_python_and_as_files(programs: Programs) -> None:
-    """Numbers are shown; what wrote *finished* has succeeded, though it was stopped as hung."""
+def test_marks_are_read_from_python_and_as_files(programs: Programs) -> None:
+    """Numbers are shown; a job that wrote *finished* succeeded, though stopped as hung."""
     env = {"PYTHONPATH": str(REPOSITORY)}
     process = Process([sys.executable, "-c", MARKS], env=env)
     handle = launch(programs, Job(processes=[process], idle_timeout="1s"))
@@ -256,8 +256,8 @@ def test_marks_are_heard_from_python_and_as_files(programs: Programs) -> None:
     assert (done.state, done.report) == ("succeeded", {"loss": 0.5, "step": 7})
 
 
-def test_what_hangs_is_reported_and_what_failed_is_held(programs: Programs) -> None:
-    """From Python: stacks in the log, a word in `why`, a machine kept, a clean-up at the end."""
+def test_a_hang_is_reported_and_a_failed_job_is_held(programs: Programs) -> None:
+    """From Python: stacks in the log, a remark in `why`, a held machine, a clean-up at the end."""
     client = programs.client
     hung = Job(
         processes=[shell("echo begun; sleep 600")], idle_timeout="1s", on_idle="report", grace=1
@@ -288,8 +288,8 @@ def test_what_hangs_is_reported_and_what_failed_is_held(programs: Programs) -> N
     assert (Path(folder[1]) / "core").exists(), "what was left in the working directory stays"
 
 
-def test_nobody_waits_for_the_held_tasks_of_an_array(programs: Programs) -> None:
-    """What failed of it is held for ten minutes; `run` and `wait` end with its code at once."""
+def test_run_and_wait_do_not_wait_for_held_tasks(programs: Programs) -> None:
+    """A failed task is held for ten minutes; `run` and `wait` end with its exit code at once."""
     line = "exit $BASTION_TASK_INDEX"
     job = Job(processes=[shell(line)], hold_on_failure="10m")
     handle = launch(programs, job, array=Array("0-1"))
@@ -307,8 +307,8 @@ def test_nobody_waits_for_the_held_tasks_of_an_array(programs: Programs) -> None
     assert ended(handle)[0].counts == {"failed": 1, "succeeded": 1}
 
 
-def test_a_terminal_sees_how_far_it_has_come(programs: Programs, tmp_path: Path) -> None:
-    """A bar is drawn there after a second."""
+def test_a_terminal_shows_progress(programs: Programs, tmp_path: Path) -> None:
+    """A progress bar is drawn after a second."""
     line = f"until [ -e {tmp_path}/gate ]; do sleep 0.05; done"
     handle = launch(programs, Job(processes=[shell(line)]))
     ours, theirs = os.openpty()
@@ -329,8 +329,8 @@ def test_a_terminal_sees_how_far_it_has_come(programs: Programs, tmp_path: Path)
     os.close(theirs)
 
 
-def test_sweeps_from_python_are_those_of_the_command(programs: Programs) -> None:
-    """Grid, zip and sample combined; some of it again; one array of both, by one key."""
+def test_python_and_the_command_make_the_same_sweeps(programs: Programs) -> None:
+    """Grid, zip and sample combined; a rerun of a part; one array for both, by one key."""
     sweep = Sweep(
         grid={"seed": [1, 2]},
         zip={"layers": [2, 4], "width": [512, 256]},
@@ -369,8 +369,8 @@ def wanted_line(told: dict[str, str]) -> str:
     return "{seed} {layers}x{width} {lr} {opt}\n".format(**told)
 
 
-def test_jobs_wait_for_others_however_they_end(programs: Programs) -> None:
-    """One after the other in one launch, and any end of another; circles are refused."""
+def test_jobs_wait_for_jobs_with_every_kind_of_end(programs: Programs) -> None:
+    """A chain in one launch, and a wait for any end of another job; circles are refused."""
     line = "echo $BASTION_JOB_NAME >> {}".format(programs.folder / "order")
     steps = [
         Job(name="train", processes=[shell(f"{line}; exit 1")]),
@@ -398,8 +398,8 @@ def test_jobs_wait_for_others_however_they_end(programs: Programs) -> None:
         )
 
 
-def test_who_may_not_wait_is_told_of_every_machine(programs: Programs) -> None:
-    """Whole machines are taken where that is asked, and then nothing else fits on them."""
+def test_a_job_that_may_not_wait_is_refused_with_every_machine(programs: Programs) -> None:
+    """Whole machines are allocated on request, and then nothing else fits on them."""
     flags = ("--exclusive", "--resources=h100=5", "--replicas=2", "-q", "--name=whole")
     whole = programs.run("launch", *flags, "--", "sleep", "600").stdout.strip()
     until(lambda: programs.client.job(whole).state == "running", "it runs")
@@ -428,8 +428,8 @@ def test_who_may_not_wait_is_told_of_every_machine(programs: Programs) -> None:
     assert programs.wait(whole).state == "cancelled"
 
 
-def test_mistakes_of_a_launch_are_told_alike(programs: Programs, tmp_path: Path) -> None:
-    """By the command, which reads a file, and from Python; nothing is left in the inbox."""
+def test_mistakes_of_a_launch_are_reported_alike(programs: Programs, tmp_path: Path) -> None:
+    """By the command, from a file, and from Python; nothing is left in the inbox."""
 
     def job(name: str = "a", more: str = "", process: str = 'command = ["true"]') -> str:
         return f'[[jobs]]\nname = "{name}"\n{more}\nprocesses = [{{ {process} }}]\n'
@@ -469,8 +469,8 @@ def test_mistakes_of_a_launch_are_told_alike(programs: Programs, tmp_path: Path)
     assert not programs.place.keys("inbox/")
 
 
-def test_old_working_directories_go_and_living_ones_stay(programs: Programs) -> None:
-    """What a job left goes by age; not what is young, what runs, or what is held."""
+def test_old_working_directories_are_deleted_and_used_ones_stay(programs: Programs) -> None:
+    """A job's files are deleted by age, but not those of young, running or held jobs."""
     leave = "pwd; touch kept"
     (old,) = ended(launch(programs, Job(processes=[shell(leave)])))
     held = Job(processes=[shell(f"{leave}; exit 1")], hold_on_failure="10m")

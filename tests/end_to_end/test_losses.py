@@ -1,4 +1,4 @@
-"""What becomes of jobs that others, or their machines, bring to an end."""
+"""Jobs that are ended by other jobs or by the loss of their machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ echo try $BASTION_ATTEMPT
 case $BASTION_ATTEMPT in 1) while :; do sleep 0.05; done;; 2) exit 3;; esac
 cat "$BASTION_OUTPUT_DIR/s"
 """
-"""To be stopped in its first attempt, to fail in its second, and to end well in its third."""
+"""Waits to be stopped in its first attempt, fails in its second, succeeds in its third."""
 
 
 def test_a_preemption_uses_up_no_retry_and_ends_what_is_not_to_resume(programs: Programs) -> None:
@@ -47,8 +47,8 @@ def test_a_preemption_uses_up_no_retry_and_ends_what_is_not_to_resume(programs: 
     own.cancel()
 
 
-def test_what_is_not_to_resume_is_lost_with_its_machine(programs: Programs) -> None:
-    """It ends where another job would have started again: an attempt dies with its keeper."""
+def test_a_job_that_must_not_resume_is_lost_with_its_machine(programs: Programs) -> None:
+    """It ends where another job would be retried: the attempt dies with its keeper."""
     host = programs.client.pool().machines[0].name
     line = "echo up; test $BASTION_ATTEMPT = 2 || sleep 1000"
     words = ("launch", "-q", f"--hostname={host}", "--shell")
@@ -69,7 +69,7 @@ def test_what_is_not_to_resume_is_lost_with_its_machine(programs: Programs) -> N
 
 @pytest.mark.prove
 def test_a_job_that_loses_its_machine_three_times_in_a_row_is_lost(programs: Programs) -> None:
-    """No retry is used up by a keeper that dies; after the third it is the job's own doing."""
+    """A dead keeper uses up no retry; after the third in a row the job itself is blamed."""
     host = programs.client.pool().machines[0].name
     line = "echo try $BASTION_ATTEMPT; sleep 600"
     words = ("launch", "-q", f"--hostname={host}", "--retries=5", "--shell", "--", line)
@@ -86,7 +86,7 @@ def test_a_job_that_loses_its_machine_three_times_in_a_row_is_lost(programs: Pro
 
 
 def python(on: Programs, line: str, host: str, **fields: object) -> str:
-    """The id of a job of one shell line, launched from Python onto a machine."""
+    """Launch a job of one shell line from Python onto a machine; return its id."""
     job = Job(processes=[Process(line, shell=True)], **fields)  # type: ignore[arg-type]
     wanted = Launch(name="api", jobs=[job], where=Where(hostnames=[host]))
     (made,) = on.client.launch(wanted).jobs
@@ -94,6 +94,6 @@ def python(on: Programs, line: str, host: str, **fields: object) -> str:
 
 
 def kill_keeper(on: Programs, host: str) -> None:
-    """Kill (-9) what holds all that runs on a machine: the bastion takes it for lost."""
+    """Kill (-9) the keeper of a machine: the bastion considers its processes lost."""
     (keeper,) = on.processes("bastion.agent.keeper", f"/{host}/")
     keeper.kill()

@@ -32,7 +32,7 @@ h100 = 1.0
 
 @dataclass
 class Gate:
-    """Whether the store refuses one program, how often it was asked, and how often it has."""
+    """A switch that makes the store refuse one program, with counts of requests and refusals."""
 
     is_shut: bool = False
     asked: int = 0
@@ -55,7 +55,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def programs(tmp_path: Path, place: Place) -> Iterator[Programs]:
-    """Programs of that bucket."""
+    """The programs of that bucket."""
     made = Programs(tmp_path, place)
     try:
         yield made
@@ -64,8 +64,8 @@ def programs(tmp_path: Path, place: Place) -> Iterator[Programs]:
         sys.stdout.write(made.served)  # shown when the test failed
 
 
-def test_refusals_end_no_program_that_was_answered(programs: Programs, place: Place) -> None:
-    """Leader, standby, `wait` and `logs -f` outlast a store that says 403 to everything."""
+def test_refusals_end_no_program_that_had_access_before(programs: Programs, place: Place) -> None:
+    """Leader, standby, `wait` and `logs -f` survive a store that answers 403 to every request."""
     on, gates = programs, [Gate() for _ in range(4)]
     port = int(place.env["STORAGE_EMULATOR_HOST"].rpartition(":")[2])
     started: list[subprocess.Popen[bytes]] = []

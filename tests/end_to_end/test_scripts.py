@@ -24,7 +24,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 def run_script(
     on: Programs, name: str, *words: str, beside: dict[str, str] | None = None, there: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script with some code beside it, as its user does; or from another place, `there`."""
+    """Run a script with some code beside it, as its user does, or from another folder, `there`."""
     on.clear_project()
     for path, text in (beside or {}).items():
         (on.project / path).write_text(text)
@@ -43,7 +43,7 @@ def run_script(
 def launched(
     on: Programs, name: str, *words: str, beside: dict[str, str] | None = None
 ) -> tuple[JobView, ...]:
-    """The jobs of a script's launch, once they have ended."""
+    """Wait until the jobs of a script's launch have ended, and return them."""
     ran = run_script(on, name, *words, beside=beside)
     assert ran.returncode == 0, ran.stderr
     launch = ran.stdout.strip()
@@ -51,12 +51,12 @@ def launched(
 
 
 def printed(on: Programs, job: str) -> list[str]:
-    """The lines that all processes of a job printed, sorted."""
+    """Return the output lines of all processes of a job, sorted."""
     return sorted(on.printed(job).splitlines())
 
 
-def test_devices_are_asked_for_by_process(programs: Programs) -> None:
-    """A process sees the devices that it asked for; the script's text is stored with the launch."""
+def test_devices_are_requested_for_each_process(programs: Programs) -> None:
+    """A process sees the devices that it requests; the script's text is stored with the launch."""
     (job,) = launched(programs, "two_devices")
     assert job.state == "succeeded"
     (line,) = printed(programs, job.id)
@@ -70,7 +70,7 @@ def test_devices_are_asked_for_by_process(programs: Programs) -> None:
 
 
 def test_a_cluster_a_shard_and_a_host_are_chosen(programs: Programs) -> None:
-    """Where it may run is what the script says; a host that is not there is refused."""
+    """The job runs where the script says; an unknown host is refused."""
     (job,) = launched(programs, "a_shard")
     assert printed(programs, job.id) == ["in 0", "in 1"]
     machine = job.machines[0] if job.machines else programs.client.pool().machines[0].id
@@ -82,8 +82,8 @@ def test_a_cluster_a_shard_and_a_host_are_chosen(programs: Programs) -> None:
     assert "nowhere" in ran.stderr
 
 
-def test_a_failed_process_stops_its_job_where_that_is_asked(programs: Programs) -> None:
-    """The working tree comes along, and one failing process ends all replicas."""
+def test_a_failed_process_stops_its_job_on_request(programs: Programs) -> None:
+    """The working tree is sent, and one failing process ends all replicas."""
     beside = {
         "requirements.txt": "",
         "fails.py": "import sys\nsys.exit(3)\n",
@@ -93,15 +93,15 @@ def test_a_failed_process_stops_its_job_where_that_is_asked(programs: Programs) 
     assert (job.state, job.code, job.replicas) == ("failed", 3, 3)
 
 
-def test_the_other_replicas_go_on_where_nothing_is_said(programs: Programs) -> None:
-    """Two of three end well beside one that failed; the job has failed."""
+def test_the_other_replicas_continue_by_default(programs: Programs) -> None:
+    """Two of three replicas succeed beside one that fails; the job has failed."""
     (job,) = launched(programs, "others_go_on")
     assert job.state == "failed"
     assert printed(programs, job.id) == ["done", "done"]
 
 
 def test_a_short_commit_is_checked_out(programs: Programs, tmp_path: Path) -> None:
-    """Seven digits are enough, and what came after that commit does not count."""
+    """Seven digits are enough, and later commits are not run."""
     repository = tmp_path / "repository"
     first = commit(repository, {"a.py": "print('first')\n"})
     commit(repository, {"a.py": "print('second')\n"})
@@ -110,8 +110,8 @@ def test_a_short_commit_is_checked_out(programs: Programs, tmp_path: Path) -> No
     assert printed(programs, job.id) == ["first"]
 
 
-def test_a_busy_bastion_refuses_unless_asked_to_queue(programs: Programs) -> None:
-    """While everything is taken a launch is refused, and queued where the script says so."""
+def test_a_launch_on_a_busy_pool_is_refused_unless_it_may_queue(programs: Programs) -> None:
+    """While all devices are in use a launch is refused, or queued if the script says so."""
     ran = run_script(programs, "all_of_it")
     assert ran.returncode == 0, ran.stderr
     first = ran.stdout.strip()
@@ -136,8 +136,8 @@ print("printed", handle.logs("main"), handle.id)
 """
 
 
-def test_cells_of_a_notebook_launch_what_lies_beside_it(programs: Programs) -> None:
-    """In IPython each line is a cell; those that ran so far are stored with the launch."""
+def test_cells_of_a_notebook_launch_the_code_beside_it(programs: Programs) -> None:
+    """In IPython each line is a cell; all cells run so far are stored with the launch."""
     programs.clear_project()
     beside = {"pyproject.toml": "", "train.py": "import sys\nprint('rate', sys.argv[1])\n"}
     trees.write(programs.project, beside)
@@ -159,7 +159,7 @@ def test_cells_of_a_notebook_launch_what_lies_beside_it(programs: Programs) -> N
 
 
 def test_a_slurm_script_runs_on_two_nodes(programs: Programs) -> None:
-    """Submitted beside its code, it runs once on each node, and srun starts the tasks there."""
+    """Submitted with its code, it runs once on each node, where srun starts the tasks."""
     programs.clear_project()
     shutil.copy(SCRIPTS / "job.sbatch", programs.project)
     (programs.project / "task.py").write_text(
@@ -182,7 +182,7 @@ def test_a_slurm_script_runs_on_two_nodes(programs: Programs) -> None:
 
 
 def test_an_axlearn_job_spec_runs(programs: Programs) -> None:
-    """By the command and by the Python API: its command and variables, and its clean-up after."""
+    """By the command and by the Python API: its command, its variables and its clean-up."""
     programs.clear_project()
     made = {
         "version": 1,

@@ -1,4 +1,4 @@
-"""Two real bastions on one folder: who leads, and what becomes of the other."""
+"""Two real bastions on one folder: one leads, the other stands by or exits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.end_to_end.roots import folder_root
 pytestmark = pytest.mark.end_to_end
 
 PATIENCE_S = 1.25 * LOCAL.ttl_s
-"""No test here says how soon it is over at the latest: on a busy machine nothing is soon."""
+"""No test here has an upper bound of time: on a busy machine everything may take long."""
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 
 def led_by(on: Programs, holder: str) -> bool:
-    """Whether `holder` leads, as root has it."""
+    """Whether `holder` leads, according to root."""
     root = on.place.root()
     return root is not None and root.leader is not None and root.leader.holder == holder
 
 
 def silence_s(on: Programs, holder: str) -> float:
-    """Wait until `holder` leads; how long root had not moved before, on our own clock."""
+    """Wait until `holder` leads; return for how long root did not change before, on our clock."""
     moved_at, last = time.monotonic(), on.place.root()
     assert last is not None
     while True:
@@ -63,7 +63,7 @@ def _is_led(root: Root, holder: str) -> bool:
 
 
 def freeze(program: subprocess.Popen[bytes]) -> None:
-    """Stop it while it has no file locked: who has locked root is waited for, never replaced."""
+    """Freeze it while it holds no file lock: the lock of root is waited for, never broken."""
     while True:
         program.send_signal(signal.SIGSTOP)
         until(lambda: psutil.Process(program.pid).status() == psutil.STATUS_STOPPED, "it stops")
@@ -74,7 +74,7 @@ def freeze(program: subprocess.Popen[bytes]) -> None:
 
 
 def test_a_standby_takes_over_and_the_old_leader_stands_by(programs: Programs) -> None:
-    """A frozen leader is replaced after 1.25 leases; thawed it is fenced, waits and leads again."""
+    """A frozen leader is replaced after 1.25 leases; later it is fenced, waits and leads again."""
     on = programs
     north = on.serve("--standby", "--name=north")
     until(lambda: led_by(on, "north"), "north leads")
@@ -101,8 +101,8 @@ def test_a_standby_takes_over_and_the_old_leader_stands_by(programs: Programs) -
     assert north.poll() is None
 
 
-def test_a_fenced_leader_that_is_not_to_stand_by_leaves(programs: Programs) -> None:
-    """Without `--standby` a leader that was overtaken exits with 1 and says why."""
+def test_a_fenced_leader_without_standby_exits(programs: Programs) -> None:
+    """Without `--standby` a leader that was replaced exits with 1 and logs why."""
     on = programs
     north = on.serve("--name=north")
     until(lambda: led_by(on, "north"), "north leads")
@@ -116,7 +116,7 @@ def test_a_fenced_leader_that_is_not_to_stand_by_leaves(programs: Programs) -> N
 
 
 def test_a_dead_leader_is_replaced_at_once_on_its_own_host(programs: Programs) -> None:
-    """After kill -9 neither a restart nor a standby of the same host waits for the lease."""
+    """After kill -9 neither a restart nor a standby on the same host waits for the lease."""
     on = programs
     north = on.serve("--name=north")
     until(lambda: led_by(on, "north"), "north leads")
@@ -131,8 +131,8 @@ def test_a_dead_leader_is_replaced_at_once_on_its_own_host(programs: Programs) -
     until(lambda: (on.place.root() or Root(epoch=0, seq=0, now=0, write_id="")).epoch == 3, "again")
 
 
-def test_a_second_bastion_says_who_leads(programs: Programs) -> None:
-    """Of two bastions on one root one leads; the other says so and leaves."""
+def test_a_second_bastion_names_the_leader(programs: Programs) -> None:
+    """Of two bastions on one root one leads; the other names it and exits."""
     on = programs
     first = on.serve()
     until(lambda: on.place.root() is not None, "one leads")

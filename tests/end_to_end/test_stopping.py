@@ -1,4 +1,4 @@
-"""Real bastions that are told to stop while their store does not answer."""
+"""Real bastions that have to stop while their store does not answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.end_to_end
 
 @dataclass
 class Road:
-    """What happens to each exchange between the bastion and its store."""
+    """The network between a bastion and its store."""
 
     fault: Fault = Fault.NONE
     seen: int = 0
@@ -32,13 +32,13 @@ class Road:
 
 @pytest.fixture
 def road() -> Road:
-    """A road that is clear at first."""
+    """A network without faults at first."""
     return Road()
 
 
 @pytest.fixture
 def programs(tmp_path: Path, road: Road) -> Iterator[Programs]:
-    """Bastions whose bucket lies behind `road`."""
+    """Bastions whose bucket is behind `road`."""
     with gcs_root(tmp_path) as place:
         port = int(place.env["STORAGE_EMULATOR_HOST"].rpartition(":")[2])
         with FaultProxy(port, road) as proxy:
@@ -57,7 +57,7 @@ def programs(tmp_path: Path, road: Road) -> Iterator[Programs]:
 def test_a_bastion_stops_whatever_its_store_does(
     programs: Programs, road: Road, fault: Fault
 ) -> None:
-    """SIGTERM ends a leader in time though its store swallows, cuts or fails every request."""
+    """SIGTERM ends a leader in time though its store drops, cuts or fails every request."""
     bastion = programs.serve()
     until(lambda: "leads epoch 1" in programs.served, "it leads")
     road.fault = fault
@@ -69,7 +69,7 @@ def test_a_bastion_stops_whatever_its_store_does(
 
 
 def test_a_second_signal_ends_a_bastion_at_once(programs: Programs, road: Road) -> None:
-    """SIGINT after SIGTERM ends it where it stands, and it says that it was told twice."""
+    """SIGINT after SIGTERM ends it at once, and its log says that two signals came."""
     bastion = programs.serve()
     until(lambda: "leads epoch 1" in programs.served, "it leads")
     road.fault = Fault.HANG
@@ -81,7 +81,7 @@ def test_a_second_signal_ends_a_bastion_at_once(programs: Programs, road: Road) 
 
 
 def test_a_bastion_that_waits_for_its_store_can_be_stopped(programs: Programs, road: Road) -> None:
-    """One that was started in an outage stops too."""
+    """A bastion that was started in an outage stops too."""
     road.fault = Fault.HANG
     bastion = programs.serve()
     until(lambda: road.seen, "it meets the outage")

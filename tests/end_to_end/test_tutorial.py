@@ -1,4 +1,4 @@
-"""The tutorial does what it says: its commands are run as they stand on the page."""
+"""The tutorial does what it says: a test runs its commands as written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "tutorial.md"
 
 @pytest.mark.prove
 @pytest.mark.end_to_end
-def test_the_tutorial_runs_as_it_stands(tmp_path: Path) -> None:
+def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
     """Every `sh` block in order, in one shell: all succeed, and the preempted job resumes."""
     commands = tmp_path / "bin"
     commands.mkdir()

@@ -1,4 +1,4 @@
-"""Webhooks and real bastions: told whatever dies, and nobody waits for one that hangs."""
+"""Webhooks and real bastions: each notification arrives, and a hanging webhook delays nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ url = "{stuck}/x"
 
 @pytest.fixture
 def there() -> Iterator[Receiver]:
-    """A webhook that takes what it is sent."""
+    """A webhook that accepts every notification."""
     with receiver() as made:
         yield made
 
@@ -52,7 +52,7 @@ def stuck() -> Iterator[Receiver]:
 
 @pytest.fixture
 def on(tmp_path: Path, there: Receiver, stuck: Receiver) -> Iterator[Programs]:
-    """A bastion's folder that knows both."""
+    """A folder of a bastion that is configured with both."""
     with folder_root(tmp_path) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
         config = CONFIG.format(url=there.url, stuck=stuck.url)
@@ -66,13 +66,13 @@ def on(tmp_path: Path, there: Receiver, stuck: Receiver) -> Iterator[Programs]:
 
 
 def submit(on: Programs, name: str, *flags: str, script: str = "exit 0") -> str:
-    """A job through the command line; its id."""
+    """Submit a job by the command line; return its id."""
     words = ["launch", "--project_id=red", f"--name={name}", "--resources=h100=1", "-q", *flags]
     return on.run(*words, "--shell", "--", script).stdout.strip()
 
 
-def test_what_was_sent_and_not_committed_is_sent_again(on: Programs, there: Receiver) -> None:
-    """Kill -9 while the webhook answers: the next bastion sends it again, under the same id."""
+def test_a_delivery_that_is_not_committed_is_repeated(on: Programs, there: Receiver) -> None:
+    """After kill -9 while the webhook answers, the next bastion sends it again with the same id."""
     served: list[subprocess.Popen[bytes]] = [on.serve()]
 
     def strike() -> None:
@@ -90,8 +90,8 @@ def test_what_was_sent_and_not_committed_is_sent_again(on: Programs, there: Rece
     until(lambda: (root := on.place.root()) and not root.outbox, "it has left root")
 
 
-def test_one_that_hangs_holds_nothing_up(on: Programs, there: Receiver, stuck: Receiver) -> None:
-    """Jobs go on and others are told while a webhook does not answer."""
+def test_a_hanging_webhook_delays_nothing(on: Programs, there: Receiver, stuck: Receiver) -> None:
+    """Jobs continue and other webhooks get notifications while one does not answer."""
     on.serve()
     first = submit(on, "first", "--notify=stuck", "--notify=team")
     until(lambda: stuck.bodies, "the stuck one is asked")
@@ -111,8 +111,8 @@ def test_one_that_hangs_holds_nothing_up(on: Programs, there: Receiver, stuck: R
     assert stuck.ids == [f"{first}.1.ended.0"]
 
 
-def test_mistakes_are_told_at_once(on: Programs) -> None:
-    """A name that nobody configured, and an address of our own network."""
+def test_mistakes_are_reported_at_once(on: Programs) -> None:
+    """A name that is not configured, and an address of the private network."""
     on.serve()
     for notify, text in (
         ("teem", "config/bastion.toml has no webhook 'teem'; did you mean team?"),

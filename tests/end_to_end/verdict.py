@@ -1,9 +1,9 @@
 """
-What must be true when everything has ended: the bucket against what the jobs themselves saw.
+What must be true when everything has ended: the bucket compared with the jobs' own marks.
 
-A job leaves marks outside of the bucket (see `SCRIPT`): each start of an attempt, and whether
-anybody else held the job or one of its devices at that moment. The locks go with the last process
-that holds them, so one that outlives its attempt is seen by the next.
+A job writes marks outside of the bucket (see `SCRIPT`): each start of an attempt, and whether
+another process held the job or one of its devices at that moment. A lock is released with the last
+process that holds it, so the next attempt detects a process that outlives its own.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ done
 echo "$j $a" >> $w/starts
 i=0; while [ $i -lt {lines} ]; do i=$((i + 1)); echo "line $i of $j"; sleep 0.5; done
 """
-"""A job of so many lines; it holds its own lock and those of its devices as long as it lives."""
+"""A job that prints so many lines; it holds its own lock and those of its devices while it runs."""
 
 _NOISE = re.compile(rb"(Killed|Terminated|Stopped)\n")
-"""What a shell says of its `sleep` when that is struck."""
+"""What a shell prints when its `sleep` is killed."""
 _REGISTER = re.compile(r"run/[^/]+/[^/]+/([^/]+)/a(\d+)-[^/]+/r0/h0/(claim|end)")
 
 
 class Verdict:
     """
-    Compares what is there with what should be.
+    Compares the bucket with the marks.
 
     Args:
-        place: The root, past everything.
-        jobs: Id -> how many lines it prints.
+        place: The root, reached without faults.
+        jobs: Id -> the number of lines it prints.
         witness: The folder of the marks.
     """
 
@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def numbers(self) -> dict[str, object]:
-        """What happened, in numbers."""
+        """Return counts of what happened."""
         return {
             "jobs": len(self._jobs),
             "outcomes": dict(Counter(each.outcome for each in self.results.values())),
@@ -96,14 +96,14 @@ class Verdict:
         return claims, ends
 
     def _outcomes(self) -> Iterator[str]:
-        """Every job has one final record, and there are no others."""
+        """Check that every job has one final record, and that there are no others."""
         for job in self._jobs.keys() - self.results.keys():
             yield f"{job} has no result"
         for job in self.results.keys() - self._jobs.keys():
             yield f"{job} was never submitted"
 
     def _attempts(self) -> Iterator[str]:
-        """Every attempt that began began once, under one claim that an agent won."""
+        """Check that every attempt started once, under one claim that an agent won."""
         for line, times in self._starts.items():
             job, number = line.split()
             won = [each for each in self.claims[job, int(number)] if each.claim is not None]
@@ -113,7 +113,7 @@ class Verdict:
                 yield f"attempt {number} of {job} began under {len(won)} claims"
 
     def _logs(self) -> Iterator[str]:
-        """What stands is what was printed; all that `end` knows of stands."""
+        """Check that the log is what was printed, with every byte that `end` counts."""
         for (job, number), register in sorted(self.ends.items()):
             result = self.results.get(job)
             if result is None or register.end.kind != "exited":
@@ -138,7 +138,7 @@ class Verdict:
                 yield f"{job} a{number}: {said.count(10)} of {self._jobs[job]} lines are there"
 
     def _history(self) -> Iterator[str]:
-        """Events have neither gap nor repeat, and every job ends in exactly one."""
+        """Check that events have neither gap nor repeat, and that every job ends exactly once."""
         root = self._place.root()
         assert root is not None
         events = [
@@ -146,7 +146,7 @@ class Verdict:
             for key in self._place.keys(layout.EVENTS)
             for line in (self._place.read(key) or b"").splitlines()
         ]
-        # Written, perhaps, and not yet known to be.
+        # It may be written without being confirmed.
         events += [event for segment in root.sealed for event in segment.events]
         events += root.events
         told = {event.n: event for event in events}
@@ -165,6 +165,6 @@ def _lines(path: Path) -> list[str]:
 
 
 def told(numbers: Mapping[str, object], wrong: Sequence[str]) -> str:
-    """A report in plain words."""
+    """Return the report as text."""
     lines = [f"{name}: {number}" for name, number in numbers.items()]
     return "\n".join([*lines, f"wrong: {len(wrong)}", *(f"  {each}" for each in wrong[:40])])

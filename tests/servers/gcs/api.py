@@ -83,7 +83,7 @@ class Api:
     Every method, on one state.
 
     Args:
-        mutation_pause_s: The minimum time between two writes of one object; an earlier one gets 429.
+        mutation_pause_s: Least time between two writes of one object; an earlier one gets 429.
     """
 
     def __init__(self, *, mutation_pause_s: float = 0.0) -> None:

@@ -50,7 +50,7 @@ class Blob:
         return base64.b64encode(packed).decode()
 
     def patched(self, changes: Mapping[str, Any], now_us: int) -> Blob:
-        """Return the same data with other fields; None removes one, and metadata is merged by key."""
+        """Return the same data with other fields; None removes one; metadata is merged by key."""
         fields = dict(self.fields)
         if isinstance(changes.get("metadata"), Mapping):
             merged = {**fields.get("metadata", {}), **changes["metadata"]}
