@@ -1,8 +1,8 @@
 """
 Bastion runs machine-learning jobs on shared accelerators with a bucket and one small VM.
 
-This is the whole public face, and it is lazy: `import bastion` loads nothing but the standard
-library, and each name is loaded when it is first used.
+These names are the whole public API. They are lazy: `import bastion` loads only the standard
+library, and each name is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -177,10 +177,10 @@ def __dir__() -> list[str]:
 
 def _refuse_shadows() -> None:
     """
-    Refuse to go on where a user's own `quota.py` or `bundler.py` would be taken for ours.
+    Check that no `quota.py` or `bundler.py` of the user hides Bastion's own packages.
 
     Raises:
-        ImportError: There is one; the message names it and the way out.
+        ImportError: There is one. The message names it and what to do.
     """
     from importlib.util import find_spec
 

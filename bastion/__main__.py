@@ -1,9 +1,9 @@
 """
-The composition root of the services: settings become adapters, adapters become loops.
+The entry point of the services.
 
-`python -m bastion serve ...` is the command line's `bastion serve` without the command line;
-`python -m bastion agent ...` is what runs on every machine. Nothing else in the house chooses an
-adapter, reads the environment or starts a thread, but `open_store` and `open_provider`.
+`python -m bastion serve ...` is `bastion serve` without the command line. `python -m bastion agent
+...` runs on every machine. Which adapters they use is decided in `bastion.service.run.compose`,
+`bastion.agent.main`, `open_store` and `open_provider`.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ def serve(
     once: bool = False,
 ) -> int:
     """
-    Run one bastion on `root` until SIGTERM or SIGINT; its exit code.
+    Run one bastion on `root` until SIGTERM or SIGINT, and return the exit code.
 
     A signal ends it within `stopping.STOP_S` seconds, a second one at once.
 
     Args:
         root: URL of the root folder.
-        name: Of this bastion; the host's by default. Under one name only one may run on a host.
-        quota: URL of a quota file that does not lie in the root.
-        standby: Wait for the lead for ever, and again when it is lost.
-        machines_dir: Where machines of `local` pools live.
-        once: One turn, then stop.
+        name: Name of this bastion; the host's by default. Only one bastion of a name may run on a
+            host.
+        quota: URL of a quota file outside of the root.
+        standby: Wait for the lead without a limit, and again after it was lost.
+        machines_dir: Folder for machines of `local` pools.
+        once: Run one turn, then stop.
 
     Raises:
-        BastionError: It cannot run; the message says why.
+        BastionError: It cannot run, and why.
     """
     from bastion.service.config.settings import ServeSettings, pace_of
 
@@ -75,13 +76,13 @@ def serve(
 
 
 def default_machines_dir(root: str) -> Path:
-    """Where machines of `local` pools live unless said otherwise: apart from the bucket."""
+    """Return the default folder for machines of `local` pools, outside of the bucket."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "bastion" / sha256(root.encode()).hexdigest()[:12] / "machines"
 
 
 def main(arguments: list[str]) -> int:
-    """Dispatch `python -m bastion VERB ...`; the exit code."""
+    """Dispatch `python -m bastion VERB ...`, and return the exit code."""
     if arguments[:1] == ["agent"]:
         from bastion.agent.main import main as agent
 

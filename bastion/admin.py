@@ -1,8 +1,8 @@
 """
-`Admin`: what the people who run a bastion do to its bucket, from Python.
+`Admin`: the operations of admins on a bucket, from Python.
 
-It reads and writes the bucket as the bastion does, past the inbox, and so with the bastion's rights
-or an admin's, never a user's. That is why it is not `Client`, which knows nothing of the service.
+It reads and writes the bucket as the bastion does, without the inbox, so it needs the rights of the
+bastion or of an admin. `Client` is for users, and does not depend on the service.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 class Admin:
     """
-    The bucket of one bastion, in the hands of who runs it.
+    The bucket of one bastion, for its admins.
 
     Args:
-        root: URL of its folder or bucket; left out, the one that the command line uses here.
+        root: URL of its folder or bucket; by default the one that the command line uses here.
         store: An open store, in place of the one that `root` names.
-        clock: For what has to be looked at twice; the machine's own by default.
+        clock: For waits and timeouts; the machine's own by default.
 
     Raises:
         SpecError: No bastion is named anywhere.
@@ -55,23 +55,23 @@ class Admin:
 
     @cached_property
     def store(self) -> ObjectStore:
-        """The bucket, opened when it is first asked: printing commands needs no login."""
+        """The bucket, opened at its first use: printing commands needs no login."""
         opened = open_store(self.root) if self._given is None else self._given
-        # An audit reads thousands of objects: one hiccup must not end it.
+        # An audit reads thousands of objects, so a short outage must not end it.
         first_s = first_contact_s(self.root)
         return PatientStore(opened, Outage(self.clock), self.clock, first_s=first_s)
 
     def fsck(self, *, since_s: float = inf) -> tuple[Finding, ...]:
         """
-        What breaks a rule of the protocol, seen twice; nothing when the bucket is whole.
+        Return the violations of the protocol that two surveys show; none if the bucket is whole.
 
         Args:
-            since_s: Of what belongs to nothing active, read only what was written so long ago or
-                later.
+            since_s: Objects that belong to nothing active are read only if they are at most this
+                old.
 
         Raises:
             NotFoundError: It has no root.
-            RecordError: Its root cannot be understood.
+            RecordError: Its root cannot be decoded.
             StoreError: Out of reach.
         """
         from bastion.service.config.settings import pace_of
@@ -81,14 +81,14 @@ class Admin:
 
     def restoring(self, snapshot: str = "") -> Restoring:
         """
-        What bringing a copy of root back would mean; its `commit()` does it.
+        Return the restore of a copy of root, which shows its changes; its `commit()` applies them.
 
         Args:
             snapshot: The key of the copy; the newest by default.
 
         Raises:
             NotFoundError: There is no such copy, or none at all.
-            RecordError: The copy cannot be understood.
+            RecordError: The copy cannot be decoded.
             StoreError: Out of reach.
         """
         from bastion.service.repair.restore import Restoring
@@ -97,7 +97,7 @@ class Admin:
 
     def exposed_webhooks(self) -> tuple[str, ...]:
         """
-        Names of webhooks whose URL stands in the configuration, where every user can read it.
+        Return the names of webhooks whose URL is in the configuration, which every user can read.
 
         Raises:
             StoreError: Out of reach.
@@ -118,7 +118,7 @@ class Admin:
 
     def setup_commands(self, people: People, quota: Quota) -> tuple[str, ...]:
         """
-        The commands of gcloud or aws that give `people` their rights in this bucket.
+        Return the commands of gcloud or aws that give `people` their rights in this bucket.
 
         Raises:
             SpecError: The root is a folder, which needs no setup.
@@ -131,11 +131,11 @@ class Admin:
 
     def setup(self, people: People, quota: Quota) -> Iterable[str]:
         """
-        Give `people` their rights in this bucket, and it its settings; tells of each thing done.
+        Apply the settings of this bucket and the rights of `people`, with a line for each change.
 
         Raises:
             SpecError: The root is a folder, or there are more rights than a policy holds.
-            StoreError: The cloud said no, or is out of reach; what was done stays.
+            StoreError: The cloud refused or is out of reach; changes before that stay.
         """
         from bastion.service.access import gcs, s3
 
@@ -153,14 +153,14 @@ class Admin:
 
 
 def granted(people: People, quota: Quota) -> tuple[Grant, ...]:
-    """Every right that `people` need where `quota` holds."""
+    """Return every right that `people` need under `quota`."""
     from bastion.service.access.grants import grants
 
     return grants(people, members(quota, people.users))
 
 
 def members(quota: Quota, known: Iterable[str]) -> Mapping[str, list[str]]:
-    """The users of each project: those named, and those known whom an expression matches."""
+    """Return the users of each project: those named, and `known` users that a pattern matches."""
     known = set(known)
     return {
         project.name: sorted(
@@ -171,5 +171,5 @@ def members(quota: Quota, known: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def names(project: Project) -> list[str]:
-    """The members that the quota file names, not those that an expression stands for."""
+    """Return the members that the quota file names; patterns are left out."""
     return [word for word in project.members.written if re.fullmatch(r"[\w.@-]+", word)]

@@ -1,11 +1,11 @@
 """
-What is true of an array now: one record for all its tasks, however many.
+The record of an array: one record for all its tasks, however many.
 
 Every task is in exactly one place: it waits (`waiting`), it has ended (`ended`), or it has a job
-record of its own in root, from its admission until its final record stands. A task that is tried
-again keeps its record, for it has a history.
+record of its own in root, from its admission until its final record is written. A task that is
+retried keeps its job record, because of its history.
 
-Rules: pure; these functions are the only ones that change such a record.
+Rules: pure. Only these functions change such a record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORST_FIRST = (
     OutcomeKind.CANCELLED,
     OutcomeKind.SUCCEEDED,
 )
-"""An array ends as the worst of its tasks did; of equals the one with the lowest index counts."""
+"""The order of outcomes: an array has the worst of its tasks, with the lowest index on a tie."""
 
 
 @value
@@ -35,46 +35,46 @@ class ArrayRecord:
     """One active array."""
 
     each: JobRecord
-    """What every task begins as, under the id of the array."""
+    """The job record that every task starts from, under the id of the array."""
     tasks: Indices
-    """All of them."""
+    """All tasks."""
     at_once: int | None = None
-    """How many may hold devices at once."""
+    """How many tasks may hold devices at the same time."""
     max_failures: int | None = None
-    """Once so many have failed for good, the others are cancelled."""
+    """The number of final failures at which the other tasks are cancelled."""
     waiting: Indices = NONE
-    """Those that were never admitted and may yet be."""
+    """Tasks that were never admitted and may still be."""
     held: Indices = NONE
-    """Of `waiting`: those that somebody holds back."""
+    """The tasks of `waiting` that a user holds."""
     held_by: str = ""
     ended: Mapping[str, Indices] = field(default_factory=dict)
-    """By the kind of their outcome."""
+    """Ended tasks, by the kind of their outcome."""
     worst: Outcome | None = None
-    """How the worst of them ended."""
+    """The worst outcome of its ended tasks."""
     worst_task: int = 0
     cancelled_by: str = ""
-    """Who ended all of it, or empty."""
+    """The user who cancelled the whole array, or empty."""
     ended_at: float | None = None
-    """When the last of its tasks had ended: its final record is due."""
+    """When its last task ended; its final record is due then."""
 
     @property
     def id(self) -> str:
-        """Its name, which is also its launch's."""
+        """Its id, which is also that of its launch."""
         return self.each.id
 
     @property
     def project(self) -> str:
-        """What its tasks are charged to."""
+        """The project that its tasks are charged to."""
         return self.each.project
 
     @property
     def ready(self) -> Indices:
-        """The waiting tasks that nobody holds."""
+        """The waiting tasks that are not held."""
         return self.waiting - self.held
 
     @property
     def failed(self) -> int:
-        """How many of its tasks have failed for good and left a final record."""
+        """How many of its tasks have failed with no retry left and have a final record."""
         return sum(len(self.ended.get(kind.value, NONE)) for kind in FAILURES)
 
     @property
@@ -83,13 +83,13 @@ class ArrayRecord:
         return Indices(pair for some in self.ended.values() for pair in some.pairs)
 
     def task(self, index: int) -> JobRecord:
-        """The record that a waiting task begins with; webhooks are told of the array alone."""
+        """The first job record of a waiting task; notifications are of the array only."""
         held = self.held_by if index in self.held else ""
         return replace(self.each, id=task_id(self.id, index), task=index, held=held, notify=())
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended, once all its tasks have."""
+        """Its outcome, once all of its tasks have ended."""
         assert self.worst is not None, f"{self.id} has not ended"
         total = len(self.tasks)
         if self.worst.kind is OutcomeKind.SUCCEEDED:
@@ -107,7 +107,7 @@ class ArrayRecord:
 def new_array(
     each: JobRecord, tasks: Indices, *, at_once: int | None, max_failures: int | None = None
 ) -> ArrayRecord:
-    """An array whose tasks all wait; held as a whole where `each` is."""
+    """Return an array whose tasks all wait, and are all held if `each` is."""
     return ArrayRecord(
         each=replace(each, held=""),
         tasks=tasks,
@@ -120,23 +120,23 @@ def new_array(
 
 
 def taken(array: ArrayRecord, index: int) -> ArrayRecord:
-    """`array` once the waiting task `index` has a record of its own."""
+    """Return `array` after its waiting task `index` got a job record of its own."""
     one = Indices.of([index])
     assert one & array.waiting, f"task {index} of {array.id} does not wait"
     return _without(array, one)
 
 
 def task_over(array: ArrayRecord, index: int, outcome: Outcome, now: float) -> ArrayRecord:
-    """`array` once its task `index` has a final record, and no record in root any more."""
+    """Return `array` after its task `index` got a final record and left root."""
     one = Indices.of([index])
     return _over(_without(array, one), one, outcome, now)
 
 
 def cancelled(array: ArrayRecord, indices: Indices, by: str, now: float) -> ArrayRecord:
     """
-    `array` once those of `indices` that wait will never start.
+    Return `array` after the waiting tasks of `indices` were cancelled.
 
-    They get no final records of their own: that of the array names them.
+    They get no final records of their own: the record of the array names them.
     """
     gone = array.waiting & indices
     if indices == array.tasks:
@@ -148,18 +148,18 @@ def cancelled(array: ArrayRecord, indices: Indices, by: str, now: float) -> Arra
 
 
 def given_up(array: ArrayRecord, outcome: Outcome, now: float) -> ArrayRecord:
-    """`array` once none of the tasks that wait will ever start, for the reason in `outcome`."""
+    """Return `array` after all of its waiting tasks ended with `outcome`."""
     gone = array.waiting
     return _over(_without(array, gone), gone, outcome, now) if gone else array
 
 
 def held_back(array: ArrayRecord, indices: Indices, by: str) -> ArrayRecord:
-    """`array` once those of `indices` that wait are held."""
+    """Return `array` after the waiting tasks of `indices` were held."""
     return replace(array, held=array.held | (array.waiting & indices), held_by=by)
 
 
 def released(array: ArrayRecord, indices: Indices) -> ArrayRecord:
-    """`array` once none of `indices` is held."""
+    """Return `array` after the tasks of `indices` were released."""
     held = array.held - indices
     return replace(array, held=held, held_by=array.held_by if held else "")
 
@@ -167,7 +167,7 @@ def released(array: ArrayRecord, indices: Indices) -> ArrayRecord:
 def updated(
     array: ArrayRecord, *, priority: int | None, max_runtime_s: float | None
 ) -> ArrayRecord:
-    """`array` once what its waiting tasks ask for is changed."""
+    """Return `array` after the request of its waiting tasks was changed."""
     request = array.each.request
     if priority is not None:
         request = replace(request, priority=priority)

@@ -1,8 +1,9 @@
 """
-Bounds of what strangers write: numbers that are finite and within limits, texts of some length.
+Bounds for untrusted values: finite numbers within limits, and texts of limited length.
 
-A record checks itself when it is made, so that no door forgets to. What one wrong number spoils is
-refused; what is only shown, or is measured by a clock that may step, is brought within its bounds.
+A record checks itself when it is made, so that no reader can forget to. A number that decisions
+depend on is refused if it is out of bounds. A number that is only shown, or measured by a clock
+that may step, is clamped.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from math import isfinite
 from bastion.errors import SpecError
 
 MOST_NUMBER = 10**15
-"""Of lives, attempts, sizes and the like: as many digits as a number in a key may have."""
+"""Limit of lives, attempts, sizes and the like: as many digits as a number in a key may have."""
 LATEST_S = 253_402_300_799.0
 """The last second of the year 9999: later times have no date. Source: `datetime.MAXYEAR`."""
 
 
 def check_whole(field: str, number: int, *, least: int = 0, most: int = MOST_NUMBER) -> None:
     """
-    Let `number` pass if it is within `least` and `most`.
+    Check that `number` is within `least` and `most`.
 
     Raises:
         SpecError: It is not.
@@ -30,7 +31,7 @@ def check_whole(field: str, number: int, *, least: int = 0, most: int = MOST_NUM
 
 def check_seconds(field: str, number: float, *, most: float) -> None:
     """
-    Let `number` pass if it is finite and within 0 and `most`.
+    Check that `number` is finite and within 0 and `most`.
 
     Raises:
         SpecError: It is not.
@@ -41,17 +42,17 @@ def check_seconds(field: str, number: float, *, most: float) -> None:
 
 def check_count(field: str, count: int, *, most: int) -> None:
     """
-    Let a list of `count` items pass if it may be so long.
+    Check that a list of `count` items has at most `most`.
 
     Raises:
-        SpecError: It may not.
+        SpecError: It has more.
     """
     if count > most:
         raise SpecError(f"{field}: {count} are too many; at most {most} are allowed")
 
 
 def within(number: float, *, most: float) -> float:
-    """`number`, or the nearest that is within 0 and `most`; 0 for what is no number."""
+    """Clamp `number` to 0 and `most`; NaN becomes 0."""
     if not isfinite(number):
         return most if number > 0.0 else 0.0
     return min(max(number, 0.0), most)
@@ -63,5 +64,5 @@ def clipped(text: str, most: int) -> str:
 
 
 def short(number: int) -> str:
-    """`number` for people: of one with thousands of digits Python makes no text."""
+    """`number` as text for messages: Python refuses to print one with thousands of digits."""
     return str(number) if abs(number) < 10**30 else "a number of more than 30 digits"

@@ -1,17 +1,17 @@
 """
-The catalog: what an instance type of a cloud is made of.
+The catalog: the devices, cores and memory of every instance type.
 
-One table a vendor, as the vendor prints it; everything else is derived. Rules:
+One table for each vendor, as the vendor prints it; everything else is derived. Rules:
 
 * **Units** are the number in the type's own name: TPU v2, v3, v4 and v5p count TensorCores (two to
   a chip), TPU v5e and v6e count chips; GPUs and AWS's own chips count devices.
 * A **host** is one machine (one VM): a TPU slice of four hosts is four machines.
 * Clouds write GB and mean GiB; here it is bytes.
 
-It must not know what is free, what it costs, in which zone it exists, or who may have it.
+It must not know availability, prices, zones or permissions.
 
-Source: the page named above each table; AWS's figures are also those of `ec2
-describe-instance-types`, which a test compares.
+Source: the page named above each table. A test compares AWS's figures with `ec2
+describe-instance-types`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GIB = 1024**3
 @value
 class InstanceType:
     """
-    One thing a cloud sells under one name: a machine, or a slice of several.
+    An instance type of a cloud: a machine, or a slice of several.
 
     Shape: one slice x `hosts` x (`chips` / `hosts`).
     """
@@ -41,12 +41,12 @@ class InstanceType:
     name: str
     provider: Provider
     resources: Amounts
-    """Units of its one accelerator type, all hosts together; as quota counts them."""
+    """Units of its one accelerator type, as the quota counts them, all hosts together."""
     chips: int
     """Accelerator chips or devices, all hosts together."""
     hosts: int = 1
     topology: str = ""
-    """How the chips of a slice are wired, such as `2x2x4`; empty where the vendor names none."""
+    """How the chips of a slice are connected, such as `2x2x4`; empty if the vendor names none."""
     cpu: int
     """Virtual cores of one host."""
     memory_bytes: int
@@ -54,20 +54,20 @@ class InstanceType:
 
     @property
     def host(self) -> Amounts:
-        """What one host offers: its share of the accelerators, `cpu`, and `memory` in bytes."""
+        """The capacity of one host: its accelerators, `cpu`, and `memory` in bytes."""
         accelerators = {name: units // self.hosts for name, units in self.resources.items()}
         return Amounts({**accelerators, "cpu": self.cpu, "memory": self.memory_bytes})
 
 
 @value
 class _Tpu:
-    """One TPU version: how its names count, what its hosts are, which slices exist."""
+    """One TPU version: the unit of its names, its hosts, and its slices."""
 
     units_a_chip: int
     cpu: int
     memory_gib: int
     names: tuple[str, ...]
-    """What stands before the number; the first is the name we print."""
+    """The names before the number; the first is the one that is printed."""
     one_host: tuple[tuple[int, int, int], ...] = ()
     """(chips, cores, GiB) of single-host slices that differ from a four-chip host."""
     topologies: str
@@ -207,16 +207,16 @@ _EC2: tuple[_Row, ...] = (
     ("inf2.48xlarge", "inferentia2", 12, 192, 768),
 )
 
-# Accelerators of machines that people own, which no table above sells.
+# Accelerators of machines that users own, which are in no table above.
 _OWNED = ("a10", "a30", "a40", "l40", "l40s", "p100", "rtx_3090", "rtx_4090", "rtx_a6000")
 
 
 def lookup(name: str) -> InstanceType:
     """
-    The instance type called `name`, by the vendor's name or ours (`v4-32` is `tpu-v4-32`).
+    Return the instance type called `name`, by the vendor's name or ours (`v4-32`, `tpu-v4-32`).
 
     Raises:
-        SpecError: There is none; the hint names the nearest, or the sizes its TPU version comes in.
+        SpecError: There is none. The hint names the nearest, or the sizes of its TPU version.
     """
     every = _by_name()
     try:
@@ -228,14 +228,14 @@ def lookup(name: str) -> InstanceType:
 
 
 def resource_types() -> tuple[str, ...]:
-    """Every resource type that may be asked for: accelerators by name, then `cpu` and `memory`."""
+    """Return every resource type: accelerators by name, then `cpu` and `memory`."""
     sold = {accelerator for _, accelerator, *_ in (*_GCE, *_EC2)}
     return (*sorted({*sold, *_TPUS, *_OWNED}), "cpu", "memory")
 
 
 @cache
 def _by_name() -> dict[str, InstanceType]:
-    """Every name and other name; built once, when first asked."""
+    """Every instance type by each of its names; built once, at the first call."""
     every = {row[0]: _machine(row, provider="gce") for row in _GCE}
     every |= {row[0]: _machine(row, provider="ec2") for row in _EC2}
     for version, tpu in _TPUS.items():
@@ -282,7 +282,7 @@ def _chips(topology: str) -> int:
 
 
 def _nearest(name: str) -> str:
-    """What to write instead: the sizes of the TPU version meant, else the names most alike."""
+    """The hint for an unknown name: the sizes of its TPU version, or the most similar names."""
     family = name.rpartition("-")[0]
     for tpu in _TPUS.values():
         if family in tpu.names:

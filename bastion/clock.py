@@ -1,9 +1,9 @@
 """
-Time, as everything above the core receives it: an object handed in, never a module read.
+Time, as everything above the core gets it: a `Clock` that is passed in.
 
-`monotonic` carries durations on one machine and means nothing elsewhere. `wall` is this machine's
-opinion of the date: it may name things (ULIDs) and may never be compared with another machine's.
-What is committed is the store's time (see `bastion.records.root`).
+`monotonic` measures durations on one machine and has no meaning elsewhere. `wall` is the date of
+this machine: it is for names (ULIDs), and must never be compared with another machine's. Commits
+carry the store's time (see `bastion.records.root`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The three things a loop may ask of time."""
+    """The clock of a loop."""
 
     def wall(self) -> float:
-        """Seconds since 1970 in this machine's opinion; for names only."""
+        """Seconds since 1970 by this machine's date; for names only."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary point; never goes back, goes on while the machine sleeps."""
+        """Seconds since an arbitrary point; never goes back, and includes suspended time."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -50,14 +50,14 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that stands still until told to move; `sleep` moves it."""
+    """A clock that stands still; `sleep` and `advance` move it."""
 
     def __init__(self, *, wall: float = 1_700_000_000.0, monotonic: float = 1_000.0) -> None:
         self._wall = wall
         self._monotonic = monotonic
 
     def wall(self) -> float:
-        """The date it was set to, plus what has passed."""
+        """The date that it was set to, plus the time that has passed."""
         return self._wall
 
     def monotonic(self) -> float:
@@ -65,11 +65,11 @@ class VirtualClock:
         return self._monotonic
 
     def sleep(self, seconds: float) -> None:
-        """Pass `seconds` at once."""
+        """Advance by `seconds` at once."""
         self.advance(max(0.0, seconds))
 
     def advance(self, seconds: float) -> None:
-        """Move both faces of the clock forward by `seconds` (never back)."""
+        """Move `wall` and `monotonic` forward by `seconds` (never back)."""
         if seconds < 0:
             raise ValueError(f"a clock cannot go back: advance({seconds})")
         self._wall += seconds

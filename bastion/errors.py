@@ -1,29 +1,29 @@
 """
-Everything Bastion raises on purpose.
+The errors that Bastion raises on purpose.
 
     BastionError
-    ├── SpecError              what a user wrote is wrong: every problem, each with its field
-    ├── RefusedError           the bastion answered a request with no, and why
-    │   └── BusyError          (bastion.client) a launch that may not wait; why on every machine
+    ├── SpecError              the user's input is wrong: every problem, each with its field
+    ├── RefusedError           the bastion refused a request, and why
+    │   └── BusyError          (bastion.client) a launch that may not wait; why, for every machine
     ├── NotFoundError          no such object, job, machine or launch
-    ├── TimedOutError          what was waited for has not come yet: nothing is lost, ask again
-    ├── ConflictError          someone wrote first: read again and decide again
+    ├── TimedOutError          the wait is over without a result: nothing is lost, wait again
+    ├── ConflictError          the conditional write lost: read again and decide again
     ├── LeaseError
     │   ├── LeaseHeldError     another bastion leads: wait
-    │   ├── FencedError        another bastion took over: stop now, do no more
-    │   └── OutdatedError      root is older than the machines there are: stop, a human must look
-    ├── RecordError            a stored object does not say what its schema promises
-    │   ├── ForeignRecordError it is whole, and of another version of Bastion
-    │   └── OversizeError      it holds more bytes than its kind may
+    │   ├── FencedError        another bastion took over: stop at once
+    │   └── OutdatedError      root is older than the machines that exist: stop, an admin must look
+    ├── RecordError            a stored object does not match its schema
+    │   ├── ForeignRecordError it is valid, and of another version of Bastion
+    │   └── OversizeError      it has more bytes than its kind may have
     ├── ProviderError
     │   ├── NoCapacityError    a verdict of the provider, not a fault
-    │   └── ProviderUnavailableError   try again next tick
-    └── StoreError             the store is out of reach, or its answer is in doubt
-        ├── StoreRefusedError  it said no: credentials, a missing bucket, a full disk
-        └── InDoubtError       a request may have been accepted: ask before it is made again
+    │   └── ProviderUnavailableError   retry in the next tick
+    └── StoreError             the store is out of reach, or the result of a write is in doubt
+        ├── StoreRefusedError  it refused: credentials, a missing bucket, a full disk
+        └── InDoubtError       a request may have been accepted: check before it is sent again
 
-A new class exists only where a caller would do something different. Every message is one line that
-says what is wrong, the value and what is allowed; `hint`, where there is one, says what to do.
+A class exists only where a caller would do something different. Every message is one line: what is
+wrong, the value, and what is allowed. `hint` is what the user can do, or empty.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class BastionError(Exception):
         self.output = output
 
     def __str__(self) -> str:
-        """The message alone: hints are shown apart."""
+        """The message alone: hints are shown separately."""
         return self.message
 
     @property
     def in_a_line(self) -> str:
-        """Message and hint, for where a line is all there is."""
+        """Message and hint in one line."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class SpecError(BastionError, ValueError):
     """
-    What a user wrote is wrong (a ValueError too, so that pydantic gathers several).
+    The user's input is wrong (also a ValueError, so that pydantic collects several).
 
     Args:
         problems: Every problem found, each beginning with the path of its field.
@@ -69,7 +69,7 @@ class SpecError(BastionError, ValueError):
 
 
 class RefusedError(BastionError):
-    """The bastion answered a request with no; the message is its answer."""
+    """The bastion refused a request; the message is its answer."""
 
 
 class NotFoundError(BastionError):
@@ -77,15 +77,15 @@ class NotFoundError(BastionError):
 
 
 class TimedOutError(BastionError):
-    """What was waited for has not come yet; nothing is lost, and it may be asked again."""
+    """The wait is over without a result; nothing is lost, and the caller can wait again."""
 
 
 class ConflictError(BastionError):
-    """Someone else wrote first, or the thing already exists: read again and decide again."""
+    """The conditional write lost, or the object exists: read again and decide again."""
 
 
 class LeaseError(BastionError):
-    """About the right to lead."""
+    """An error about the lease of root."""
 
 
 class LeaseHeldError(LeaseError):
@@ -97,36 +97,36 @@ class LeaseHeldError(LeaseError):
 
 
 class FencedError(LeaseError):
-    """Another bastion took over while we led: stop at once and do nothing more."""
+    """Another bastion took over while we led: stop at once."""
 
     def __init__(self, *, ours: int, theirs: int) -> None:
-        told = f"fenced: we led epoch {ours}, root is in epoch {theirs}"
+        text = f"fenced: we led epoch {ours}, root is in epoch {theirs}"
         if ours == theirs:
-            told = f"fenced: root holds another commit of epoch {theirs} than ours"
-        super().__init__(told)
+            text = f"fenced: root holds another commit of epoch {theirs} than ours"
+        super().__init__(text)
         self.ours = ours
         self.theirs = theirs
 
 
 class OutdatedError(LeaseError):
-    """Root is older than the machines there are: nothing may be decided by it."""
+    """Root is older than the machines that exist: no decision may be based on it."""
 
 
 class RecordError(BastionError):
-    """A stored object does not say what its schema promises; the message holds key and path."""
+    """A stored object does not match its schema; the message holds key and path."""
 
 
 class ForeignRecordError(RecordError):
-    """A stored object is whole, and of a form that another version of Bastion has."""
+    """A stored object is valid, but in a format of another version of Bastion."""
 
 
 class OversizeError(RecordError):
     """
-    A stored object holds more bytes than the reader allows; the rest was not received.
+    A stored object has more bytes than the reader allows; the rest was not read.
 
     Args:
-        key: Of the object.
-        limit_bytes: How many bytes are allowed.
+        key: Key of the object.
+        limit_bytes: The most bytes that are allowed.
     """
 
     def __init__(self, key: str, *, limit_bytes: int) -> None:
@@ -136,7 +136,7 @@ class OversizeError(RecordError):
 
 
 class ProviderError(BastionError):
-    """Something between us and where machines come from."""
+    """An error of a provider of machines."""
 
 
 class NoCapacityError(ProviderError):
@@ -144,15 +144,15 @@ class NoCapacityError(ProviderError):
 
 
 class ProviderUnavailableError(ProviderError):
-    """The provider cannot be asked now."""
+    """The provider is out of reach."""
 
 
 class StoreError(BastionError):
     """
-    The store is out of reach, or it is in doubt whether it did what was asked.
+    The store is out of reach, or the result of a write is in doubt.
 
     Args:
-        retry_after_s: How long the store wants to be left alone; 0 when it did not say.
+        retry_after_s: The least wait before a retry, as the store asked; 0 if it did not.
     """
 
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
@@ -162,12 +162,12 @@ class StoreError(BastionError):
 
 class StoreRefusedError(StoreError):
     """
-    The store said no: wrong credentials, a missing bucket, a full or read-only disk.
+    The store refused: wrong credentials, a missing bucket, a full or read-only disk.
 
-    Only a program's first contact with its store may end it with this. After one good answer a
-    refusal is a problem that is told, and what was refused is tried again.
+    It ends a program only on the first contact with its store. After one good answer, a refusal is
+    reported as a problem and the request is retried.
     """
 
 
 class InDoubtError(StoreError):
-    """A request may have reached the bucket, and may be accepted: ask before it is made again."""
+    """A request may have reached the bucket and may be accepted: check before it is sent again."""

@@ -1,8 +1,8 @@
 """
-What is true of a job now: the record that root holds while the job is active.
+The record of a job, which root holds while the job is active.
 
 Rules: a record changes only in `bastion.lifecycle.step`. Times are seconds of the store's clock.
-A field at its default is not stored, so a queued job costs a few hundred bytes.
+A field at its default is not stored, so a queued job takes a few hundred bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bastion.value import value
 
 
 class Phase(StrEnum):
-    """Where a job is; the moves between them are the table in `bastion.lifecycle`."""
+    """The phase of a job; the table in `bastion.lifecycle.step` has the moves between phases."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -45,7 +45,7 @@ ADMITTED = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
 
 
 class JobClass(StrEnum):
-    """Whether an admitted gang stands on its project's own share."""
+    """Whether an admitted gang uses its project's own share or a borrowed one."""
 
     GUARANTEED = "guaranteed"
     BORROWED = "borrowed"
@@ -59,10 +59,10 @@ class StopReason(StrEnum):
     TIME_LIMIT = "time limit"
     SIBLING = "sibling failed"
     IDLE = "idle"
-    """It showed no sign of life; only ever given by a keeper, to a host of its own."""
+    """It showed no sign of life. Only a keeper gives this reason, to a host of its own."""
     HOST_LOST = "host lost"
     LOST_CONTACT = "lost contact"
-    """Its keeper's permit ran out, or its keeper was told to go."""
+    """Its keeper's permit ran out, or its keeper was stopped."""
 
 
 _LOSSES = (StopReason.HOST_LOST, StopReason.LOST_CONTACT)
@@ -105,15 +105,15 @@ FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind
 
 @value
 class Outcome:
-    """How it ended, in a word, a sentence and the numbers behind it."""
+    """How a job or an attempt ended: its kind, a sentence, and the numbers behind it."""
 
     kind: OutcomeKind
     text: str
     code: int | None = None
-    """Exit code of the process that decided it; negative for a signal."""
+    """Exit code of the process that decided the outcome; negative for a signal."""
     replica: int | None = None
     dropped_bytes: int = 0
-    """What its processes wrote and no log kept."""
+    """Bytes that its processes wrote and that are in no log."""
 
 
 @value
@@ -126,7 +126,7 @@ class HostPlace:
 
 @value
 class ReplicaPlace:
-    """Where one replica lies: one host, or all hosts of a slice, in one tier."""
+    """The placement of one replica: one host, or all hosts of a slice, in one tier."""
 
     hosts: tuple[HostPlace, ...]
     tier: int = 0
@@ -138,7 +138,7 @@ Placement = tuple[ReplicaPlace, ...]
 
 @value
 class Claim:
-    """What an agent wrote when it won the right to start one host of an attempt."""
+    """The record of the agent that won the right to start one host of an attempt."""
 
     machine: str
     life: int
@@ -153,13 +153,13 @@ class Claim:
 
 
 MAX_NAME_CHARACTERS = 255
-"""Of a machine's name or address. Source: RFC 1035, section 2.3.4."""
+"""Limit of a machine's name or address. Source: RFC 1035, section 2.3.4."""
 _CODES = 1 << 31
-"""Exit codes and signals are numbers of 32 bits."""
+"""Exit codes and signals have 32 bits."""
 MAX_RAN_S = 100 * 365 * 86400.0
 """Longer than any machine lives."""
 MAX_DETAIL_CHARACTERS = 4096
-"""Of the last lines in an end: it lies in root while its job is active."""
+"""Limit of the last lines in an end, which is in root while its job is active."""
 
 
 @value
@@ -168,14 +168,14 @@ class End:
     How one host of an attempt ended: its processes are dead and its devices are free.
 
     `exited`: the processes ran; `codes` are theirs, negative for signals. `setup_failed`: none ran,
-    and `detail` says why. `lost`: nobody knows how it ended, but nothing of it lives. `revoked`:
+    and `detail` says why. `lost`: no process of it is left, but how it ended is unknown. `revoked`:
     it never started, or its machine is gone for good.
     """
 
     kind: Literal["exited", "setup_failed", "lost", "revoked"]
     codes: tuple[int, ...] = ()
     first_failed: int | None = None
-    """Index of the process that failed first on its own account, before any notice."""
+    """Index of the process that failed first by itself, before any notice."""
     notice: str = ""
     """Reason of the notice delivered before the processes exited (a StopReason), or empty."""
     finished: bool = False
@@ -188,11 +188,11 @@ class End:
     detail: str = ""
     """Last lines of the process that failed first, or the output of the set-up that failed."""
     on_end: str = ""
-    """What went wrong with its clean-up, or empty."""
+    """What failed in its clean-up, or empty."""
     by_machine: bool = False
-    """Its machine kept it from starting, and would keep any other: a full disk, no memory."""
+    """Its machine could not start it, nor any other job: a full disk, no memory."""
     dropped_bytes: int = 0
-    """What its processes wrote and no log kept: the disk was full, or a log reached its limit."""
+    """Bytes that are in no log, because the disk was full or a log reached its limit."""
 
     def __post_init__(self) -> None:
         if self.first_failed is not None and not 0 <= self.first_failed < len(self.codes):
@@ -213,16 +213,16 @@ class End:
 
 @value
 class Hold:
-    """A host that failed and is kept to be looked at: its processes are dead, its devices used."""
+    """A failed host that is held for inspection: its processes are dead, its devices in use."""
 
     until: float
-    """When its agent lets go, as of the store's time when the bastion learnt of it."""
+    """When its agent ends it, in the store's time as of when the bastion learned of the hold."""
     folder: str
-    """Where its processes worked, on its machine."""
+    """The working directory of its processes, on its machine."""
     end: End
-    """What it will state then."""
+    """The end that its agent will write then."""
     released_by: str = ""
-    """Who has looked enough, or empty."""
+    """The user who released it, or empty."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "until", within(self.until, most=LATEST_S))
@@ -230,23 +230,22 @@ class Hold:
 
 @value
 class HostState:
-    """What the bastion knows of one host of an attempt."""
+    """The state of one host of an attempt, as the bastion knows it."""
 
     instructed: int = 0
-    """The keeper life that was last told to start it; 0 for none."""
+    """The keeper life of its last start instruction; 0 for none."""
     stop_instructed: int = 0
-    """The keeper life that was last told to stop it; 0 for none."""
+    """The keeper life of its last stop instruction; 0 for none."""
     claim: Claim | None = None
     preparing: str = ""
-    """What it did when it was last heard of before its processes started; empty while that is
-    quick."""
+    """The step of its set-up that was last reported; empty while that is quick."""
     end: End | None = None
     drained: bool = False
     idle: str = ""
-    """What it has not shown for how long, while it goes on all the same; or empty."""
+    """The sign of life that it lacks, and for how long; empty while it shows one."""
     hold: Hold | None = None
     limit_s: float | None = None
-    """The revised `max_runtime` that it was last told; None: none but its spec's."""
+    """The revised `max_runtime` of its last instruction; None while its spec's holds."""
 
 
 def initial_hosts(placement: Placement) -> tuple[tuple[HostState, ...], ...]:
@@ -264,9 +263,9 @@ class Stop:
     reason: StopReason
     at: float
     deadline: float
-    """When its processes are killed: the end of their grace."""
+    """When its processes are killed: the end of the grace period."""
     by: str = ""
-    """Who asked, as its users name it: a user, a job, a replica."""
+    """What caused it, by name: a user, a job, a replica."""
 
 
 @value
@@ -279,7 +278,7 @@ class Attempt:
     placement: Placement
     job_class: JobClass = JobClass.GUARANTEED
     go: Literal["unneeded", "awaited", "wanted", "given", "revoked"] = "unneeded"
-    """The start barrier; `unneeded` when there is only one host."""
+    """The start barrier; `unneeded` if there is only one host."""
     started_at: float | None = None
     checkpoint_at: float | None = None
     hosts: tuple[tuple[HostState, ...], ...]
@@ -302,12 +301,12 @@ class Attempt:
 
 
 MAX_PAST = 50
-"""Attempts that a record remembers; older ones are in the events and their logs."""
+"""Past attempts in a record; older ones are in the events and the logs."""
 
 
 @value
 class PastAttempt:
-    """What is kept of an attempt that ended."""
+    """The record of an attempt that ended."""
 
     number: int
     nonce: str
@@ -322,13 +321,13 @@ class PastAttempt:
 
 @value
 class Dependency:
-    """What has to end, and how, before a job joins the queue; once that is so, it is left out."""
+    """A condition for a job to join the queue: what has to end, and how. It is removed when met."""
 
     on: str
     """Id of a job, or of a launch for all of its jobs."""
     when: When = "ok"
     failed: str = ""
-    """The first job of it that did not succeed, while others of it go on."""
+    """The first job of a launch that did not succeed, while others of it have not ended."""
 
 
 @value
@@ -340,11 +339,11 @@ class JobRecord:
     user: str
     launch: str
     index: int = 0
-    """Which job of its launch."""
+    """Index of the job in its launch."""
     task: int | None = None
-    """Its index, where it is a task of the array that is its launch."""
+    """Index of the task, if its launch is an array."""
     ulid: str
-    """The request that asked for it."""
+    """Its launch request."""
     submitted_at: float
     request: Request
     name: str = ""
@@ -355,7 +354,7 @@ class JobRecord:
     retries: int = 0
     retry_backoff_s: float = 30.0
     resume: bool = True
-    """Whether it starts again when it was preempted or lost its machine."""
+    """Whether it is requeued after a preemption or the loss of its machine."""
     hold_on_failure_s: float = 0.0
     revised_limit_s: float | None = None
     """The `max_runtime` that a user put in place of the spec's, or None."""
@@ -364,16 +363,16 @@ class JobRecord:
     queued_at: float = 0.0
     """When it last joined the queue: its submission, or its last requeue."""
     after: tuple[Dependency, ...] = ()
-    """What it still waits for before it joins the queue."""
+    """The conditions that are not met yet; it joins the queue when none is left."""
     notify: tuple[Notify, ...] = ()
-    """Which webhooks are told of it."""
+    """The webhooks that get its notifications."""
     held: str = ""
-    """Who holds it back, or empty."""
+    """The user who holds it, or empty."""
     secrets: tuple[Secret, ...] = ()
-    """What it asks for; whether it may have them is asked again at every start."""
+    """The secrets that it asks for; whether they are granted is checked at every start."""
     cancelled_by: str = ""
     attempts: int = 0
-    """How many were admitted so far."""
+    """How many attempts were admitted so far."""
     attempt: Attempt | None = None
     failures: int = 0
     preemptions: int = 0
@@ -382,20 +381,20 @@ class JobRecord:
     unstarted_in_row: int = 0
     """Attempts in a row that their machines could not start."""
     not_before: float = 0.0
-    """It waits until then after a failure or a loss."""
+    """The end of its backoff after a failure or a loss."""
     past: tuple[PastAttempt, ...] = ()
     """Its ended attempts, oldest first; the latest `MAX_PAST` of them."""
     last: Outcome | None = None
     """How its latest attempt ended."""
     report: Mapping[str, float] = field(default_factory=dict)
-    """The numbers it reported last."""
+    """The numbers that it reported last."""
     drain_deadline: float = 0.0
     outcome: Outcome | None = None
     ended_at: float | None = None
 
     @property
     def sort_name(self) -> str:
-        """Its id such that tasks of an array sort by number: the last word on who goes first."""
+        """Its id in a form that sorts tasks by number: the last tie-break in the queue."""
         return self.id if self.task is None else f"{self.launch}.{self.task:06d}"
 
     @property
@@ -405,7 +404,7 @@ class JobRecord:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it failed for good: no retry is left. Only then a host is held."""
+        """Whether it has failed with no retry left. Only then a host is held for inspection."""
         if self.phase is Phase.DRAINING:
             return self.last is not None and self._is_final(self.last)
         if self.kept:
@@ -417,7 +416,7 @@ class JobRecord:
 
     @property
     def is_failing(self) -> bool:
-        """Whether something of its attempt failed or was lost, whatever becomes of it."""
+        """Whether a host of its attempt has failed or was lost, even if the job is retried."""
         attempt = self.attempt
         if attempt is None:
             return False
@@ -431,7 +430,7 @@ class JobRecord:
 
     @property
     def kept(self) -> tuple[tuple[int, HostPlace, Hold], ...]:
-        """(replica, place, hold) of every host that is kept to be looked at."""
+        """(replica, place, hold) of every host that is held for inspection."""
         hosts = self.attempt.each_host() if self.attempt is not None else ()
         return tuple(
             (r, place, state.hold)
@@ -441,7 +440,7 @@ class JobRecord:
 
     @property
     def is_kept(self) -> bool:
-        """Whether nothing of its attempt runs any more, and some host is kept to be looked at."""
+        """Whether every host of its attempt has ended or is held, and at least one is held."""
         kept = self.kept
         if self.phase is not Phase.RUNNING or self.attempt is None or not kept:
             return False
@@ -455,10 +454,10 @@ class JobRecord:
 
 def state_of(job: JobRecord) -> str:
     """
-    The one word users see: the phase, except where another word says more.
+    Return the state of `job` that users see: its phase, unless another word says more.
 
-    `held` while held in the queue, and while a host that failed is kept to be looked at;
-    `preempted` while queued again after a preemption, and the outcome once there is one.
+    `held` while it is held in the queue or a failed host is held for inspection, `preempted` while
+    it is requeued after a preemption, and the outcome once there is one.
     """
     if job.outcome is not None:
         return job.outcome.kind.value

@@ -1,10 +1,9 @@
 """
-Lanes: where slow outside calls are made, so that none of them delays the loop that asked for it.
+Lanes: queues with a few threads for slow outside calls, so that no call delays its loop.
 
-A loop submits work under a key, goes on, and collects what is done at its next turn, in sorted
-order. Work of a key that is still in flight is not started again. A lane is bounded: what does not
-fit waits its turn. In simulation the lane is `InlineLane` and the work is done where it is
-submitted.
+A loop submits work under a key, continues, and collects finished work in its next turn, in sorted
+order. Work under a key that is still in flight is not started again. The threads of a lane are
+bounded, and other work waits. A simulation uses `InlineLane`, which does the work in `submit`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from bastion.value import value
 
 @value
 class Done:
-    """Work that ended: `result` is what it returned, `error` what it raised."""
+    """Finished work: `result` is what it returned, `error` what it raised."""
 
     key: str
     result: object = None
@@ -34,24 +33,24 @@ class Lane(Protocol):
         ...
 
     def collect(self) -> tuple[Done, ...]:
-        """What ended since the last call, sorted by key."""
+        """Return the work that finished since the last call, sorted by key."""
         ...
 
     def wait(self, timeout_s: float) -> None:
-        """Return when something can be collected, at once when nothing is in flight."""
+        """Wait until something can be collected, or nothing is in flight."""
         ...
 
     def settle(self, timeout_s: float) -> None:
-        """Return when nothing is in flight any more."""
+        """Wait until nothing is in flight."""
         ...
 
     def close(self) -> None:
-        """Take no more work and forget what has not begun."""
+        """Accept no more work, and drop what has not begun."""
         ...
 
 
 class InlineLane:
-    """Does the work where it is submitted; what is no `Exception` (a crash) passes through."""
+    """Does the work in `submit`. It catches `Exception` only: a simulated crash passes through."""
 
     def __init__(self) -> None:
         self._done: list[Done] = []
@@ -64,7 +63,7 @@ class InlineLane:
             self._done.append(Done(key=key, error=error))
 
     def collect(self) -> tuple[Done, ...]:
-        """What was submitted since the last call."""
+        """Return the work that was submitted since the last call."""
         done, self._done = self._done, []
         return tuple(sorted(done, key=lambda one: one.key))
 
@@ -75,7 +74,7 @@ class InlineLane:
         """Return at once: nothing is ever in flight."""
 
     def close(self) -> None:
-        """Forget what was not collected."""
+        """Drop what was not collected."""
         self._done = []
 
 
@@ -83,8 +82,8 @@ class ThreadLane:
     """
     Does the work on at most `workers` threads of its own.
 
-    A plain queue and not `concurrent.futures`: a lane is asked thousands of times a second, and a
-    future costs more than most of the work that is done here.
+    A plain queue and not `concurrent.futures`: a lane gets thousands of calls a second, and a
+    future costs more than most of the work here.
     """
 
     def __init__(self, name: str, *, workers: int) -> None:
@@ -110,29 +109,29 @@ class ThreadLane:
             threading.Thread(target=self._serve, name=self._name, daemon=True).start()
 
     def collect(self) -> tuple[Done, ...]:
-        """What ended since the last call, sorted by key."""
+        """Return the work that finished since the last call, sorted by key."""
         with self._changed:
             done, self._done = self._done, []
         return tuple(sorted(done, key=lambda one: one.key))
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for one piece of work to end, `timeout_s` at most."""
+        """Wait for one piece of work to finish, at most `timeout_s`."""
         with self._changed:
             self._changed.wait_for(lambda: self._done or not self._in_flight, timeout_s)
 
     def settle(self, timeout_s: float) -> None:
-        """Wait for all work to end, `timeout_s` at most."""
+        """Wait for all work to finish, at most `timeout_s`."""
         with self._changed:
             self._changed.wait_for(lambda: not self._in_flight, timeout_s)
 
     def close(self) -> None:
-        """Start nothing more; what hangs is left to its own deadline."""
+        """Start no more work; a call in flight runs until its own deadline."""
         self._is_closed = True
         self._queue.put(None)
 
     def _serve(self) -> None:
-        while (asked := self._queue.get()) is not None:
-            key, work = asked
+        while (item := self._queue.get()) is not None:
+            key, work = item
             if self._is_closed:
                 continue
             try:

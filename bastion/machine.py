@@ -1,8 +1,8 @@
 """
-Machines and the pools they belong to: what is true of them now.
+The records of machines and pools, and the instructions to machines.
 
-A machine is one host. A slice is a set of machines made and deleted together. `DELETING` never
-goes back. Names are allocated by a commit and used for exactly one create.
+A machine is one host. A slice is a set of machines that are created and deleted together. A machine
+never leaves `DELETING`. A commit allocates each name, and it is used for exactly one create.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from quota.amounts import NOTHING, Amounts
 
 
 class MachinePhase(StrEnum):
-    """Where a machine is."""
+    """The phase of a machine."""
 
     CREATING = "creating"
     READY = "ready"
     SILENT = "silent"
-    """Not heard of for too long: quarantined, its devices count as used."""
+    """Without a heartbeat for too long: it is quarantined, and its devices count as used."""
     DELETING = "deleting"
 
 
@@ -41,7 +41,7 @@ class Pool:
     max_machines: int
     min_machines: int = 0
     hosts: int = 1
-    """Machines of one slice; 1 when machines stand alone."""
+    """Machines of one slice; 1 for machines without a slice."""
     tier: int = 0
     zones: tuple[str, ...] = ("",)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -51,9 +51,9 @@ class Pool:
     keep_work_s: float = 7 * 86400.0
     """How long its machines keep what an attempt left in its working directory."""
     run_as: str = ""
-    """The user that jobs run as on its machines, whose agents are root's; empty: the agent's."""
+    """The user of its jobs' processes, where agents run as root; empty for the agent's user."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """What only its provider understands."""
+    """Settings for its provider."""
 
 
 @value
@@ -63,7 +63,7 @@ class Batch:
     number: int
     life: int
     instructions: tuple[Instruction, ...] = ()
-    """Empty for a number that was overtaken: it is written all the same."""
+    """May be empty: then the batch only fills its number, so that agents find no gap."""
 
 
 @value
@@ -74,24 +74,24 @@ class Machine:
     pool: str
     phase: MachinePhase = MachinePhase.CREATING
     resources: Amounts = NOTHING
-    """What it has, as its agent declared; what the pool says until then."""
+    """Its capacity, as its agent declared it; until then the pool's."""
     slice: str = ""
     tier: int = 0
     zone: str = ""
     created_at: float = 0.0
     life: int = 0
-    """The keeper life that greeted last; 0 before the first."""
+    """The keeper life that registered last; 0 before the first."""
     address: str = ""
     hostname: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     cordoned: str = ""
-    """Why nothing new may start here, or empty."""
+    """Why no new job may start here, or empty."""
     draining: bool = False
     bad_devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unwell: str = ""
-    """What is wrong with it as a whole, so that it starts nothing now; empty: nothing."""
+    """What is wrong with the whole machine, so that no job starts here; empty if nothing is."""
     unwell_until: float | None = None
-    """When a start is tried again; None: when its agent says that it is well."""
+    """When a start is tried again; None: when its agent reports that it is well."""
     failed_starts: int = 0
     """How many hosts in a row it could not start."""
     batches: int = 0
@@ -102,12 +102,12 @@ class Machine:
     """The newest bell of this life that was applied."""
     heard_at: float = 0.0
     missing: int = 0
-    """How many listings in a row did not show it."""
+    """How many listings in a row lacked it."""
     idle_since: float | None = None
 
     @property
     def accepts(self) -> bool:
-        """Whether something new may be placed here."""
+        """Whether a new job may be placed here."""
         return (
             self.phase in (MachinePhase.CREATING, MachinePhase.READY)
             and not self.cordoned
@@ -139,15 +139,15 @@ class Start:
     grace_s: float = 30.0
     ulid: str = ""
     replicas_here: int = 0
-    """How many replicas of this attempt stand on this machine before this one."""
+    """How many replicas of this attempt are on this machine before this one."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Where the secrets lie that its job may have, by name."""
+    """The sources of the secrets that are granted to its job, by name."""
     task: int | None = None
-    """Which task of the array that `launch` is."""
+    """Index of the task, if `launch` is an array."""
     max_runtime_s: float | None = None
-    """In place of what its spec says; None: as that says."""
+    """Replaces the limit of its spec; None: the spec's limit holds."""
     hold_s: float = 0.0
-    """How long it is kept to be looked at if it fails; 0: not at all."""
+    """How long it is held for inspection if it fails; 0: not at all."""
 
 
 @value
@@ -182,7 +182,7 @@ class SetLimit:
 
 @value
 class Follow:
-    """Someone follows this job's logs: flush them at once for the next `for_s` seconds."""
+    """A user follows this job's logs: flush them at once for the next `for_s` seconds."""
 
     kind: Literal["follow"] = "follow"
     project: str
@@ -192,7 +192,7 @@ class Follow:
 
 @value
 class Leave:
-    """Take nothing new, finish what runs, exit."""
+    """Start no new job, finish the running ones, and exit."""
 
     kind: Literal["leave"] = "leave"
 

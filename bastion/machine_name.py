@@ -1,4 +1,4 @@
-"""The name of a machine: which pool it is of, and which commit allocated it. Nowhere else."""
+"""The name of a machine: its pool and the commit that allocated it. Only this file parses names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from bastion.value import value
 
 _N = r"(\d{1,15})"
-"""More digits than any commit has: of thousands Python refuses to make an integer."""
+"""More digits than any commit has, and few enough: Python refuses to parse thousands of digits."""
 _AFTER_POOL = re.compile(rf"-{_N}-{_N}(?:-h{_N})?", re.ASCII)
 _OF_ANY_POOL = re.compile(rf"(.+)-{_N}-{_N}(?:-h{_N})?", re.ASCII)
 
@@ -15,18 +15,18 @@ _OF_ANY_POOL = re.compile(rf"(.+)-{_N}-{_N}(?:-h{_N})?", re.ASCII)
 @value
 class MachineName:
     """
-    `<pool>-<seq>-<index>`, and of a host of a slice `<pool>-<seq>-<index>-h<host>`.
+    `<pool>-<seq>-<index>`, or `<pool>-<seq>-<index>-h<host>` for a host of a slice.
 
-    A name is allocated by one commit and used for one create, so no machine has that of another.
+    A name is allocated by one commit and used for one create, so no two machines share one.
     """
 
     pool: str
     seq: int
     """The commit that allocated it."""
     index: int
-    """Which of the machines, or slices, that this commit allocated in the pool."""
+    """Index among the machines, or slices, that this commit allocated in the pool."""
     host: int | None = None
-    """Which host of its slice; None for a machine of its own."""
+    """Index of the host in its slice; None for a machine without a slice."""
 
     def __str__(self) -> str:
         host = "" if self.host is None else f"-h{self.host}"
@@ -34,7 +34,7 @@ class MachineName:
 
 
 def parse_machine(name: str, pool: str) -> MachineName | None:
-    """What the name of a machine of `pool` says; None when no commit allocates such a name."""
+    """Parse the name of a machine of `pool`; None if no commit allocates such a name."""
     found = _AFTER_POOL.fullmatch(name, len(pool)) if name.startswith(pool) else None
     if found is None:
         return None
@@ -46,9 +46,9 @@ def parse_machine(name: str, pool: str) -> MachineName | None:
 
 def pool_of(name: str) -> str:
     """
-    The pool that a machine called `name` is of: what stands before the numbers.
+    Return the pool of a machine called `name`: the part before the numbers.
 
-    A name that no commit allocates is a pool of its own, so that it shares no folder with another.
+    A name that no commit allocates is its own pool, so that it shares no folder with another.
     """
     found = _OF_ANY_POOL.fullmatch(name)
     return name if found is None else found[1]

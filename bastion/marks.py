@@ -1,13 +1,13 @@
 """
-What a running job may say: that it saved its state, that it is done, how it goes.
+Marks: the messages of a running job to its agent (checkpointed, finished, a report of numbers).
 
-Plain files in the folder that BASTION_MARKS_DIR names; a job written in another language, or
-without `bastion` installed, writes them itself. Outside a job nothing happens. Standard library
-only: a training program must not pay for anything else.
+They are plain files in the folder that BASTION_MARKS_DIR names. A job in another language, or
+without `bastion` installed, writes them itself. Outside a job nothing is written. Standard library
+only, so that a training program imports nothing else.
 
-    checkpointed    its state is safe: a preemption after this loses nothing earlier
+    checkpointed    its state is saved: a preemption after this loses nothing earlier
     finished        its work is complete, whatever its exit code
-    report          one JSON object a line: numbers that policies and people may read
+    report          one JSON object a line: numbers that policies and users may read
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ NOTICE_FILE = "BASTION_NOTICE_FILE"
 
 
 def checkpointed() -> None:
-    """Say that the state saved so far is safe, and may be resumed from."""
+    """Mark the state that was saved so far as a checkpoint that the job can resume from."""
     _write("checkpointed", "")
 
 
 def finished() -> None:
-    """Say that the work is complete: a preemption that comes now does not run it again."""
+    """Mark the work as complete: a preemption after this does not run it again."""
     _write("finished", "")
 
 
 def report(**numbers: float) -> None:
     """
-    Report how it goes, as in `report(loss=0.3, step=100)`.
+    Report numbers about the progress, as in `report(loss=0.3, step=100)`.
 
     Raises:
         TypeError: A value is not a number.
@@ -48,22 +48,22 @@ def report(**numbers: float) -> None:
 
 def notice() -> dict[str, object] | None:
     """
-    The notice that this job must stop, as the bastion wrote it, or None while there is none.
+    Return the notice that this job must stop, or None while there is none.
 
-    It says at least `reason`, `by` and `deadline`.
+    It has at least the fields `reason`, `by` and `deadline`.
     """
     path = os.environ.get(NOTICE_FILE)
     if not path:
         return None
     try:
-        told: dict[str, object] = json.loads(Path(path).read_text())
+        found: dict[str, object] = json.loads(Path(path).read_text())
     except FileNotFoundError:
         return None
-    return told
+    return found
 
 
 def _write(name: str, text: str) -> None:
-    """Replace a mark in one step: its time is what the agent looks at."""
+    """Replace a mark atomically: the agent compares its modification time."""
     folder = os.environ.get(MARKS_DIR)
     if folder:
         new = Path(folder) / f".{name}.{os.getpid()}"

@@ -1,14 +1,12 @@
 """
-The monitor of one admitted job: what must happen to it next, as a pure function.
-
-Two questions, asked every turn of every job that is not merely queued:
+The monitor of one admitted job: two pure functions that are called every turn.
 
 * `watch`, before the commit: which events follow from what is known (a barrier may open, a sibling
   failed, a machine is gone, the logs are complete), and which instructions this commit allocates.
-* `due`, after the commit: which registers must be written because committed state says so. Asking
-  again after a crash gives the same answer, and doing it twice is harmless.
+* `due`, after the commit: which registers must be written because committed state requires it. It
+  returns the same after a crash, and its actions are idempotent.
 
-It must not know how any of this is stored, or who does it.
+It must not know how records are stored or how actions are performed.
 """
 
 from __future__ import annotations
@@ -31,22 +29,25 @@ from bastion.secret_rules import SecretRules
 from bastion.value import value
 
 TIME_LIMIT_SLACK_S = 30.0
-"""The keeper enforces `max_runtime`; the bastion only where the keeper did not, this much later."""
+"""
+The keeper enforces `max_runtime`. The bastion stops a job that its keeper did not, this long after
+the limit and the grace period.
+"""
 
 
 @value
 class Options:
-    """What the admin chose that monitors need."""
+    """The settings of the admin that monitors need."""
 
     grace_s: float = 30.0
     max_grace_s: float = 300.0
     secrets: SecretRules = SecretRules()
-    """Which project may have which."""
+    """Which project may have which secrets."""
 
 
 @value
 class Watched:
-    """What `watch` saw: events in the order in which they are to be applied, and instructions."""
+    """The result of `watch`: events in the order in which they are applied, and instructions."""
 
     events: tuple[Event, ...] = ()
     instructions: tuple[tuple[str, Instruction], ...] = ()
@@ -65,7 +66,7 @@ class RevokeGo:
 
 @value
 class RevokeClaim:
-    """Take back the right to start one host, unless it was claimed."""
+    """Revoke the right to start one host, unless it was claimed."""
 
     replica: int
     host: int
@@ -73,7 +74,7 @@ class RevokeClaim:
 
 @value
 class WriteEnd:
-    """State the end of one host whose machine is confirmed gone."""
+    """Write the end of one host whose machine is confirmed gone."""
 
     replica: int
     host: int
@@ -89,7 +90,7 @@ Action = WriteGo | RevokeGo | RevokeClaim | WriteEnd | WriteResult
 
 
 def grace_s(job: JobRecord, options: Options) -> float:
-    """Seconds between the notice to `job` and its kill: what it asked for, up to the cap."""
+    """Return the seconds between the notice to `job` and its kill: its request, up to the cap."""
     asked = job.request.grace_s
     return options.grace_s if asked is None else min(asked, options.max_grace_s)
 
@@ -103,7 +104,7 @@ def watch(
     failed_sibling: str = "",
 ) -> Watched:
     """
-    What follows for `job` from what is known at `now`.
+    Return the events and instructions that follow for `job` from what is known at `now`.
 
     `failed_sibling` is the id of a job of the same launch whose failure ends the whole launch.
     """
@@ -115,15 +116,13 @@ def watch(
             stop = _stop_wanted(job, attempt, machines, now, options, failed_sibling)
             if stop is not None:
                 return Watched(events=(StopWanted(stop=stop),))
-            begun = _starting(job, attempt, machines, options)
-            changed = _revised(job, attempt, machines)
-            ending = _ending(job, attempt, machines, now, options)
-            return Watched(
-                events=begun.events + changed.events + ending.events,
-                instructions=begun.instructions + changed.instructions + ending.instructions,
+            return _joined(
+                _start_hosts(job, attempt, machines, options),
+                _change_limits(job, attempt, machines),
+                _stop_held(job, attempt, machines, now, options),
             )
         case Phase.STOPPING:
-            return _stopping(job, attempt, machines)
+            return _stop_hosts(job, attempt, machines)
         case Phase.DRAINING:
             drained = all(state.drained for _, _, _, state in attempt.each_host())
             if drained or now >= job.drain_deadline:
@@ -131,8 +130,16 @@ def watch(
     return Watched()
 
 
+def _joined(*parts: Watched) -> Watched:
+    """The events and the instructions of all `parts`, in order."""
+    return Watched(
+        events=tuple(event for part in parts for event in part.events),
+        instructions=tuple(each for part in parts for each in part.instructions),
+    )
+
+
 def due(job: JobRecord, machines: Mapping[str, Machine]) -> tuple[Action, ...]:
-    """The registers that the committed `job` asks to be written."""
+    """Return the writes that the committed `job` requires."""
     if job.phase is Phase.DONE:
         return (WriteResult(),)
     attempt = job.attempt
@@ -158,7 +165,7 @@ def _due(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> I
 
 
 def is_gone(place: HostPlace, machines: Mapping[str, Machine]) -> bool:
-    """Whether the machine of `place` is confirmed deleted: it left the records."""
+    """Whether the machine of `place` is confirmed deleted: it is no longer in root."""
     return place.machine not in machines
 
 
@@ -203,15 +210,15 @@ def _is_lost(place: HostPlace, state: HostState, machines: Mapping[str, Machine]
     return state.claim is not None and state.claim.life < machine.life
 
 
-def _starting(
+def _start_hosts(
     job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine], options: Options
 ) -> Watched:
     events: list[Event] = []
     instructions: list[tuple[str, Instruction]] = []
-    standing: dict[str, int] = {}
+    hosts_on: dict[str, int] = {}
     for r, h, place, state in attempt.each_host():
-        here = standing.get(place.machine, 0)
-        standing[place.machine] = here + 1
+        here = hosts_on.get(place.machine, 0)
+        hosts_on[place.machine] = here + 1
         machine = machines.get(place.machine)
         if state.claim is not None or state.end is not None or machine is None:
             continue
@@ -227,23 +234,23 @@ def _starting(
     return Watched(events=tuple(events), instructions=tuple(instructions))
 
 
-def _revised(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Watched:
-    """Tell the time limit that a user has changed to every host that was told another."""
+def _change_limits(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Watched:
+    """Send the time limit that a user has changed to every host that has another."""
     limit_s = job.revised_limit_s
     events: list[Event] = []
     instructions: list[tuple[str, Instruction]] = []
     for r, h, place, state in attempt.each_host() if limit_s is not None else ():
         machine = machines.get(place.machine)
-        is_there = machine is not None and state.instructed == machine.life
-        if state.end is None and state.hold is None and is_there and state.limit_s != limit_s:
+        is_current = machine is not None and state.instructed == machine.life
+        if state.end is None and state.hold is None and is_current and state.limit_s != limit_s:
             assert limit_s is not None
             events.append(LimitInstructed(replica=r, host=h, limit_s=limit_s))
-            wanted = SetLimit(**_named(job, attempt, r, h), max_runtime_s=limit_s)
+            wanted = SetLimit(**_host_fields(job, attempt, r, h), max_runtime_s=limit_s)
             instructions.append((place.machine, wanted))
     return Watched(events=tuple(events), instructions=tuple(instructions))
 
 
-def _ending(
+def _stop_held(
     job: JobRecord,
     attempt: Attempt,
     machines: Mapping[str, Machine],
@@ -251,9 +258,9 @@ def _ending(
     options: Options,
 ) -> Watched:
     """
-    End what a host that is kept for its users has to do with: its siblings, and at last itself.
+    Stop the siblings of a host that is held for inspection, and stop that host once released.
 
-    The attempt goes on meanwhile, so that it may be preempted or cancelled as any other.
+    The attempt stays admitted meanwhile, so that it can be preempted or cancelled like any other.
     """
     if not job.kept:
         return Watched()
@@ -270,7 +277,7 @@ def _ending(
             stop = _stop_host(job, attempt, r, h, sibling)
         elif state.hold is not None and state.hold.released_by:
             stop = StopHost(
-                **_named(job, attempt, r, h), reason="release", by=state.hold.released_by
+                **_host_fields(job, attempt, r, h), reason="release", by=state.hold.released_by
             )
         else:
             continue
@@ -279,7 +286,7 @@ def _ending(
     return Watched(events=tuple(events), instructions=tuple(instructions))
 
 
-def _stopping(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Watched:
+def _stop_hosts(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Watched:
     events: list[Event] = []
     instructions: list[tuple[str, Instruction]] = []
     for r, h, place, state in attempt.each_host():
@@ -306,7 +313,7 @@ def _start(
     options: Options,
 ) -> Start:
     return Start(
-        **_named(job, attempt, replica, host),
+        **_host_fields(job, attempt, replica, host),
         launch=job.launch,
         index=job.index,
         devices=place.devices,
@@ -326,14 +333,14 @@ def _start(
 
 def _stop_host(job: JobRecord, attempt: Attempt, replica: int, host: int, stop: Stop) -> StopHost:
     return StopHost(
-        **_named(job, attempt, replica, host),
+        **_host_fields(job, attempt, replica, host),
         reason=stop.reason.value,
         by=stop.by,
         grace_s=max(0.0, stop.deadline - stop.at),
     )
 
 
-class _Named(TypedDict):
+class _HostFields(TypedDict):
     project: str
     job: str
     attempt: int
@@ -342,8 +349,8 @@ class _Named(TypedDict):
     host: int
 
 
-def _named(job: JobRecord, attempt: Attempt, replica: int, host: int) -> _Named:
-    """Which host of which attempt an instruction is for."""
+def _host_fields(job: JobRecord, attempt: Attempt, replica: int, host: int) -> _HostFields:
+    """The fields of an instruction that name its host and attempt."""
     return {
         "project": job.project,
         "job": job.id,

@@ -1,4 +1,4 @@
-"""Keeping other processes of the same user out of this one's memory; standard library only."""
+"""Protection of this process's memory from other processes of its user; standard library only."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _PR_SET_DUMPABLE = 4
 """Source: Linux, include/uapi/linux/prctl.h; PR_SET_DUMPABLE in prctl(2)."""
 
 _INSIDE = "BASTION_MARK"
-"""Set in a process that a keeper started, as in a Bastion that a job runs."""
+"""Set in every process that a keeper started, also in a Bastion that runs inside a job."""
 
 
 def hide_memory() -> None:
     """
-    Let only root read this process's memory and environment, and let no crash write it to a disk.
+    Let only root read this process's memory and environment, and disable core dumps.
 
-    Jobs of the same user could otherwise read the credentials of an agent, and secrets of other
-    projects, in /proc. Programs that this process starts are as before. A process inside a job is
-    left as it is: the job's keeper finds it by its environment. Where the kernel has no such thing,
-    nothing changes.
+    Otherwise jobs of the same user could read an agent's credentials, and secrets of other
+    projects, in /proc. Programs that this process starts are not affected. A process inside a job
+    is not changed, because the job's keeper finds it by its environment. Without support by the
+    kernel nothing changes.
     """
     if _INSIDE in os.environ:
         return

@@ -1,12 +1,13 @@
 """
-The life of machines: one pure reconciler, the only one who makes, keeps and deletes them.
+The reconciler of machines: pure functions that alone decide which to create, keep and delete.
 
-Monitors never do. A machine that a committed placement names is made; a warm one is kept for its
-pool's `idle_timeout_s`, then deleted. A pool that is not in the configuration keeps its machines: a
-file is easily cut short, and a machine is not easily had back. A pool that may have none loses each
-once nothing uses it. `DELETING` never goes back. Two listings
-must agree before anything is called gone, and a machine that a listing shows but the records do not
-is deletable only when its name was allocated by a commit no newer than ours.
+A machine that a committed placement names is created. An idle machine is kept for its pool's
+`idle_timeout_s`, then deleted. A pool that left the configuration keeps its machines, because a
+truncated file must not delete them. A pool with `max_machines = 0` loses each machine once it is
+idle. A machine never leaves `DELETING`.
+
+Two listings in a row must lack a machine before it counts as gone. A machine that is listed and not
+in root is deleted only if a commit no newer than ours allocated its name.
 """
 
 from __future__ import annotations
@@ -20,30 +21,33 @@ from bastion.machine_name import MachineName, parse_machine
 from bastion.value import value
 
 LISTINGS_TO_BE_GONE = 2
-"""One listing may be a provider's hiccup; two in a row are believed."""
+"""Listings in a row that must lack a machine: a single one may be a provider's error."""
 
 
 BOOT_PATIENCE = 5.0
-"""Of a pool's usual boot time: what has not greeted by then is deleted, and its jobs start anew."""
+"""
+In boot times of its pool. A machine that has not registered by then is deleted, and its jobs are
+requeued.
+"""
 LEAST_BOOT_S = 600.0
-"""No machine is given up sooner: providers have slow minutes."""
+"""The least time before such a machine is deleted: providers can be slow for minutes."""
 
 
 @value
 class Seen:
-    """One machine in a provider's listing, in the words of the core."""
+    """One machine in a provider's listing, as the reconciler needs it."""
 
     name: str
     pool: str
     runs: bool
-    """Its agent runs, or it is still booting."""
+    """Whether its agent runs, or it is still booting."""
     gone: bool
-    """Confirmed deleted."""
+    """Whether it is confirmed deleted."""
 
 
 @value
 class Create:
-    """Make this machine, or see that it runs."""
+    """Create this machine, or start its agent if it exists."""
 
     machine: str
 
@@ -61,11 +65,11 @@ MachineAction = Create | Delete
 
 @value
 class Reconciled:
-    """What the machines are now, and what is to be done outside once that is committed."""
+    """The result of `reconcile`: the machines to commit, or a proof that our root is stale."""
 
     machines: Mapping[str, Machine]
     stale: str = ""
-    """Name of a machine that a newer commit than ours allocated: we do not lead any more."""
+    """Name of a machine that a newer commit than ours allocated, or empty. We no longer lead."""
 
 
 def reconcile(
@@ -78,24 +82,24 @@ def reconcile(
     seq: int,
 ) -> Reconciled:
     """
-    The machines as they are to be committed.
+    Return the machines to commit.
 
-    `listings` holds, by pool, only listings that no earlier call has seen. `in_use` names the
-    machines of every attempt that has not ended and drained. `seq` is the number of the coming
+    `listings` holds, by pool, only listings that no earlier call has received. `in_use` names the
+    machines of every attempt that has not ended and drained. `seq` is the number of the next
     commit; it goes into the names of new machines.
     """
     kept: dict[str, Machine] = {}
     for name, machine in machines.items():
-        idled = _idle(machine, pools.get(machine.pool), name in in_use, now)
-        moved: Machine | None = idled
+        with_idle = _update_idle(machine, pools.get(machine.pool), name in in_use, now)
+        updated: Machine | None = with_idle
         if machine.pool in listings:
             shown = {seen.name: seen for seen in listings[machine.pool]}
-            moved = _listed(idled, shown.get(name))
-        if moved is not None:
-            kept[name] = moved
+            updated = _apply_listing(with_idle, shown.get(name))
+        if updated is not None:
+            kept[name] = updated
     for pool in pools.values():
-        kept.update((new.name, new) for new in _missing(pool, kept, now, seq))
-    stale = next(_strangers(listings, machines, newer_than=seq - 1), "")
+        kept.update((new.name, new) for new in _resize(pool, kept, now, seq))
+    stale = next(_unknown(listings, machines, newer_than=seq - 1), "")
     return Reconciled(machines=kept, stale=stale)
 
 
@@ -103,9 +107,9 @@ def machine_actions(
     machines: Mapping[str, Machine], listings: Mapping[str, tuple[Seen, ...]], *, seq: int
 ) -> tuple[MachineAction, ...]:
     """
-    What the committed `machines` ask for outside; `seq` is the commit's number.
+    Return the creates and deletes that the committed `machines` require.
 
-    `listings` is the newest of every pool, seen before or not.
+    `seq` is the commit's number. `listings` holds the newest listing of every pool.
     """
     shown = {seen.name: seen for seens in listings.values() for seen in seens}
     actions: list[MachineAction] = []
@@ -125,16 +129,16 @@ def machine_actions(
 
 def _wants_create(machine: Machine, seen: Seen | None) -> bool:
     """
-    Whether it is still to be made, or stands without its agent.
+    Whether `machine` is not created yet, or exists without its agent.
 
-    One that was ready and is not listed is never made again: its name was for one create.
+    A machine that was ready and is not listed is never created again: its name is for one create.
     """
     if seen is None:
         return machine.phase is MachinePhase.CREATING
     return not (seen.runs or seen.gone)
 
 
-def _strangers(
+def _unknown(
     listings: Mapping[str, tuple[Seen, ...]], machines: Mapping[str, Machine], *, newer_than: int
 ) -> Iterator[str]:
     for seens in listings.values():
@@ -144,10 +148,10 @@ def _strangers(
                 yield seen.name
 
 
-def _idle(machine: Machine, pool: Pool | None, used: bool, now: float) -> Machine:
+def _update_idle(machine: Machine, pool: Pool | None, used: bool, now: float) -> Machine:
     if machine.phase is MachinePhase.DELETING:
         return machine
-    if pool is not None and _never_came(machine, pool, now):
+    if pool is not None and _is_boot_overdue(machine, pool, now):
         return replace(machine, phase=MachinePhase.DELETING)
     if used:
         return machine if machine.idle_since is None else replace(machine, idle_since=None)
@@ -156,7 +160,7 @@ def _idle(machine: Machine, pool: Pool | None, used: bool, now: float) -> Machin
     return machine
 
 
-def _listed(machine: Machine, seen: Seen | None) -> Machine | None:
+def _apply_listing(machine: Machine, seen: Seen | None) -> Machine | None:
     absent = seen is None or seen.gone
     if machine.phase is MachinePhase.CREATING and seen is None:
         return machine
@@ -166,22 +170,24 @@ def _listed(machine: Machine, seen: Seen | None) -> Machine | None:
     return None if missing >= LISTINGS_TO_BE_GONE else replace(machine, missing=missing)
 
 
-def _missing(pool: Pool, machines: Mapping[str, Machine], now: float, seq: int) -> list[Machine]:
+def _resize(pool: Pool, machines: Mapping[str, Machine], now: float, seq: int) -> list[Machine]:
+    """The machine of `pool` to delete in this turn, or the new machines up to its minimum."""
     mine = [m for m in machines.values() if m.pool == pool.name]
     alive = [m for m in mine if m.phase is not MachinePhase.DELETING]
     surplus = sorted(
         (m for m in alive if _is_surplus(m, pool, now)), key=lambda m: (m.idle_since or 0.0, m.name)
     )[: max(0, len(alive) - pool.min_machines)]
     if surplus:
-        return [replace(surplus[0], phase=MachinePhase.DELETING)]  # one a turn, so that each counts
+        # One a turn, so that the next turn counts the ones that are left.
+        return [replace(surplus[0], phase=MachinePhase.DELETING)]
     taken = {m.name for m in mine}
     names = (str(MachineName(pool=pool.name, seq=seq, index=index)) for index in count())
     free = (name for name in names if name not in taken)
     return [_new(pool, next(free), now) for _ in range(pool.min_machines - len(alive))]
 
 
-def _never_came(machine: Machine, pool: Pool, now: float) -> bool:
-    """Whether a machine was asked for so long ago that something is wrong with it."""
+def _is_boot_overdue(machine: Machine, pool: Pool, now: float) -> bool:
+    """Whether `machine` was created so long ago that its boot must have failed."""
     patience_s = max(LEAST_BOOT_S, BOOT_PATIENCE * pool.boot_s)
     return machine.phase is MachinePhase.CREATING and now - machine.created_at > patience_s
 

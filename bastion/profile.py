@@ -1,7 +1,7 @@
 """
-Which bastion, user and project hold where nobody says: the environment over the active profile.
+The default bastion, user and project: variables of the environment, then the active profile.
 
-Profiles lie in `$XDG_CONFIG_HOME/bastion/config.toml`:
+Profiles are in `$XDG_CONFIG_HOME/bastion/config.toml`:
 
     active = "work"
     [profiles.work]
@@ -28,18 +28,18 @@ ENVIRONMENT = {
     "project": "BASTION_PROJECT",
     "image_repo": "BASTION_IMAGE_REPO",
 }
-"""Variables that stand between flags and the active profile."""
+"""Variables that override the active profile; flags override them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What one profile says; empty is unsaid."""
+    """The settings of one profile; an empty one is not set."""
 
     root: str = ""
     user: str = ""
     project: str = ""
     image_repo: str = ""
-    """Where images are pushed that name no registry themselves."""
+    """Where images are pushed whose name has no registry."""
 
 
 KEYS = tuple(field.name for field in fields(Profile))
@@ -47,7 +47,7 @@ KEYS = tuple(field.name for field in fields(Profile))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The file: profiles by name, and which one is active."""
+    """The content of the file: profiles by name, and the name of the active one."""
 
     active: str
     profiles: Mapping[str, Profile]
@@ -59,17 +59,17 @@ class Settings:
 
 
 def config_path() -> Path:
-    """Where the file lies."""
+    """Return the path of the file."""
     home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(home) / "bastion" / "config.toml"
 
 
 def read_settings() -> Settings:
     """
-    The file's content; nothing when there is none.
+    Read the file; without a file there are no profiles.
 
     Raises:
-        SpecError: It is not TOML, or holds what is not known.
+        SpecError: It is not TOML, or has unknown keys.
     """
     import tomllib
 
@@ -99,7 +99,7 @@ def _profile(path: Path, name: str, keys: object) -> Profile:
 
 
 def unknown_key(where: str, key: str) -> SpecError:
-    """What to say about a key that is none."""
+    """Return the error for an unknown key."""
     import difflib
 
     near = difflib.get_close_matches(key, KEYS, n=1)
@@ -109,27 +109,27 @@ def unknown_key(where: str, key: str) -> SpecError:
 
 def surrounding() -> Profile:
     """
-    What holds where nothing is said: variables of the environment, then the active profile.
+    Return the default settings: variables of the environment, then the active profile.
 
     Raises:
-        SpecError: The file is not TOML, or holds what is not known.
+        SpecError: The file is not TOML, or has unknown keys.
     """
     return over_environment(read_settings().profile)
 
 
 def over_environment(profile: Profile) -> Profile:
-    """`profile`, but for what variables of the environment say; its root as a URL."""
-    said = {key: os.environ.get(variable, "") for key, variable in ENVIRONMENT.items()}
+    """Return `profile` with the variables of the environment over it, and its root as a URL."""
+    environment = {key: os.environ.get(variable, "") for key, variable in ENVIRONMENT.items()}
     return Profile(
-        root=as_url(said["root"] or profile.root),
-        user=said["user"] or profile.user,
-        project=said["project"] or profile.project,
-        image_repo=said["image_repo"] or profile.image_repo,
+        root=as_url(environment["root"] or profile.root),
+        user=environment["user"] or profile.user,
+        project=environment["project"] or profile.project,
+        image_repo=environment["image_repo"] or profile.image_repo,
     )
 
 
 def as_url(root: str) -> str:
-    """`root` as a URL: a plain path is a folder on this machine."""
+    """Return `root` as a URL: a plain path is a folder on this machine."""
     if not root or ":" in root.partition("/")[0]:
         return root
     return Path(root).expanduser().resolve().as_uri()

@@ -1,9 +1,9 @@
 """
-Which project may ask for which secrets: the admin's rules, as `config/bastion.toml` declares them.
+The rules of which project may have which secrets, as `config/bastion.toml` declares them.
 
-Rules: what is not allowed is denied. A launch is judged when it is let in and again at every start,
-so a rule that is taken back holds from the next start on. What is granted travels in the start
-instruction as a source; nothing here has ever seen a value.
+The default is to deny. A launch is checked when it is submitted and again at every start, so a rule
+that is removed applies from the next start on. A start instruction carries the sources of granted
+secrets; nothing here ever reads a value.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ EVERYONE = "*"
 
 @value
 class Denied:
-    """A secret that may not be had; `why` is one line for whoever asked."""
+    """The refusal of a secret; `why` is one line for the user."""
 
     why: str
 
 
 @value
 class SecretRule:
-    """Where secrets lie, and which projects may ask for them."""
+    """A source of secrets, and the projects that may ask for them."""
 
     source: str
-    """Of a rule for sources, a pattern: `*` stands for any characters but `/`."""
+    """In a rule for sources a pattern, where `*` stands for any characters but `/`."""
     projects: tuple[str, ...]
 
     def allows(self, project: str) -> bool:
-        """Whether `project` may ask."""
+        """Whether `project` may ask for the secrets of this rule."""
         return project in self.projects or EVERYONE in self.projects
 
     def covers(self, source: str) -> bool:
-        """Whether the pattern stands for `source`."""
+        """Whether the pattern matches `source`."""
         pattern = "[^/]*".join(map(re.escape, self.source.split("*")))
         return re.fullmatch(pattern, source) is not None
 
@@ -49,9 +49,9 @@ class SecretRule:
 @value
 class SecretRules:
     """
-    All rules; without any, a project may have the files of its own folder and nothing else.
+    All rules; without any, a project may have only the files of its own folder.
 
-    `named` is what jobs may ask for by name alone; `sources` is what they may name themselves.
+    `named` has secrets that jobs ask for by name. `sources` has the sources that jobs may name.
     """
 
     named: Mapping[str, SecretRule] = field(default_factory=dict)
@@ -70,11 +70,11 @@ class SecretRules:
 
     @property
     def are_declared(self) -> bool:
-        """Whether the admin wrote any."""
+        """Whether the admin declared any rule."""
         return bool(self.named or self.sources)
 
     def source_of(self, project: str, secret: Secret) -> str | Denied:
-        """Where the `secret` lies that `project` asks for, or why it may not be had."""
+        """Return the source of the `secret` that `project` asks for, or why it is denied."""
         if not self.are_declared:
             return _undeclared(project, secret)
         rule = self.named.get(secret.name)
@@ -91,12 +91,12 @@ class SecretRules:
         )
 
     def problems(self, project: str, secrets: Iterable[Secret]) -> list[str]:
-        """Why `project` may not have these, one line each; none when it may."""
+        """Return why `project` may not have these `secrets`, one line for each that is denied."""
         found = (self.source_of(project, secret) for secret in secrets)
         return [f"secrets: {each.why}" for each in found if isinstance(each, Denied)]
 
     def granted(self, project: str, secrets: Iterable[Secret]) -> dict[str, str]:
-        """The sources of those that `project` may have, by name."""
+        """Return the sources of the `secrets` that `project` may have, by name."""
         found = {secret.name: self.source_of(project, secret) for secret in secrets}
         return {name: each for name, each in found.items() if isinstance(each, str)}
 
@@ -113,7 +113,7 @@ class SecretRules:
 
 
 def _undeclared(project: str, secret: Secret) -> str | Denied:
-    """By default the folder of a project on the machine is its own, and there is nothing else."""
+    """Apply the default rule: a project may have the files of its own folder on the machine."""
     if not secret.source:
         return f"file:{project}/{secret.name}"
     if secret.source.startswith(f"file:{project}/"):

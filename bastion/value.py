@@ -1,12 +1,12 @@
 """
-`value`: how every plain value of this house is declared.
+`value`: the decorator of every plain value in Bastion.
 
-A value is frozen, slotted, keyword-only, and checked when made (in `__post_init__`). Where a value
-is also stored as JSON, a field that nobody declared is an error, never ignored: the attribute set
-here says so to pydantic without this file having to import it.
+A value is frozen, slotted, keyword-only, and checked when it is made (in `__post_init__`). Where a
+value is also stored as JSON, an unknown field is an error. The attribute set here says so to
+pydantic, without an import of it.
 
-What one cycle of the scheduler makes by the thousand and nobody stores is a `NamedTuple` instead:
-it is made in little more than half the time.
+Values that a cycle of the scheduler makes by the thousand and that are never stored are
+`NamedTuple`s instead: these are made in little more than half the time.
 """
 
 from __future__ import annotations

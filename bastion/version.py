@@ -1,3 +1,3 @@
-"""The version of this Bastion; `pyproject.toml` says the same, and a test holds them together."""
+"""The version of Bastion; a test compares it with `pyproject.toml`."""
 
 VERSION = "0.1.0"
