@@ -9,7 +9,7 @@ WORKERS ?= 3
 
 VENV := .venv
 BIN  := $(VENV)/bin
-ROOMS := quota bundler bastion launch
+PACKAGES := quota bundler bastion launch
 
 # Container images of Python often set this. The tests start hundreds of programs, and each would spend two thirds of
 # its time compiling what it imports.
@@ -35,7 +35,7 @@ lint: $(VENV)/dev.stamp  ## Style, types, layers and docstrings
 	$(BIN)/mypy
 	$(BIN)/mypy tests/bastion/scheduler
 	$(BIN)/lint-imports
-	@$(BIN)/interrogate --quiet $(ROOMS) || { $(BIN)/interrogate -vv --omit-covered-files $(ROOMS); exit 1; }
+	@$(BIN)/interrogate --quiet $(PACKAGES) || { $(BIN)/interrogate -vv --omit-covered-files $(PACKAGES); exit 1; }
 
 quick: $(VENV)/dev.stamp  ## The quick tests, house rules and docs included
 	@echo "quick tests: everything in tests/ that is not marked prove, in $(WORKERS) processes (WORKERS=N sets the number)"

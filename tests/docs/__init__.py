@@ -1,1 +1,1 @@
-"""The documentation, held to what it says."""
+"""Tests of the documentation: links resolve, commands run, recipes work."""

@@ -1,4 +1,4 @@
-"""The commands and the edits of a page, done in a folder, with nothing left running."""
+"""Run the commands and apply the edits of a page in a folder; no process may remain."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def started_in(folder: Path) -> list[int]:
 
 
 def has_ended(pid: int, *, within_s: float) -> bool:
-    """Whether the process ends in time: one that was told to stop may need a moment."""
+    """Whether the process ends in time: a stopped process may need a moment."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,10 +1,10 @@
 """
-The documentation as tests see it: pages, their headings, their links, and what in them is run.
+The documentation as tests read it: pages, headings, links, and the blocks that are run.
 
 A fenced block is run when the line before it is `<!-- run -->`. In a `console` block each line that
-begins with `$ ` is a command, lines after it that begin with `>` go on with it, and the rest is
-what it prints, both streams together; `...` stands for anything. A `python` block is a program that
-must end well. The blocks of one page run in order, in one empty folder that has `examples/` in it.
+begins with `$ ` is a command, lines after it that begin with `>` continue it, and the rest is
+its output, both streams together; `...` matches anything. A `python` block is a program that must
+exit with 0. The blocks of one page run in order, in one empty folder that has `examples/` in it.
 
 A recipe is a page that changes the code. Its blocks run in a copy of the tree, and two more kinds
 of block are applied there, in order. After `<!-- new: PATH -->` comes a new file. After
@@ -18,14 +18,17 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-HOUSE = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[2]
 PAGES = tuple(
-    sorted([*HOUSE.glob("*.md"), *(HOUSE / "docs").rglob("*.md")], key=lambda page: page.parts)
+    sorted(
+        [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")],
+        key=lambda page: page.parts,
+    )
 )
 
 _RUNNABLE = re.compile(r"^<!-- run -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _EDIT = re.compile(r"^<!-- (new|change): (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_WELL = "it ended well"
+_WELL = "exited with 0"
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)|\[`[^`\n]*`\]\(([^)\s]+)\)")
@@ -39,16 +42,16 @@ class Step(NamedTuple):
 
 
 def name(page: Path) -> str:
-    """The page as people call it."""
-    return page.relative_to(HOUSE).as_posix()
+    """Return the path of the page in the repository."""
+    return page.relative_to(REPOSITORY).as_posix()
 
 
 def steps(text: str) -> list[Step]:
     """
-    Every command that a page wants run, in order.
+    Return every command of a page that is to be run, in order.
 
     Raises:
-        ValueError: A block is marked to be run, and nothing here knows how.
+        ValueError: A block is marked to be run, and its language is unknown.
     """
     found: list[Step] = []
     for language, block in _RUNNABLE.findall(text):
@@ -106,19 +109,19 @@ def is_recipe(text: str) -> bool:
 
 
 def links(text: str) -> list[str]:
-    """Where the page points to inside this repository: `path`, `path#heading` or `#heading`."""
+    """Return the targets of links into this repository: `path`, `path#heading` or `#heading`."""
     prose = _FENCED.sub("", text)
     targets = [first or second for first, second in _LINK.findall(prose)]
     return [each for each in targets if "://" not in each and not each.startswith("mailto:")]
 
 
 def headings(text: str) -> list[str]:
-    """The page's headings, without their marks."""
+    """Return the page's headings, without their marks."""
     return re.findall(r"^#{1,6} (.+?)\s*$", _FENCED.sub("", text), re.MULTILINE)
 
 
 def anchor(heading: str) -> str:
-    """The name by which a heading is linked to: lower case, dashes for blanks, no other signs."""
+    """Return the anchor of a heading: lower case, dashes for blanks, no other signs."""
     kept = re.sub(r"[^\w\- ]", "", heading.lower())
     return kept.replace(" ", "-")
 
@@ -135,10 +138,10 @@ def _console(block: str) -> list[Step]:
 
 
 def resolves(page: Path, link: str) -> bool:
-    """Whether `link`, written on `page`, leads anywhere."""
+    """Whether the target of `link`, written on `page`, exists."""
     path, _, fragment = link.partition("#")
     target = (page.parent / path).resolve() if path else page
-    if not target.exists() or not target.is_relative_to(HOUSE):
+    if not target.exists() or not target.is_relative_to(REPOSITORY):
         return False
     found = [anchor(each) for each in headings(target.read_text())] if fragment else []
     return not fragment or fragment in found

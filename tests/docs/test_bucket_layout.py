@@ -1,4 +1,4 @@
-"""`docs/reference/bucket-layout.md` is the layout that the code has."""
+"""`docs/reference/bucket-layout.md` shows the layout of the code."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from bastion.records.inbox import MAX_BYTES, PER_OWNER
 from bastion.records.request import MAX_TARGETS
 from bastion.service.act import bucket_gc as gc
 from bastion.service.intake.requests import MAX_ACTIVE_JOBS
-from tests.docs.pages import HOUSE
+from tests.docs.pages import REPOSITORY
 
-PAGE = (HOUSE / "docs" / "reference" / "bucket-layout.md").read_text()
+PAGE = (REPOSITORY / "docs" / "reference" / "bucket-layout.md").read_text()
 
 
 def drawn() -> str:
-    """The tree at the head of the file that spells the keys."""
+    """Return the tree in the docstring of `layout.py`."""
     lines = (inspect.getdoc(layout) or "").splitlines()
     return "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
 
 
-def test_the_tree_is_the_codes_own() -> None:
-    """The page shows the very tree that `layout.py` draws."""
+def test_the_tree_is_that_of_the_code() -> None:
+    """The page shows the tree that `layout.py` draws."""
     assert f"```\n{drawn()}\n```" in PAGE
 
 
 def test_every_key_that_can_be_made_is_drawn() -> None:
-    """Each function that spells a key spells one that the tree shows."""
+    """Each function of `layout.py` makes a key that the tree shows."""
     shapes = [
         re.compile(re.sub(r"<[^>]+>", "[^/]+", re.escape(line.split("  ")[0].replace(",", ""))))
         for line in re.sub(r", bundles/packs", "\n  bundles/packs", drawn()).splitlines()[1:]
@@ -67,8 +67,8 @@ def test_every_key_that_can_be_made_is_drawn() -> None:
     assert not idle
 
 
-def test_ages_and_limits_are_the_codes_own() -> None:
-    """The numbers on the page are those that are kept."""
+def test_ages_and_limits_are_those_of_the_code() -> None:
+    """The numbers on the page are the constants of the code."""
     assert gc.KEEP_S == 30 * gc.DAY_S
     assert gc.HOURLY_S == 2 * gc.DAY_S
     for limit in (f"{MAX_ACTIVE_JOBS:,}", f"{MAX_BYTES >> 20} MiB", f"{MAX_TARGETS:,}", PER_OWNER):

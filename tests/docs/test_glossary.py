@@ -1,4 +1,4 @@
-"""One word, one meaning: the glossary is consistent, and the code says no forbidden word."""
+"""One word, one meaning: the glossary is consistent, and no class has a forbidden name."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import ast
 import re
 from collections import Counter
 
-from tests.docs.pages import HOUSE
+from tests.docs.pages import REPOSITORY
 from tests.house import rules
 
-# Of the words not used here, those that mean nothing else in a class's name.
+# Of the glossary's unused words, those that have no other meaning in the name of a class.
 SYNONYMS = frozenset({"worker", "daemon", "master", "pod", "box", "backend", "experiment"})
 
 
 def rows() -> list[tuple[str, str, str]]:
     """(term, meaning, words not used) of every line of the glossary's tables."""
-    text = (HOUSE / "docs" / "glossary.md").read_text()
+    text = (REPOSITORY / "docs" / "glossary.md").read_text()
     return re.findall(r"^\| \*\*(.+?)\*\* \| (.+?) \| ?(.*?) ?\|$", text, re.MULTILINE)
 
 
-def test_a_term_stands_once() -> None:
+def test_a_term_has_one_entry() -> None:
     """No term has two entries, and each has a meaning."""
     terms = Counter(term for term, _, _ in rows())
     assert len(terms) >= 50
@@ -27,15 +27,15 @@ def test_a_term_stands_once() -> None:
     assert all(meaning.strip() for _, meaning, _ in rows())
 
 
-def test_every_row_is_read() -> None:
-    """No line of a table is missed by this test for its form."""
-    text = (HOUSE / "docs" / "glossary.md").read_text()
+def test_every_row_is_parsed() -> None:
+    """This test reads every line of the tables."""
+    text = (REPOSITORY / "docs" / "glossary.md").read_text()
     lines = [line for line in text.splitlines() if line.startswith("| **")]
     assert len(lines) == len(rows())
 
 
-def test_the_code_says_none_of_the_other_words() -> None:
-    """No class is named by a word that the glossary gives up for another."""
+def test_no_class_has_a_forbidden_name() -> None:
+    """No class is named by a word that the glossary replaces by another."""
     given_up = {word for _, _, other in rows() for word in other.split(", ")}
     assert given_up >= SYNONYMS
     found = [

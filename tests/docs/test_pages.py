@@ -1,4 +1,4 @@
-"""Every page is found, every link resolves, and what a page says can be run does run."""
+"""Every page can be reached, every link resolves, and every command that is marked runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ RUNNABLE = [
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=pages.name)
 def test_links_resolve(page: Path) -> None:
-    """Every link inside the repository leads to a file, and to a heading where it names one."""
+    """Every link inside the repository leads to a file, and to a heading if it names one."""
     broken = [link for link in pages.links(page.read_text()) if not pages.resolves(page, link)]
     assert not broken
 
 
-ROOMS = "quota|bundler|bastion|launch|tests|docs|benchmarks|examples"
+FOLDERS = "quota|bundler|bastion|launch|tests|docs|benchmarks|examples"
 TODAY = [
     page
     for page in pages.PAGES
@@ -36,13 +36,13 @@ TODAY = [
 @pytest.mark.parametrize("page", TODAY, ids=pages.name)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     """A page that says where to read changes when the file moves; decisions keep their words."""
-    named = re.findall(rf"`((?:{ROOMS})/[\w./-]+)`", page.read_text())
-    assert not [path for path in named if not (pages.HOUSE / path).exists()]
+    named = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", page.read_text())
+    assert not [path for path in named if not (pages.REPOSITORY / path).exists()]
 
 
 def test_one_job_is_followed_from_its_submission_to_its_clean_up() -> None:
     """The first page for contributors names every step, in order, each with a file."""
-    text = (pages.HOUSE / "docs" / "contributing.md").read_text()
+    text = (pages.REPOSITORY / "docs" / "contributing.md").read_text()
     table = text.split("## Where is")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ") and "step" not in line]
     steps = re.findall(r"^\| \*\*(.+?)\*\*", table, re.MULTILINE)
@@ -53,16 +53,16 @@ def test_one_job_is_followed_from_its_submission_to_its_clean_up() -> None:
 
 def test_the_one_test_that_is_named_exists() -> None:
     """The command that shows how to run one test selects one."""
-    text = (pages.HOUSE / "docs" / "contributing.md").read_text()
+    text = (pages.REPOSITORY / "docs" / "contributing.md").read_text()
     ((folder, word),) = re.findall(r"pytest (\S+) -k (\w+)`", text)
-    files = (pages.HOUSE / folder).rglob("test_*.py")
+    files = (pages.REPOSITORY / folder).rglob("test_*.py")
     assert any(re.search(rf"^def test_\w*{word}", file.read_text(), re.M) for file in files)
 
 
 def test_every_page_can_be_reached() -> None:
-    """Whoever starts at docs/README.md finds every page of docs/."""
+    """Links lead from docs/README.md to every page of docs/."""
     reached: set[Path] = set()
-    ahead = [pages.HOUSE / "docs" / "README.md"]
+    ahead = [pages.REPOSITORY / "docs" / "README.md"]
     while ahead:
         page = ahead.pop()
         if page in reached or page.suffix != ".md" or not page.exists():
@@ -70,7 +70,7 @@ def test_every_page_can_be_reached() -> None:
         reached.add(page)
         linked = (link.partition("#")[0] for link in pages.links(page.read_text()))
         ahead += [(page.parent / path).resolve() for path in linked if path]
-    lost = [page for page in pages.PAGES if page not in reached and page.parent != pages.HOUSE]
+    lost = [page for page in pages.PAGES if page not in reached and page.parent != pages.REPOSITORY]
     assert not lost, "add it to docs/README.md"
 
 
@@ -86,13 +86,13 @@ def test_a_page_has_one_title(page: Path) -> None:
 @pytest.mark.parametrize("page", RUNNABLE, ids=pages.name)
 def test_what_is_marked_to_run_runs(page: Path, tmp_path: Path) -> None:
     """Each marked command does what the page says, in a folder of its own."""
-    (tmp_path / "examples").symlink_to(pages.HOUSE / "examples")
+    (tmp_path / "examples").symlink_to(pages.REPOSITORY / "examples")
     page_runs.run(pages.steps(page.read_text()), tmp_path)
 
 
 def test_the_readme_is_short() -> None:
     """The README has at most 600 words."""
-    assert len((pages.HOUSE / "README.md").read_text().split()) <= 600
+    assert len((pages.REPOSITORY / "README.md").read_text().split()) <= 600
 
 
 DECISIONS = [
@@ -112,7 +112,7 @@ def test_a_decision_says_what_was_rejected(page: Path) -> None:
 
 
 def test_no_two_decisions_have_one_number() -> None:
-    """Numbers are given out before pages are written, so one may be missing, and none is twice."""
+    """Numbers are reserved before pages are written, so one may be missing; none occurs twice."""
     numbers = [int(page.stem[:4]) for page in DECISIONS]
     assert numbers[0] == 1
     assert len(set(numbers)) == len(numbers)

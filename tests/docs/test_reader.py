@@ -1,4 +1,4 @@
-"""What reads the pages for these tests reads them right."""
+"""The parser of pages that these tests use is correct."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_unknown_language_is_refused() -> None:
 
 
 def test_links_are_those_of_the_prose() -> None:
-    """Links in code and links to elsewhere are left alone."""
+    """Links in code and links to other places are ignored."""
     assert pages.links(PAGE) == ["there.md#so", "#a-page"]
 
 
@@ -67,5 +67,5 @@ def test_links_are_those_of_the_prose() -> None:
     ],
 )
 def test_a_broken_link_is_seen(link: str, whole: bool) -> None:
-    """A link resolves when its file is there and has the heading."""
-    assert pages.resolves(Path(pages.HOUSE / "docs" / "README.md"), link) is whole
+    """A link resolves when its file exists and has the heading."""
+    assert pages.resolves(Path(pages.REPOSITORY / "docs" / "README.md"), link) is whole

@@ -6,9 +6,9 @@ import re
 from typing import get_args
 
 from bastion.scheduler.reason import PreemptReason, WaitingReason
-from tests.docs.pages import HOUSE
+from tests.docs.pages import REPOSITORY
 
-PAGE = (HOUSE / "docs" / "guides" / "read-a-refusal.md").read_text()
+PAGE = (REPOSITORY / "docs" / "guides" / "read-a-refusal.md").read_text()
 
 
 def test_every_reason_to_wait_or_to_be_stopped_is_explained() -> None:

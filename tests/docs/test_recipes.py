@@ -1,4 +1,4 @@
-"""Whoever follows a recipe of docs/contributing/ to the letter has what it promises."""
+"""Every recipe of docs/contributing/ works if it is followed to the letter."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from tests.docs import page_runs, pages
 
 RECIPES = [page for page in pages.PAGES if pages.is_recipe(page.read_text())]
-ROOMS = ("quota", "bundler", "bastion", "launch")
-COPIED = (*ROOMS, "docs", "examples", "benchmarks", "tests", "pyproject.toml")
+PACKAGES = ("quota", "bundler", "bastion", "launch")
+COPIED = (*PACKAGES, "docs", "examples", "benchmarks", "tests", "pyproject.toml")
 
 
 def copy_of_the_tree(folder: Path) -> Path:
-    """What recipes may change; compiled files come along, or compiling would take most time."""
+    """Copy the tree, compiled files too: compiling would take most of the time."""
     for name in COPIED:
-        source = pages.HOUSE / name
+        source = pages.REPOSITORY / name
         if source.is_dir():
             shutil.copytree(source, folder / name)
         else:
@@ -29,10 +29,10 @@ def copy_of_the_tree(folder: Path) -> Path:
 
 @pytest.mark.parametrize("page", RECIPES, ids=pages.name)
 def test_a_recipe_works(page: Path, tmp_path: Path) -> None:
-    """Its edits apply, what it runs prints what it says, and style and layers are kept."""
+    """Its edits apply, its commands print what the page says, and style and layers are kept."""
     tree = copy_of_the_tree(tmp_path / "tree")
     page_runs.run(pages.recipe(page.read_text()), tree, env={"PYTHONPATH": str(tree)})
-    for check in (["ruff", "check", "--quiet", *ROOMS], ["lint-imports", "--no-cache"]):
+    for check in (["ruff", "check", "--quiet", *PACKAGES], ["lint-imports", "--no-cache"]):
         program = Path(sys.executable).with_name(check[0])
         ran = subprocess.run(
             [program, *check[1:]],
@@ -45,7 +45,7 @@ def test_a_recipe_works(page: Path, tmp_path: Path) -> None:
 
 
 def test_there_is_a_recipe_for_each_part_that_is_meant_to_grow() -> None:
-    """Verbs, reasons, providers and policies."""
+    """There is one for verbs, reasons, providers and policies."""
     assert {page.stem for page in RECIPES} == {
         f"add-a-{part}" for part in ("verb", "reason", "provider", "policy")
     }

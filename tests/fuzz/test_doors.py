@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.doors import DOORS, enter
 
-HOUSE = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[2]
 HAS_ATHERIS = importlib.util.find_spec("atheris") is not None
 MOST_PER_BYTE = 1_000
 """Bytes of memory for each byte of input: reporting one wrong value costs about a kilobyte."""
@@ -49,5 +49,5 @@ def test_a_fuzzer_finds_nothing(name: str) -> None:
     if not HAS_ATHERIS:
         pytest.skip("atheris is not installed: it has no build for this Python")
     words = [sys.executable, "-m", "tests.fuzz", name, "-max_total_time=60", "-print_final_stats=1"]
-    ran = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, timeout=600)
+    ran = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -1,1 +1,1 @@
-"""The rules of the house, checked on its own source."""
+"""House rules: what the code of all packages must keep, beyond what common linters check."""

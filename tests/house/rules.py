@@ -1,12 +1,12 @@
 """
-The rules that no linter of others knows, each a function from one file's syntax tree to what is
-wrong with it.
+The rules of this code base that common linters do not have. Each is a function from the syntax tree
+of one file to findings.
 
 Rules:
 
-* A rule sees only syntax: it imports nothing that it checks.
+* A rule reads syntax only: it does not import the code that it checks.
 * A finding is `path:line: what is wrong`, and says what is allowed.
-* An exception to a rule stands here, by name and with its reason, never in the file that needs it.
+* An exception to a rule is listed here, by name and with its reason, never in the excepted file.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-HOUSE = Path(__file__).parents[2]
-ROOMS = ("quota", "bundler", "bastion", "launch")
+REPOSITORY = Path(__file__).parents[2]
+PACKAGES = ("quota", "bundler", "bastion", "launch")
 
-# Pure by design: a function of its arguments, so that a simulation and a test can replay it.
+# Pure by design: functions of their arguments, so that tests and the simulation can replay them.
 _CORE_NAMES = (
     "spec",
     "catalog",
@@ -35,7 +35,7 @@ _CORE_NAMES = (
     "scheduler",
 )
 CORE = ("quota/", *(f"bastion/{name}{end}" for name in _CORE_NAMES for end in ("/", ".py")))
-# `signal` is not here: the core may call a signal by its name.
+# `signal` is not listed: the core may name a signal.
 # fmt: off
 OUTSIDE_WORLD = frozenset({
     "asyncio", "atexit", "concurrent", "fcntl", "glob", "http", "io", "logging", "mmap",
@@ -45,16 +45,16 @@ OUTSIDE_WORLD = frozenset({
 })
 # fmt: on
 
-# Who may read a clock or roll a die. All others are handed a Clock, a name or a nonce.
+# Files that may read a clock or use chance. All others get a Clock, a name or a nonce as argument.
 CHANCE = (
     "bastion/clock.py",  # is the clock
     "bastion/__main__.py",  # makes the clock that it hands down
-    "bastion/service/",  # the loops: they pace themselves and name their own epoch
-    "bastion/agent/",  # keeper and agent run on a machine's own clock, without the rest of us
+    "bastion/service/",  # the loops: they set their own pace and make nonces
+    "bastion/agent/",  # keeper and agent use the clock of their machine
     "bastion/client/",  # names a request: a ULID is time and chance
-    "bastion/store/folder_identity.py",  # two buckets must not have one token
-    "bastion/store/local.py",  # temporary files of many processes must not meet
-    "bastion/store/probe.py",  # two probes of one store must not meet
+    "bastion/store/folder_identity.py",  # two folders must not share a token
+    "bastion/store/local.py",  # temporary files of many processes must not collide
+    "bastion/store/probe.py",  # two probes of one store must not collide
 )
 # fmt: off
 CLOCKS_AND_DICE = frozenset({
@@ -67,7 +67,7 @@ CLOCKS_AND_DICE = frozenset({
 DICE = frozenset({"random", "secrets"})
 
 FORBIDDEN_WORDS = frozenset({"manager", "helper", "helpers", "util", "utils", "handler", "impl"})
-# Names that a library makes us use.
+# Names that a library requires.
 GIVEN_NAMES: frozenset[str] = frozenset({"__get_pydantic_core_schema__.handler"})
 
 MAX_FUNCTION_LINES = 70  # a screen (TigerBeetle, TIGER_STYLE.md)
@@ -76,7 +76,7 @@ MAX_FILE_LINES = 500
 LAYOUT = "bastion/records/layout.py"
 KEY_SPELLERS = (
     LAYOUT,
-    "bastion/store/probe.py",  # below the layout: it tries a key before anything depends on it
+    "bastion/store/probe.py",  # a layer below; it tries a key before anything depends on it
 )
 KEY = re.compile(
     r"(?:inbox|run|jobs|state|machines|results|launches|view|logs|bundles|history|project-quotas)/"
@@ -92,19 +92,19 @@ OPENERS = frozenset({
     "copytree", "copy2", "chmod", "mkfifo", "truncate"
 })
 # fmt: on
-# These open only what no job is given: each by what that is.
+# Files that open only paths that no job can write to; the comment names them.
 PLAIN_OPENERS = (
-    JOB_FILES,  # opens it with care
+    JOB_FILES,  # opens such paths safely
     "bastion/agent/agent_log.py",  # the agent's own log
     "bastion/agent/decommission.py",  # the home's own notes
     "bastion/agent/machine/environment_cache.py",  # the cache
     "bastion/agent/machine/health.py",  # /dev/null, /proc
     "bastion/agent/main.py",  # the home's lock, the boot id
     "bastion/agent/setup/python_env.py",  # the cache, and code before a job has run on it
-    "bastion/agent/setup/run_as.py",  # the home's folders, and a host's before it is handed over
+    "bastion/agent/setup/run_as.py",  # the home's folders; a host's, before jobs own it
     "bastion/agent/setup/secret_values.py",  # the folder that an admin fills
     "bastion/agent/machine/stray_processes.py",  # /proc
-    "bastion/agent/keeper/attempt/cgroup.py",  # the kernel's cgroups
+    "bastion/agent/keeper/attempt/cgroup.py",  # the cgroup filesystem
     "bastion/agent/keeper/socket/client.py",  # the keeper's own log and spool
     "bastion/agent/keeper/journal.py",  # the journal
     "bastion/agent/keeper/main.py",  # the keeper's own folder
@@ -123,7 +123,7 @@ class Finding(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        """As editors and people read it."""
+        """Return `path:line: what`, which editors parse."""
         return f"{self.path}:{self.line}: {self.what}"
 
 
@@ -131,7 +131,7 @@ Rule = Callable[[str, ast.Module], Iterator[Finding]]
 
 
 def core_is_pure(path: str, tree: ast.Module) -> Iterator[Finding]:
-    """The core imports nothing of the outside world and opens nothing."""
+    """The core imports no module of the outside world and opens nothing."""
     if not path.startswith(CORE):
         return
     for name, line in _imported(tree):
@@ -145,7 +145,7 @@ def core_is_pure(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def no_clock_no_chance(path: str, tree: ast.Module) -> Iterator[Finding]:
-    """Time and chance come in as arguments, but for the few files that fetch them."""
+    """Time and chance are arguments, except in the few files that supply them."""
     if path.startswith(CHANCE):
         return
     for name, line in _imported(tree):
@@ -159,7 +159,7 @@ def no_clock_no_chance(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def names_say_what(path: str, tree: ast.Module) -> Iterator[Finding]:
-    """No name ends its thought in Manager, Helper, Util, Handler or Impl."""
+    """No name contains Manager, Helper, Util, Handler or Impl."""
     for part in Path(path).with_suffix("").parts:
         if words(part) & FORBIDDEN_WORDS:
             yield Finding(path, 1, f"the name {part!r} says nothing; name the noun")
@@ -190,7 +190,7 @@ def stdout_is_data(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def keys_are_in_the_layout(path: str, tree: ast.Module) -> Iterator[Finding]:
-    """Every key of the bucket is spelled in one file."""
+    """Every key of the bucket is made in one file."""
     if path in KEY_SPELLERS:
         return
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -202,12 +202,12 @@ def keys_are_in_the_layout(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def job_files_are_opened_with_care(path: str, tree: ast.Module) -> Iterator[Finding]:
-    """What a job may have put where a file is expected is opened by one module alone."""
+    """Paths that a job can write to are opened by one module only."""
     if not path.startswith(ON_MACHINES) or path in PLAIN_OPENERS:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            # The last name alone: `Path(a, b).open` has no dotted one.
+            # Only the last name: `Path(a, b).open` has no dotted name.
             called = node.func.attr if isinstance(node.func, ast.Attribute) else _dotted(node.func)
             if called in OPENERS:
                 what = f"opens by {called}(); {JOB_FILES} does so for what a job may have made"
@@ -226,19 +226,19 @@ RULES: tuple[Rule, ...] = (
 
 
 def sources() -> list[Path]:
-    """Every Python file of the four rooms."""
-    return sorted(path for room in ROOMS for path in (HOUSE / room).rglob("*.py"))
+    """Return every Python file of the packages."""
+    return sorted(path for room in PACKAGES for path in (REPOSITORY / room).rglob("*.py"))
 
 
 @cache
 def trees() -> tuple[tuple[str, ast.Module], ...]:
-    """Path and tree of each of them: parsing takes longer than all rules together."""
-    files = ((path.relative_to(HOUSE).as_posix(), path.read_text()) for path in sources())
+    """Return path and tree of each file; cached, because parsing takes longer than all rules."""
+    files = ((path.relative_to(REPOSITORY).as_posix(), path.read_text()) for path in sources())
     return tuple((name, ast.parse(text)) for name, text in files)
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Every module and, of `from` imports, every name in it; also those inside functions."""
+    """Yield every imported module and, for `from` imports, every name; also inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
@@ -247,7 +247,7 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Every name that the file itself chooses; arguments as `function.argument`."""
+    """Yield every name that the file defines; arguments as `function.argument`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno

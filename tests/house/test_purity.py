@@ -1,4 +1,4 @@
-"""The house keeps its own rules, and the rules catch what they should."""
+"""The packages keep the rules of this code base, and the rules catch what they should."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tests.house import rules
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
 def test_the_house_keeps(rule: rules.Rule) -> None:
-    """No file of the four rooms breaks the rule."""
+    """No file of the packages breaks the rule."""
     findings = [str(each) for name, tree in rules.trees() for each in rule(name, tree)]
     assert not findings, "\n" + "\n".join(findings)
 
 
-def test_no_file_is_longer_than_can_be_read_at_once() -> None:
-    """No file of the four rooms has more than 500 lines."""
+def test_no_file_is_too_long() -> None:
+    """No file of the packages has more than 500 lines."""
     lines = {path: len(path.read_text().splitlines()) for path in rules.sources()}
     assert not {str(path): n for path, n in lines.items() if n > rules.MAX_FILE_LINES}
 
 
-def test_the_rules_see_the_whole_house() -> None:
-    """Files of all four rooms are looked at, so that a moved room does not pass unseen."""
-    seen = {path.relative_to(rules.HOUSE).parts[0] for path in rules.sources()}
-    assert seen == set(rules.ROOMS)
+def test_the_rules_read_every_package() -> None:
+    """Files of all packages are checked, so that a moved package is not skipped silently."""
+    seen = {path.relative_to(rules.REPOSITORY).parts[0] for path in rules.sources()}
+    assert seen == set(rules.PACKAGES)
 
 
 LONG = "def f():\n" + "    x = 1\n" * rules.MAX_FUNCTION_LINES
@@ -70,7 +70,7 @@ LONG = "def f():\n" + "    x = 1\n" * rules.MAX_FUNCTION_LINES
     ],
 )
 def test_a_rule_catches(rule: rules.Rule, path: str, bad: str) -> None:
-    """A bad sample is found, at a line of the file it is in."""
+    """A bad sample is found, with its line."""
     (finding, *_) = rule(path, ast.parse(bad))
     assert finding.path == path
     assert finding.line >= 1
@@ -96,5 +96,5 @@ def test_a_rule_catches(rule: rules.Rule, path: str, bad: str) -> None:
     ],
 )
 def test_a_rule_lets_pass(rule: rules.Rule, path: str, good: str) -> None:
-    """What is allowed is not found."""
+    """An allowed sample is not found."""
     assert not list(rule(path, ast.parse(good)))

@@ -14,8 +14,8 @@ IMPORT = re.compile(
 def test_no_test_file_is_imported_from() -> None:
     """What two test files use is in a file of its own, so that one can change without the other."""
     found = [
-        f"{path.relative_to(rules.HOUSE)} imports {match[1] or match[2]}"
-        for path in sorted((rules.HOUSE / "tests").rglob("*.py"))
+        f"{path.relative_to(rules.REPOSITORY)} imports {match[1] or match[2]}"
+        for path in sorted((rules.REPOSITORY / "tests").rglob("*.py"))
         for match in IMPORT.finditer(path.read_text())
     ]
     assert not found

@@ -1,4 +1,4 @@
-"""What users install is the four rooms, whole, and nothing else."""
+"""The wheel that users install holds the packages, whole, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pathlib import Path
 from tests.house import rules
 
 
-def test_the_wheel_holds_the_four_rooms(tmp_path: Path) -> None:
-    """A wheel built from this tree holds every source file of the rooms and the licence."""
+def test_the_wheel_holds_the_packages(tmp_path: Path) -> None:
+    """A wheel built from this tree holds every source file of the packages and the licence."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path],
-        cwd=rules.HOUSE,
+        cwd=rules.REPOSITORY,
         check=True,
         capture_output=True,
     )
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())
-    source = {path.relative_to(rules.HOUSE).as_posix() for path in rules.sources()}
+    source = {path.relative_to(rules.REPOSITORY).as_posix() for path in rules.sources()}
     assert source <= names
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == set(
-        rules.ROOMS
+        rules.PACKAGES
     )
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_constraints_name_versions_and_nothing_of_a_place() -> None:
+def test_constraints_hold_names_and_versions_only() -> None:
     """`constraints.txt` holds `name==version` lines only: no host, no path, no hash."""
-    lines = (rules.HOUSE / "constraints.txt").read_text().splitlines()
+    lines = (rules.REPOSITORY / "constraints.txt").read_text().splitlines()
     assert len(lines) > 50
     assert [line for line in lines if not _is_a_pin(line)] == []
     assert len({line.partition("==")[0].lower() for line in lines}) == len(lines)
@@ -50,10 +50,10 @@ def test_every_direct_dependency_is_pinned() -> None:
 
     from packaging.requirements import Requirement
 
-    project = tomllib.loads((rules.HOUSE / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((rules.REPOSITORY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"].values()
     asked = [Requirement(each) for group in (project["dependencies"], *extras) for each in group]
-    lines = (rules.HOUSE / "constraints.txt").read_text().splitlines()
+    lines = (rules.REPOSITORY / "constraints.txt").read_text().splitlines()
     pins = {line.partition("==")[0].lower(): line.partition("==")[2] for line in lines}
     for each in asked:
         if each.name != project["name"]:

@@ -15,7 +15,7 @@ from launch.visible import TerminalBytes, visible
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202egnp.exe\u2066\x08\x7f"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b2J\u202egnp.exe\u2066\x08\x7f"
-HOUSE = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[2]
 
 
 def test_control_characters_are_shown() -> None:
@@ -76,7 +76,7 @@ def test_every_road_to_a_terminal_is_safe() -> None:
     """Lines, tables, fields, notes, errors and logs on a terminal carry no command to it."""
     main, other = pty.openpty()
     words = [sys.executable, "-c", PROGRAM, HOSTILE]
-    with subprocess.Popen(words, stdout=other, stderr=other, cwd=HOUSE) as ran:
+    with subprocess.Popen(words, stdout=other, stderr=other, cwd=REPOSITORY) as ran:
         os.close(other)
         said = b""
         try:
@@ -95,7 +95,7 @@ def test_every_road_to_a_terminal_is_safe() -> None:
 def test_logs_on_a_pipe_are_exact() -> None:
     """A pipe gets every byte that a job printed, and lines about it that are safe."""
     words = [sys.executable, "-c", PROGRAM, HOSTILE]
-    ran = subprocess.run(words, capture_output=True, check=True, cwd=HOUSE)
+    ran = subprocess.run(words, capture_output=True, check=True, cwd=REPOSITORY)
     *lines, log = ran.stdout.split(b"\n")
     assert log == HOSTILE.encode()
     assert not any(b"\x1b" in line for line in (*lines, ran.stderr))

@@ -14,7 +14,7 @@ from tests.simulation.fates import Choice, Fate
 from tests.simulation.port import Port
 from tests.simulation.scenario import stormy
 
-HOUSE = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[2]
 
 
 def replayed(seed: int, hash_seed: str) -> str:
@@ -22,7 +22,7 @@ def replayed(seed: int, hash_seed: str) -> str:
     command = [sys.executable, "-m", "tests.simulation", "--seed", str(seed)]
     env = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
-        command, cwd=HOUSE, env=env, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

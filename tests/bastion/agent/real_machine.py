@@ -16,7 +16,7 @@ from bastion.store.local import LocalStore
 from tests.rigs.agent import MACHINE, Bucket
 
 DEADLINE_S = 20.0
-HOUSE = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[3]
 
 
 class Machine:
@@ -39,7 +39,7 @@ class Machine:
         with (self.home / "agent.log").open("ab") as log:
             self.agent = subprocess.Popen(
                 said,
-                cwd=HOUSE,
+                cwd=REPOSITORY,
                 stderr=log,
                 start_new_session=True,
                 env={**os.environ, **self.env},
@@ -85,7 +85,7 @@ class Machine:
 def agent_with(*arguments: str) -> subprocess.CompletedProcess[str]:
     """What becomes of an agent with these arguments."""
     said = [sys.executable, "-m", "bastion", "agent", "--machine", MACHINE, *arguments]
-    return subprocess.run(said, cwd=HOUSE, capture_output=True, text=True, timeout=DEADLINE_S)
+    return subprocess.run(said, cwd=REPOSITORY, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
 def shell(*lines: str, **fields: object) -> Job:

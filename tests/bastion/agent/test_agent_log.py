@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bastion.agent.agent_log import bound
-from tests.bastion.agent.real_machine import HOUSE
+from tests.bastion.agent.real_machine import REPOSITORY
 
 
 def test_a_log_at_its_limit_keeps_its_last_lines(tmp_path: Path) -> None:
@@ -50,6 +50,10 @@ def test_a_log_that_takes_nothing_stops_nothing() -> None:
     code = "from bastion.agent.agent_log import say; say('one'); say('two'); print('went on')"
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(
-            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=full, check=True, cwd=HOUSE
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            check=True,
+            cwd=REPOSITORY,
         )
     assert ran.stdout == b"went on\n"

@@ -30,7 +30,7 @@ from bastion.records.bundles import Bundles
 from bastion.spec import BundleRef, GitRef, Job, Process
 from bundler.code import LocalDir
 from bundler.upload import bundle
-from tests.bastion.agent.real_machine import DEADLINE_S, HOUSE, Machine, agent_with, shell
+from tests.bastion.agent.real_machine import DEADLINE_S, REPOSITORY, Machine, agent_with, shell
 from tests.rigs.agent import MACHINE, OF, start, stop
 
 
@@ -220,7 +220,7 @@ def test_what_an_agent_is_told_wrongly_is_one_line(tmp_path: Path) -> None:
 def test_a_home_that_is_not_there_cannot_be_ended(tmp_path: Path) -> None:
     """A misspelt folder is told in one line, and is not made."""
     end = [sys.executable, "-m", "bastion", "agent", "end", "--home", str(tmp_path / "nowhere")]
-    said = subprocess.run(end, cwd=HOUSE, capture_output=True, text=True, timeout=DEADLINE_S)
+    said = subprocess.run(end, cwd=REPOSITORY, capture_output=True, text=True, timeout=DEADLINE_S)
     assert said.returncode == 1
     assert said.stderr.endswith("there is no such folder, nothing was ended\n")
     assert said.stderr.count("\n") == 1
@@ -234,7 +234,7 @@ def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
     machine.until(lambda: machine.bucket.log().endswith(b"\n"))
     pid, keeper = int(machine.bucket.log()), machine.keeper_pid()
     end = [sys.executable, "-m", "bastion", "agent", "end", "--home", str(machine.home)]
-    subprocess.run(end, cwd=HOUSE, check=True, timeout=DEADLINE_S)
+    subprocess.run(end, cwd=REPOSITORY, check=True, timeout=DEADLINE_S)
     assert machine.agent.wait(DEADLINE_S) == -signal.SIGTERM
     for each in (pid, keeper):
         seen = look(each)
@@ -242,7 +242,7 @@ def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
     assert (machine.home / "ended").exists()
     machine.begin()
     assert machine.agent.wait(DEADLINE_S) == 1
-    subprocess.run(end, cwd=HOUSE, check=True, timeout=DEADLINE_S)
+    subprocess.run(end, cwd=REPOSITORY, check=True, timeout=DEADLINE_S)
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])

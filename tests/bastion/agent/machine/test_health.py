@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.machine.health import unwell
-from tests.bastion.agent.real_machine import HOUSE
+from tests.bastion.agent.real_machine import REPOSITORY
 
 
 def test_a_machine_with_room_is_well(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_want_of_descriptors_is_told(tmp_path: Path) -> None:
         "print(unwell(sys.argv[1]))\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=HOUSE, capture_output=True, check=True
+        [sys.executable, "-c", code, str(tmp_path)], cwd=REPOSITORY, capture_output=True, check=True
     )
     first, second = ran.stdout.decode().splitlines()
     assert first == "it is out of file descriptors: Too many open files"
