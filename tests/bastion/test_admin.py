@@ -28,8 +28,8 @@ h100 = 1.0
 PEOPLE = People(bastion="B", users={"ada": "A", "intern-1": "I", "eve": "E"})
 
 
-def test_a_bucket_is_audited_and_brought_back() -> None:
-    """A whole bucket has no findings; its newest copy can be brought back once root is gone."""
+def test_a_bucket_is_audited_and_restored() -> None:
+    """A whole bucket has no findings; its newest copy can be restored once root is gone."""
     rig = Rig()
     rig.turn()
     admin = Admin("memory:", store=rig.bucket, clock=rig.clock)
@@ -44,8 +44,8 @@ def test_a_bucket_is_audited_and_brought_back() -> None:
     assert rig.bucket.read(layout.ROOT) is not None
 
 
-def test_an_audit_outlasts_hiccups() -> None:
-    """One read in three fails, and what is found is the same."""
+def test_an_audit_outlasts_short_outages() -> None:
+    """One read in three fails, and the findings are the same."""
     rig = Rig()
     rig.turn()
     asked: list[str] = []
@@ -60,7 +60,7 @@ def test_an_audit_outlasts_hiccups() -> None:
 
 
 def test_rights_follow_the_quota_file() -> None:
-    """Members get their inbox, by name or by an expression; who is no member gets nothing."""
+    """Members get their inbox, by name or by a pattern; other users get nothing."""
     quota = parse(QUOTA)
     creators = {
         grant.principal
@@ -74,7 +74,7 @@ def test_rights_follow_the_quota_file() -> None:
         Admin("file:///srv/b").setup_commands(PEOPLE, quota)
 
 
-def test_no_bastion_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_root_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a root anywhere the error says how to name one."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("BASTION_ROOT", raising=False)

@@ -23,14 +23,14 @@ END = End(kind="exited", codes=(1,), first_failed=0)
 
 @pytest.mark.parametrize("number", [1e13, 1e300, inf, -inf, nan, -1e12, 0.0, 5.0])
 def test_a_hold_always_has_a_date(number: float) -> None:
-    """What is told of a job that is kept names a date, whatever was committed as its end."""
+    """The remark on a held job names a date, whatever was committed as the end of the hold."""
     hold = Hold(until=number, folder="/x", end=END)
     assert 0.0 <= hold.until <= LATEST_S
     assert "held for inspection until" in remark(kept(hold))
 
 
 def kept(hold: Hold) -> JobRecord:
-    """A job whose one host is kept."""
+    """A job whose only host is held."""
     job = job_records.running()
     assert job.attempt is not None
     host = replace(job.attempt.hosts[0][0], hold=hold)
@@ -39,7 +39,7 @@ def kept(hold: Hold) -> JobRecord:
 
 @pytest.mark.parametrize("number", [inf, -inf, nan, -1e-9, MAX_HOLD_S * 1.01])
 def test_a_hold_that_no_launch_may_ask_for_is_refused(number: float) -> None:
-    """How long a host is kept is finite, and at most what a spec may say."""
+    """The length of a hold is finite, and at most what a spec may ask for."""
     with pytest.raises(SpecError, match="for_s"):
         Held(of=OF, for_s=number, folder="/x", end=END)
     assert Held(of=OF, for_s=MAX_HOLD_S, folder="/x", end=END).for_s == MAX_HOLD_S
@@ -67,26 +67,26 @@ REFUSED: dict[str, Callable[[], object]] = {
 
 
 def hello(resources: Amounts = Amounts({"h100": 8}), **more: object) -> Hello:  # noqa: B008
-    """A greeting."""
+    """The bell of a registration."""
     return Hello(resources=resources, address="a", hostname="h", version="1", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("field", REFUSED)
-def test_what_is_out_of_bounds_is_no_record(field: str) -> None:
+def test_a_record_out_of_bounds_is_refused(field: str) -> None:
     """Whatever makes the record, a number or a list out of bounds is refused with its field."""
     with pytest.raises(SpecError, match=f"^{field}"):
         REFUSED[field]()
 
 
-def test_what_a_clock_measured_is_brought_within_bounds() -> None:
-    """How long a host ran is told by a clock that may have stepped: no end is lost for it."""
+def test_a_measured_time_is_clamped() -> None:
+    """The run time of a host is of a clock that may have stepped: no end is refused for it."""
     assert End(kind="exited", ran_s=nan).ran_s == 0.0
     assert End(kind="exited", ran_s=-5.0).ran_s == 0.0
     assert 0 < End(kind="exited", ran_s=inf).ran_s < 1e10
 
 
-def test_what_is_only_shown_is_cut() -> None:
-    """Texts for people have a length and are never a reason to refuse what they tell of."""
+def test_texts_are_cut() -> None:
+    """Texts for users are cut to their limit, and never a reason to refuse a record."""
     long = "x" * 100_000
     assert len(Preparing(of=OF, text=long).text) == 1_000
     assert len(Idle(of=OF, text=long).text) == 1_000
@@ -95,8 +95,8 @@ def test_what_is_only_shown_is_cut() -> None:
     assert max(len(end.detail), len(end.on_end), len(end.notice)) == MAX_DETAIL_CHARACTERS
 
 
-def test_a_number_that_has_no_text_is_told_all_the_same() -> None:
-    """Python makes no text of thousands of digits: the message says that there are many."""
+def test_a_huge_number_has_a_message() -> None:
+    """Python prints no number of thousands of digits: the message says that there are many."""
     with pytest.raises(SpecError, match="more than 30 digits is out of bounds; 0 to 9 are allowed"):
         check_whole("units", 10**5000, most=9)
 
@@ -105,5 +105,5 @@ def test_a_number_that_has_no_text_is_told_all_the_same() -> None:
     ("number", "wanted"), [(-1.0, 0.0), (3.0, 3.0), (11.0, 10.0), (inf, 10.0), (nan, 0.0)]
 )
 def test_the_nearest_within_bounds(number: float, wanted: float) -> None:
-    """What is above comes down, what is below comes up, and what is no number is zero."""
+    """A number above or below is clamped, and NaN is zero."""
     assert within(number, most=10.0) == wanted

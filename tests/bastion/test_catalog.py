@@ -121,7 +121,7 @@ def test_a_host_offers_its_share_of_the_slice() -> None:
         ("?", "for example tpu-v4-32 or p5.48xlarge"),
     ],
 )
-def test_an_unknown_name_is_met_with_the_nearest(name: str, hint: str) -> None:
+def test_an_unknown_name_gets_the_nearest_as_hint(name: str, hint: str) -> None:
     """An unknown instance type is refused with its value and what to write instead."""
     with pytest.raises(SpecError) as caught:
         catalog.lookup(name)
@@ -130,7 +130,7 @@ def test_an_unknown_name_is_met_with_the_nearest(name: str, hint: str) -> None:
 
 
 def test_resource_types_are_every_type_of_the_catalog() -> None:
-    """Whatever an instance type holds may be asked for, and so may cpu and memory."""
+    """Every accelerator of an instance type can be requested, and so can cpu and memory."""
     known = catalog.resource_types()
     held = {name for each in catalog._by_name().values() for name, _ in each.resources.items()}
     assert held < set(known)

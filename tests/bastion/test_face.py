@@ -58,7 +58,7 @@ def test_importing_loads_nothing_else(tmp_path: Path) -> None:
 
 
 def test_marks_load_the_standard_library_alone(tmp_path: Path) -> None:
-    """A training program that marks checkpoints pays for nothing else."""
+    """A training program that marks checkpoints imports nothing else."""
     ran = python(
         "import sys, bastion\n"
         "bastion.checkpointed()\n"
@@ -71,7 +71,7 @@ def test_marks_load_the_standard_library_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("room", ["quota", "bundler"])
 def test_a_users_own_file_of_our_name_is_named(tmp_path: Path, room: str) -> None:
-    """A `quota.py` beside the user's script is told by its path, with the way out."""
+    """A `quota.py` beside the user's script is an error with its path and a hint."""
     (tmp_path / f"{room}.py").write_text("mine = 1\n")
     ran = python("from bastion import Client\n", cwd=tmp_path)
     told = ran.stderr.splitlines()[-1]
@@ -82,7 +82,7 @@ def test_a_users_own_file_of_our_name_is_named(tmp_path: Path, room: str) -> Non
 
 
 def test_a_users_own_launch_py_is_no_problem(tmp_path: Path) -> None:
-    """Users call their script launch.py; nothing it imports asks for ours."""
+    """Users call their script launch.py; nothing that it imports needs ours."""
     (tmp_path / "launch.py").write_text("raise SystemExit('shadowed')\n")
     ran = python("from bastion import *\nfrom bastion import Client\nprint(Client)\n", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr

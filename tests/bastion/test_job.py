@@ -53,8 +53,8 @@ def test_devices_are_held_while_admitted(phase: Phase) -> None:
 
 
 @pytest.mark.parametrize("kind", list(OutcomeKind))
-def test_what_failed_for_good(kind: OutcomeKind) -> None:
-    """A failure without a retry left is for good as soon as it is known; nothing else is."""
+def test_only_a_failure_without_retries_is_final(kind: OutcomeKind) -> None:
+    """A failure without a retry left is final as soon as it is known; no other outcome is."""
     last = Outcome(kind=kind, text="")
     job = replace(job_records.draining(), last=last)
     assert job.has_failed == (kind in FAILURES)
@@ -63,7 +63,7 @@ def test_what_failed_for_good(kind: OutcomeKind) -> None:
     assert replace(job_records.done(), outcome=last).has_failed == (kind in FAILURES)
 
 
-def test_what_is_failing() -> None:
+def test_a_failing_attempt_is_known_early() -> None:
     """A first failure, or a stop for a loss, is known while the rest still runs."""
     assert ended(job_records.running(replicas=2), exited(1)).is_failing
     assert job_records.stopping(StopReason.HOST_LOST).is_failing

@@ -44,7 +44,7 @@ def test_inline_work_is_done_where_it_is_submitted() -> None:
 
 
 def test_a_crash_passes_through() -> None:
-    """What is no `Exception` is nobody's to catch."""
+    """A lane catches `Exception` only."""
     with pytest.raises(KeyboardInterrupt):
         InlineLane().submit("a", lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
 
@@ -59,7 +59,7 @@ def test_threads_do_the_work(lane: ThreadLane) -> None:
 
 
 def test_work_in_flight_is_not_started_again(lane: ThreadLane) -> None:
-    """A key that is in flight is submitted in vain; once it ended it may be submitted again."""
+    """Work under a key in flight is ignored; once it has finished the key can be used again."""
     gate, runs = threading.Event(), []
     for _ in range(3):
         lane.submit("a", lambda: (runs.append(1), gate.wait(10.0)))
@@ -82,7 +82,7 @@ def test_hung_work_delays_no_other(lane: ThreadLane) -> None:
     collected(lane, 1)
 
 
-def test_what_does_not_fit_waits(lane: ThreadLane) -> None:
+def test_work_beyond_the_threads_waits(lane: ThreadLane) -> None:
     """A lane is bounded: two threads never run three pieces at once."""
     lock, now, most = threading.Lock(), [0], [0]
 
@@ -104,7 +104,7 @@ def test_waiting_for_nothing_is_short(lane: ThreadLane) -> None:
     lane.wait(1000.0)
 
 
-def test_closing_forgets_what_has_not_begun() -> None:
+def test_closing_drops_work_that_has_not_begun() -> None:
     """After `close` nothing more is begun."""
     lane = ThreadLane("test", workers=1)
     began, gate, runs = threading.Event(), threading.Event(), []

@@ -12,8 +12,8 @@ READY = Machine(name="gpu-1-0", pool="gpu", phase=MachinePhase.READY)
 
 
 @pytest.mark.parametrize("phase", [MachinePhase.CREATING, MachinePhase.READY])
-def test_what_comes_or_stands_accepts(phase: MachinePhase) -> None:
-    """Something new may be placed on a machine that is ready, or on its way."""
+def test_a_creating_or_ready_machine_accepts_jobs(phase: MachinePhase) -> None:
+    """A new job may be placed on a machine that is ready or being created."""
     assert replace(READY, phase=phase).accepts
 
 
@@ -27,6 +27,6 @@ def test_what_comes_or_stands_accepts(phase: MachinePhase) -> None:
     ],
     ids=["deleting", "silent", "cordoned", "draining"],
 )
-def test_what_accepts_nothing(machine: Machine) -> None:
-    """Nothing new is placed on a machine that goes, is silent, cordoned or drained."""
+def test_other_machines_accept_no_job(machine: Machine) -> None:
+    """No new job is placed on a machine that is deleting, silent, cordoned or drained."""
     assert not machine.accepts

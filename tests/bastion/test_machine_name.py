@@ -18,21 +18,21 @@ NAMES = st.builds(
 
 
 @given(NAMES)
-def test_a_name_says_what_it_was_made_of(name: MachineName) -> None:
-    """What is written is read back, whatever the pool is called."""
+def test_a_name_is_parsed_to_its_parts(name: MachineName) -> None:
+    """A printed name is parsed to the same value, whatever the pool is called."""
     assert parse_machine(str(name), name.pool) == name
 
 
 @given(NAMES, NAMES)
 def test_no_two_allocations_have_one_name(one: MachineName, other: MachineName) -> None:
-    """Also where the name of one pool goes on as that of another does."""
+    """Also where the name of one pool is the beginning of another's."""
     assert (str(one) == str(other)) == (one == other)
 
 
 @pytest.mark.parametrize(
     "name", ["gpu", "gpu-1", "gpu-1-", "gpu-1-x", "gpu-1-2-h", "gpus-1-2", "gpu-1-2-3", "gpu-²-1"]
 )
-def test_other_names_say_nothing(name: str) -> None:
+def test_other_names_are_not_parsed(name: str) -> None:
     """A name that no commit allocates is not taken for one."""
     assert parse_machine(name, "gpu") is None
 

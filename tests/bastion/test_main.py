@@ -17,7 +17,7 @@ from bastion.records.root import decode_root
 
 @pytest.fixture(autouse=True)
 def signals() -> Iterator[None]:
-    """What `serve` makes of signals is undone after each test."""
+    """Restore the signal handlers after each test."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
@@ -25,13 +25,15 @@ def signals() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["serve"], ["serve", "a", "b"]])
-def test_a_wrong_call_is_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Arguments that mean nothing are an exit code of 2, with what would mean something."""
+def test_wrong_arguments_print_the_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unknown arguments end with exit code 2 and the usage."""
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith("usage: python -m bastion ")
 
 
-def test_a_root_that_cannot_be_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_scheme_of_a_root_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """A root of an unknown scheme is one line on stderr, no traceback, and an exit code of 1."""
     assert main(["serve", "ftp://nowhere"]) == 1
     err = capsys.readouterr().err

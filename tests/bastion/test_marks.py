@@ -29,7 +29,7 @@ def test_marks_are_plain_files(folder: Path) -> None:
 
 
 def test_reports_are_lines_of_numbers(folder: Path) -> None:
-    """One JSON object a line; what is no number is refused."""
+    """One JSON object a line; values that are no numbers are refused."""
     marks.report(loss=0.5, step=1)
     marks.report(loss=0.25, step=2)
     lines = (folder / "report").read_text().splitlines()
@@ -39,7 +39,7 @@ def test_reports_are_lines_of_numbers(folder: Path) -> None:
 
 
 def test_a_notice_is_read_once_it_is_there(folder: Path) -> None:
-    """None before, then reason, who, and until when."""
+    """It is None before, and then has the reason, the cause and the deadline."""
     assert marks.notice() is None
     told = {"reason": "preempt", "by": "urgent-0123456789", "deadline": 1.7e9}
     (folder / "notice.json").write_text(json.dumps(told))
@@ -47,7 +47,7 @@ def test_a_notice_is_read_once_it_is_there(folder: Path) -> None:
 
 
 def test_outside_a_job_nothing_happens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The same program runs at its author's desk."""
+    """The same program runs without Bastion."""
     monkeypatch.delenv(marks.MARKS_DIR, raising=False)
     monkeypatch.delenv(marks.NOTICE_FILE, raising=False)
     monkeypatch.chdir(tmp_path)

@@ -64,7 +64,7 @@ def claimed(job: JobRecord, *replicas: int, life: int = 1) -> JobRecord:
     return job
 
 
-def test_ready_machines_are_told_to_start() -> None:
+def test_ready_machines_get_a_start_instruction() -> None:
     """Every host on a ready machine is instructed once, with all that its agent needs."""
     job = job_records.starting(replicas=2)
     fleet = machines()
@@ -80,7 +80,7 @@ def test_ready_machines_are_told_to_start() -> None:
     assert seen(told, fleet) == []
 
 
-def test_a_new_life_is_told_again() -> None:
+def test_a_new_life_gets_a_new_start_instruction() -> None:
     """A host whose machine began a new life before it claimed is instructed anew."""
     job = step(job_records.starting(), ev.Instructed(replica=0, host=0, life=1), T0)
     assert seen(job, machines(life=1)) == []
@@ -106,7 +106,7 @@ def test_a_failure_stops_the_others_or_not() -> None:
 
 
 def test_a_failed_job_of_the_launch_stops_this_one() -> None:
-    """A sibling job's failure is named as who asked for the stop."""
+    """The stop names the sibling job that failed."""
     stop = stop_of(job_records.running(), failed_sibling="other-1")
     assert (stop.reason, stop.by) == (StopReason.SIBLING, "other-1")
 
@@ -115,7 +115,7 @@ def test_a_failed_job_of_the_launch_stops_this_one() -> None:
     "fleet", [{}, machines(life=2)], ids=["its machine is gone", "a new keeper life"]
 )
 def test_a_lost_host_stops_the_attempt(fleet: dict[str, Machine]) -> None:
-    """A machine that left the records, or a keeper life after the claim's, loses the host."""
+    """A machine that left root, or a keeper life after the claim's, loses the host."""
     stop = stop_of(claimed(job_records.running(), 0), fleet)
     assert (stop.reason, stop.by) == (StopReason.HOST_LOST, "replica 0 on m0-0")
 
@@ -144,7 +144,7 @@ def test_grace_is_asked_for_and_capped(asked: float | None, given: float) -> Non
     assert grace_s(job, OPTIONS) == given
 
 
-def test_stopping_tells_those_that_claimed() -> None:
+def test_stopping_instructs_claimed_hosts() -> None:
     """A claimed host is instructed to stop, once for each life of its machine."""
     job = claimed(job_records.starting(replicas=2), 0)
     job = step(job, ev.StopWanted(stop=job_records.stop()), T0)
@@ -158,8 +158,8 @@ def test_stopping_tells_those_that_claimed() -> None:
     assert seen(job, machines(life=2)) == ["StopInstructed"]
 
 
-def test_stopping_revokes_what_was_not_claimed() -> None:
-    """Committed STOPPING closes the barrier and takes the unclaimed rights, and no others."""
+def test_stopping_revokes_unclaimed_hosts() -> None:
+    """Committed STOPPING closes the barrier and revokes the claims that no agent has won."""
     job = claimed(job_records.starting(replicas=3), 1)
     job = step(job, ev.StopWanted(stop=job_records.stop()), T0)
     wanted = (RevokeGo(), RevokeClaim(replica=0, host=0), RevokeClaim(replica=2, host=0))
@@ -171,7 +171,7 @@ def test_stopping_revokes_what_was_not_claimed() -> None:
 
 
 def test_an_end_is_written_only_for_a_machine_that_is_gone() -> None:
-    """The bastion states an end for a claimed host only when its machine left the records."""
+    """The bastion writes the end of a claimed host only when its machine left root."""
     job = claimed(job_records.running(), 0)
     assert due(job, machines()) == ()
     assert due(job, machines(phase=MachinePhase.DELETING)) == ()
@@ -189,15 +189,15 @@ def test_draining_ends_with_the_logs_or_its_deadline() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.QUEUED, Phase.DONE])
-def test_nothing_follows_for_what_is_not_there(phase: Phase) -> None:
-    """A job without an attempt has nothing to watch; one that is done wants its result."""
+def test_nothing_follows_without_an_attempt(phase: Phase) -> None:
+    """A job without an attempt has no events; one that is done needs its final record."""
     job = job_records.RECORDS[phase]()
     assert seen(job) == []
     assert due(job, {}) == ((WriteResult(),) if phase is Phase.DONE else ())
 
 
-def test_watching_comes_to_rest() -> None:
-    """Applying what follows, again and again, ends after a few steps, from every state."""
+def test_watching_reaches_a_fixed_point() -> None:
+    """Applying the events of `watch` repeatedly ends after a few steps, from every state."""
     for claims in ((), (0,), (0, 1)):
         for make in (job_records.starting, job_records.running):
             for reason in (None, *StopReason):
@@ -215,12 +215,12 @@ def test_watching_comes_to_rest() -> None:
 
 
 def test_a_host_state_begins_empty() -> None:
-    """Nothing is known of a host before anybody told."""
+    """Nothing is known of a host before its first event."""
     assert HostState() == HostState(instructed=0, claim=None, end=None, drained=False)
 
 
-def test_a_start_names_the_secrets_that_may_be_had_now() -> None:
-    """A rule that was taken back since the launch holds from the next start on."""
+def test_a_start_has_the_secrets_that_are_granted_now() -> None:
+    """A rule that was removed since the launch applies from the next start on."""
     job = replace(job_records.starting(), secrets=(Secret("A"), Secret("B")))
     rules = SecretRules(named={"A": SecretRule(source="env:A", projects=(job.project,))})
     watched = watch(job, machines(), T0, options=Options(secrets=rules))
@@ -230,14 +230,14 @@ def test_a_start_names_the_secrets_that_may_be_had_now() -> None:
 
 
 def kept(*, replicas: int = 1, **more: object) -> JobRecord:
-    """A job whose replica 0 failed and is kept to be looked at."""
+    """A job whose replica 0 failed and is held for inspection."""
     job = claimed(job_records.running(replicas=replicas, **more), *range(replicas))
     hold = Hold(until=T0 + 100, folder="/code", end=exited(3))
     return step(job, ev.HostHeld(replica=0, host=0, hold=hold), T0)
 
 
-def test_a_kept_host_stops_its_siblings_and_goes_on() -> None:
-    """Others are stopped because of it, once; the attempt itself goes on, and may be preempted."""
+def test_a_held_host_stops_its_siblings() -> None:
+    """Its siblings are stopped once; the attempt stays admitted, and can be preempted."""
     job = kept(replicas=2, stops_others=True)
     watched = watch(job, machines(), T0, options=OPTIONS)
     assert watched.events == (ev.StopInstructed(replica=1, host=0, life=1),)
@@ -254,37 +254,37 @@ def test_a_kept_host_stops_its_siblings_and_goes_on() -> None:
     assert seen(preempted) == ["StopInstructed", "StopInstructed"]
 
 
-def test_a_kept_host_leaves_others_alone_where_they_go_on() -> None:
+def test_a_held_host_stops_no_sibling_that_may_continue() -> None:
     """With `on_failure="continue"` the other replicas run."""
     assert seen(kept(replicas=2)) == []
 
 
-def test_a_released_host_is_told_to_end() -> None:
-    """Whoever releases it has only what is kept ended."""
+def test_a_released_host_gets_a_stop_instruction() -> None:
+    """A release ends the held hosts and no others."""
     job = step(kept(replicas=2), ev.Released(by="ann"), T0)
     ((machine, stop),) = watch(job, machines(), T0, options=OPTIONS).instructions
     assert isinstance(stop, StopHost)
     assert (machine, stop.reason, stop.by) == ("m0-0", "release", "ann")
 
 
-def test_a_kept_host_on_a_machine_that_is_gone_ends_as_it_would_have() -> None:
-    """Its end is known: it is not lost, and its job is not tried again for that."""
+def test_a_held_host_on_a_lost_machine_keeps_its_end() -> None:
+    """Its end is known: it is not lost, and its job is not retried because of the machine."""
     job = kept()
     assert seen(job, {}) == []
     assert due(job, {}) == (WriteEnd(replica=0, host=0, end=exited(3)),)
 
 
 @pytest.mark.parametrize(("failures", "hold_s"), [(0, 0.0), (1, 60.0)])
-def test_a_host_is_kept_only_when_no_retry_is_left(failures: int, hold_s: float) -> None:
-    """The start says how long to keep it: not at all while its failure would be tried again."""
+def test_a_host_is_held_only_when_no_retry_is_left(failures: int, hold_s: float) -> None:
+    """The start has the length of the hold: zero while a failure would be retried."""
     job = job_records.starting(hold_on_failure_s=60.0, retries=1, failures=failures)
     ((_, start),) = watch(job, machines(), T0, options=OPTIONS).instructions
     assert isinstance(start, Start)
     assert start.hold_s == hold_s
 
 
-def test_a_revised_limit_is_told_to_every_host() -> None:
-    """Hosts that run are told the new limit once; who starts later gets it with the start."""
+def test_a_revised_limit_is_sent_to_every_host() -> None:
+    """A running host gets the new limit once; a later start carries it."""
     job = job_records.starting()
     late = step(job, ev.Updated(max_runtime_s=7.0), T0)
     ((_, start),) = watch(late, machines(), T0, options=OPTIONS).instructions

@@ -41,7 +41,7 @@ NEEDS_TWO_USERS = pytest.mark.skipif(
 
 
 def seen_by_another(env: Mapping[str, str]) -> str:
-    """What a second process of the same user makes of the environment of one that hides."""
+    """The result of reading the environment of a protected process from another of its user."""
     hidden = subprocess.Popen(
         [PYTHON, "-I", "-S", "-c", HIDDEN],
         env={"SECRET": "1", **env},
@@ -68,11 +68,11 @@ def seen_by_another(env: Mapping[str, str]) -> str:
 
 @NEEDS_TWO_USERS
 def test_a_job_cannot_read_the_environment_of_its_agent() -> None:
-    """A process of the same user is refused the environment of one that hides its memory."""
+    """A process of the same user cannot read the environment of a protected one."""
     assert seen_by_another({}) == "refused\n"
 
 
 @NEEDS_TWO_USERS
 def test_a_bastion_inside_a_job_stays_findable() -> None:
-    """A process that carries a job's mark hides nothing: its keeper must find it by that."""
+    """A process with a job's mark is not protected: its keeper must find it by that mark."""
     assert seen_by_another({"BASTION_MARK": "/home:key"}) == "True\n"

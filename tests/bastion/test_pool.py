@@ -42,13 +42,13 @@ def turn(
 
 
 def act(*machines: Machine, listing: tuple[Seen, ...] = (), seq: int = 5) -> list[object]:
-    """What is to be done outside."""
+    """The creates and deletes that are due."""
     listings = {"gpu": listing}
     return list(machine_actions({m.name: m for m in machines}, listings, seq=seq))
 
 
-def test_a_pool_keeps_its_least() -> None:
-    """`min_machines` of a pool are made, named by the commit that allocates them."""
+def test_a_pool_keeps_its_minimum() -> None:
+    """`min_machines` of a pool are created, named by the commit that allocates them."""
     made = turn(pool=replace(POOL, min_machines=2))
     assert sorted(made) == ["gpu-5-0", "gpu-5-1"]
     assert made["gpu-5-0"].labels == {"cluster": "c"}
@@ -74,7 +74,7 @@ def test_use_ends_idleness() -> None:
 
 
 def test_idle_machines_go_longest_idle_first_and_one_by_one() -> None:
-    """Of several idle machines the one that idles longest goes first; the least are kept."""
+    """Of several idle machines the longest idle goes first; `min_machines` are kept."""
     idle = [replace(READY, name=f"gpu-1-{i}", idle_since=10.0 - i) for i in range(3)]
     after = turn(*idle, now=1000.0)
     assert [m.name for m in after.values() if m.phase is MachinePhase.DELETING] == ["gpu-1-2"]
@@ -82,8 +82,8 @@ def test_idle_machines_go_longest_idle_first_and_one_by_one() -> None:
     assert all(m.phase is MachinePhase.READY for m in kept.values())
 
 
-def test_deleting_never_goes_back() -> None:
-    """A machine that is being deleted is deleted, though something would use it again."""
+def test_deleting_is_final() -> None:
+    """A machine that is deleting stays so, even if an attempt could use it again."""
     doomed = replace(READY, phase=MachinePhase.DELETING)
     after = turn(doomed, listing=(RUNS,), used=["gpu-1-0"])["gpu-1-0"]
     assert after.phase is MachinePhase.DELETING
@@ -94,7 +94,7 @@ def test_deleting_never_goes_back() -> None:
 
 
 def test_two_listings_must_agree() -> None:
-    """A machine is gone when two listings in a row do not show it; one that does starts anew."""
+    """A machine is gone after two listings in a row without it; one with it resets the count."""
     once = turn(READY, listing=())["gpu-1-0"]
     assert once.missing == 1
     back = turn(once, listing=(RUNS,))["gpu-1-0"]
@@ -103,15 +103,15 @@ def test_two_listings_must_agree() -> None:
     assert turn(once)["gpu-1-0"].missing == 1, "a turn without a listing says nothing"
 
 
-def test_what_is_listed_as_gone_is_gone_the_same_way() -> None:
-    """A listing that calls a machine gone counts like one that does not show it."""
+def test_a_machine_listed_as_gone_counts_as_missing() -> None:
+    """A listing that has a machine as gone counts like one without it."""
     gone = Seen(name="gpu-1-0", pool="gpu", runs=False, gone=True)
     once = turn(READY, listing=(gone,))["gpu-1-0"]
     assert "gpu-1-0" not in turn(once, listing=(gone,))
 
 
-def test_a_machine_on_its_way_is_not_missed() -> None:
-    """A machine that is being made and is not listed yet is asked for, not given up."""
+def test_a_creating_machine_is_not_missing() -> None:
+    """A machine that is creating and not listed yet is created again, not removed."""
     coming = replace(READY, phase=MachinePhase.CREATING)
     for _ in range(5):
         coming = turn(coming, listing=())["gpu-1-0"]
@@ -120,33 +120,33 @@ def test_a_machine_on_its_way_is_not_missed() -> None:
 
 
 def test_a_name_is_for_one_create() -> None:
-    """A machine that was ready and is listed no more is not made again under its name."""
+    """A machine that was ready and is no longer listed is not created again under its name."""
     assert act(READY) == []
 
 
 def test_a_machine_without_its_agent_is_started() -> None:
-    """A machine that stands but whose agent does not run is asked for again: that starts it."""
+    """The create of a machine whose agent does not run is repeated: that starts the agent."""
     stopped = Seen(name="gpu-1-0", pool="gpu", runs=False, gone=False)
     assert act(READY, listing=(stopped,)) == [Create(machine="gpu-1-0")]
     assert act(READY, listing=(RUNS,)) == []
 
 
-def test_an_older_stranger_is_deleted() -> None:
-    """A machine of a superseded commit that no record knows is an orphan, and deleted."""
+def test_an_orphan_of_an_older_commit_is_deleted() -> None:
+    """A machine of a superseded commit that is not in root is an orphan, and deleted."""
     orphan = Seen(name="gpu-3-0", pool="gpu", runs=True, gone=False)
     assert act(listing=(orphan,), seq=5) == [Delete(machine="gpu-3-0", pool="gpu")]
 
 
-def test_a_newer_stranger_means_that_we_are_stale() -> None:
-    """A machine that only a newer commit can have allocated is left alone; it is we who are old."""
+def test_a_machine_of_a_newer_commit_shows_a_stale_root() -> None:
+    """A machine that only a newer commit can have allocated is left alone: our root is stale."""
     newer = Seen(name="gpu-9-0", pool="gpu", runs=True, gone=False)
     assert act(listing=(newer,), seq=5) == []
     reconciled = reconcile({}, {"gpu": POOL}, {"gpu": (newer,)}, (), 0.0, seq=6)
     assert reconciled.stale == "gpu-9-0"
 
 
-def test_a_stranger_whose_name_no_commit_allocates_is_left_alone() -> None:
-    """Somebody's machine in the provider's list is neither ours to delete nor a newer bastion's."""
+def test_a_foreign_machine_is_left_alone() -> None:
+    """A listed machine whose name no commit allocates is not deleted and shows no stale root."""
     other = Seen(name="gpu-of-ada", pool="gpu", runs=True, gone=False)
     assert act(listing=(other,), seq=5) == []
     assert not reconcile({}, {"gpu": POOL}, {"gpu": (other,)}, (), 0.0, seq=6).stale
@@ -161,7 +161,7 @@ def test_a_pool_that_is_not_configured_keeps_its_machines() -> None:
 
 
 def test_a_pool_that_may_have_no_machine_loses_its_machines() -> None:
-    """With `max_machines = 0` a machine goes once nothing uses it, however short it idled."""
+    """With `max_machines = 0` a machine is deleted as soon as it is idle."""
     none = replace(POOL, max_machines=0)
     used = turn(READY, used=["gpu-1-0"], now=10.0, pool=none)["gpu-1-0"]
     assert used.phase is MachinePhase.READY
@@ -184,7 +184,7 @@ def test_a_pool_that_may_have_no_machine_loses_its_machines() -> None:
 def test_machines_in_use_are_never_deleted(
     turns: list[tuple[float, set[int] | None, set[int]]], least: int
 ) -> None:
-    """Whatever is listed and however time goes, what an attempt uses is not deleted by us."""
+    """A machine that an attempt uses is never deleted, whatever is listed at whatever time."""
     pool = replace(POOL, min_machines=least)
     names = [f"gpu-1-{i}" for i in range(6)]
     machines = {name: replace(READY, name=name) for name in names}
@@ -206,8 +206,8 @@ def test_machines_in_use_are_never_deleted(
         created |= machines.keys()
 
 
-def test_a_machine_that_never_greets_is_given_up() -> None:
-    """A machine asked for long ago that never came is deleted, also under a waiting attempt."""
+def test_a_machine_that_never_registers_is_deleted() -> None:
+    """A machine whose boot takes too long is deleted, also under a waiting attempt."""
     late = replace(READY, phase=MachinePhase.CREATING, life=0, created_at=0.0, idle_since=None)
     pool = replace(POOL, boot_s=300.0)
     for now, phase in ((1500.0, MachinePhase.CREATING), (1501.0, MachinePhase.DELETING)):

@@ -25,7 +25,7 @@ def why(rules: SecretRules, project: str, secret: Secret) -> str:
 
 
 def test_a_declared_name_has_its_source() -> None:
-    """A name stands for the source that the admin wrote, for the projects he wrote."""
+    """A name stands for the source in its rule, for the projects in its rule."""
     assert RULES.source_of("vision", Secret("HF_TOKEN")) == "gcp:projects/acme/secrets/hf"
     assert RULES.source_of("anyone", Secret("WANDB")) == "env:WANDB"
     assert why(RULES, "ads", Secret("HF_TOKEN")) == (
@@ -33,8 +33,8 @@ def test_a_declared_name_has_its_source() -> None:
     )
 
 
-def test_an_undeclared_name_is_told_the_nearest() -> None:
-    """A slip in a name is answered with the nearest that this project may ask for, and no other."""
+def test_an_undeclared_name_gets_the_nearest_as_hint() -> None:
+    """A typo is answered with the nearest name that this project may ask for, and no other."""
     assert why(RULES, "vision", Secret("HF_TOKN")) == (
         "HF_TOKN is not declared; did you mean HF_TOKEN?"
     )
@@ -52,12 +52,12 @@ def test_an_undeclared_name_is_told_the_nearest() -> None:
     ],
 )
 def test_a_named_source_needs_a_rule_for_it(source: str) -> None:
-    """A pattern stands for what it says and not for what lies below or beside it."""
+    """A pattern matches only what it spells, and nothing below or beside that."""
     assert source in why(RULES, "vision", Secret("MINE", source=source))
 
 
 def test_a_source_that_a_rule_covers_is_granted() -> None:
-    """A project may name the sources of its rules, others may not; a declared pair is no slip."""
+    """A project may name the sources of its rules, and a name with its declared source."""
     mine = Secret("MINE", source="gcp:projects/acme/secrets/vision-a")
     assert RULES.source_of("vision", mine) == mine.source
     assert isinstance(RULES.source_of("nlp", mine), Denied)
@@ -66,7 +66,7 @@ def test_a_source_that_a_rule_covers_is_granted() -> None:
 
 
 def test_without_rules_a_project_has_its_own_folder() -> None:
-    """Nothing is declared: a project's folder on the machine is its own, and all there is."""
+    """Without rules a project may have the files of its own folder on the machine only."""
     rules = SecretRules()
     assert rules.source_of("vision", Secret("A")) == "file:vision/A"
     assert rules.source_of("vision", Secret("A", source="file:vision/b/c")) == "file:vision/b/c"
@@ -75,7 +75,7 @@ def test_without_rules_a_project_has_its_own_folder() -> None:
 
 
 def test_a_rule_names_its_projects_and_a_good_source() -> None:
-    """A rule that forgot its projects is an error and not a grant; so is one that means nothing."""
+    """A rule without projects is an error, and so is one with a malformed source."""
     with pytest.raises(SpecError) as caught:
         SecretRules(
             named={"A-B": SecretRule(source="etc:x", projects=())},

@@ -432,6 +432,13 @@ def test_status_says_who_leads_and_what_is_wrong(run: Run, bucket: Bucket) -> No
     assert json.loads(run("status", "--json").out)["status"]["epoch"] == 3
 
 
+def test_status_without_a_leader_says_none(run: Run, bucket: Bucket) -> None:
+    """A bastion that gave up the lead leaves a status whose leader is none."""
+    publish(bucket.store, "status", {"leader": None, "epoch": 3, "seq": 9, "since": None})
+    (line,) = [each for each in run("status").out.splitlines() if each.startswith("leader")]
+    assert line.split() == ["leader", "none"]
+
+
 def test_the_quota_file_is_shown_checked_compared_and_changed(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

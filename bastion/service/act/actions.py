@@ -187,7 +187,7 @@ def register_work(store: ObjectStore, seat: Seat, *, is_claimed: bool) -> Work:
             found = look(store, seat.claim_key, ClaimRegister)
         except RecordError as error:
             return _undecodable(store, seat, error)
-        return no_update if found is None else _claim_lesson(seat.of, found)
+        return no_update if found is None else _claim_update(seat.of, found)
 
     return work
 
@@ -246,16 +246,16 @@ def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> DraftU
 def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> DraftUpdate:
     register = ClaimRegister(write_id=f"revoked-{root.epoch}-{root.write_id}")
     try:
-        return _claim_lesson(seat.of, win(store, seat.claim_key, register).record)
+        return _claim_update(seat.of, win(store, seat.claim_key, register).record)
     except RecordError as error:
         return _undecodable(store, seat, error)
 
 
-def _claim_lesson(of: HostFact, standing: ClaimRegister) -> DraftUpdate:
-    if standing.claim is None:
+def _claim_update(of: HostFact, winner: ClaimRegister) -> DraftUpdate:
+    if winner.claim is None:
         revoked = HostEnded(replica=of.replica, host=of.host, end=End(kind="revoked"))
         return lambda draft: happen(draft, of, revoked)
-    claimed = HostClaimed(replica=of.replica, host=of.host, claim=standing.claim)
+    claimed = HostClaimed(replica=of.replica, host=of.host, claim=winner.claim)
     return lambda draft: happen(draft, of, claimed)
 
 

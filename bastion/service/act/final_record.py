@@ -103,13 +103,13 @@ def write_final(store: ObjectStore, record: Result) -> str:
         store.swap(key, data, if_version=entry.version)
         return f"it held {error.message.removeprefix(f'{key}: ')}; root says {record.outcome}"
     assert found is not None
-    standing = _record(found.data, key)
-    if standing == record:
+    existing = _record(found.data, key)
+    if existing == record:
         return ""  # The same record in other bytes: another version of Bastion wrote it.
     aside = layout.aside(f"{key}-{sha256(found.data).hexdigest()[:12]}")
     create_same(store, aside, found.data)
     store.swap(key, data, if_version=found.version)
-    said = f"said {standing.outcome}" if standing is not None else "could not be decoded"
+    said = f"said {existing.outcome}" if existing is not None else "could not be decoded"
     return f"it {said} and root says {record.outcome}; the old record is kept at {aside}"
 
 

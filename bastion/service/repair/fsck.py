@@ -293,18 +293,18 @@ def _barrier(seen: Survey, job: JobRecord, attempt: Attempt) -> Broken:
         return
     key = layout.go(job.project, job.id, attempt.number, attempt.nonce)
     found = seen.registers.get(key)
-    stands = "nothing"
+    found_as = "nothing"
     if isinstance(found, GoRegister):
-        stands = "given" if found.addresses else "revoked"
-    if stands != attempt.go:
-        yield key, f"root says {attempt.go}, the register says {stands}"
+        found_as = "given" if found.addresses else "revoked"
+    if found_as != attempt.go:
+        yield key, f"root says {attempt.go}, the register says {found_as}"
 
 
 def _claim(state: HostState, machine: str, key: str, found: object) -> Broken:
-    standing = found.claim if isinstance(found, ClaimRegister) else None
-    if standing is not None and standing.machine != machine:
-        yield key, f"{standing.machine} claimed what was placed on {machine}"
-    if state.claim is not None and standing is None:
+    claimed = found.claim if isinstance(found, ClaimRegister) else None
+    if claimed is not None and claimed.machine != machine:
+        yield key, f"{claimed.machine} claimed what was placed on {machine}"
+    if state.claim is not None and claimed is None:
         is_what = "is revoked" if isinstance(found, ClaimRegister) else "is missing"
         yield key, f"root says that {state.claim.machine} claimed it, the register {is_what}"
 
@@ -314,9 +314,9 @@ def _end(seen: Survey, state: HostState, key: str, claim: object) -> Broken:
     is_revoked = isinstance(claim, ClaimRegister) and claim.claim is None
     if state.end is None or key in seen.unread or is_revoked:
         return
-    stands = found.end.kind if isinstance(found, EndRegister) else "nothing"
-    if stands != state.end.kind:
-        yield key, f"root says {state.end.kind}, the register says {stands}"
+    found_as = found.end.kind if isinstance(found, EndRegister) else "nothing"
+    if found_as != state.end.kind:
+        yield key, f"root says {state.end.kind}, the register says {found_as}"
 
 
 def _logs(seen: Survey) -> Broken:
@@ -362,9 +362,9 @@ def _instructions(seen: Survey) -> Broken:
 
 def _allocated(seen: Survey, machine: Machine) -> Broken:
     """Compare the batches of the machine's current life with those that commits allocated."""
-    standing = set(seen.batches.get((machine.name, machine.life), ()))
+    written = set(seen.batches.get((machine.name, machine.life), ()))
     unwritten = {batch.number for batch in machine.outgoing}
-    known = standing | unwritten
+    known = written | unwritten
     registered_at = seen.written.get(layout.life(machine.name, machine.life), seen.now)
     # Garbage collection deletes old batches, the oldest first.
     is_collected = seen.now - registered_at > KEEP_S
@@ -373,8 +373,8 @@ def _allocated(seen: Survey, machine: Machine) -> Broken:
     if missing:
         key = layout.instructions(machine.name, machine.life, min(missing))
         yield key, f"missing, though {machine.batches} were allocated"
-    if max(standing, default=0) > machine.batches:
-        key = layout.instructions(machine.name, machine.life, max(standing))
+    if max(written, default=0) > machine.batches:
+        key = layout.instructions(machine.name, machine.life, max(written))
         yield key, f"not allocated by root, which has allocated {machine.batches}"
 
 

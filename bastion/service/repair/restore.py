@@ -149,7 +149,7 @@ class Restoring:
             leader = self._replaced.root.leader if self._replaced is not None else None
             owner = f"{leader.holder} on {leader.host} (process {leader.pid})" if leader else ""
             raise LeaseHeldError(
-                owner or "one whose root cannot be decoded",
+                owner or "its root cannot be decoded",
                 hint="stop it first: restore does not replace the root of a leader",
             )
 

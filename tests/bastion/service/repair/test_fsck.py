@@ -328,7 +328,7 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
     "a stop that never ended it": (
         _never_stopped, "ends", "its kill was due .* minutes ago, and there is no end"),
     "a start that no agent claimed": (
-        _never_claimed, "starts", "was told to start it .* minutes ago"),
+        _never_claimed, "starts", "not claimed, though .* was to start it .* minutes ago"),
     "a root that went back": (
         lambda w: w.root(seq=w.rig.root.seq - 20), "numbers", "it is commit .*, but commit .* was"),
     "an epoch that went back": (

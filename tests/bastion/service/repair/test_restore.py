@@ -264,7 +264,9 @@ def test_a_root_that_cannot_be_decoded_may_have_a_leader() -> None:
             rig.put(layout.ROOT, '{"schema":99,"seq":2}')
 
     wanted._clock = Meanwhile()  # type: ignore[assignment]
-    with pytest.raises(LeaseHeldError, match="one whose root cannot be decoded"):
+    with pytest.raises(
+        LeaseHeldError, match="another bastion leads here: its root cannot be decoded"
+    ):
         wanted.commit()
     began = clock.monotonic()
     restoring(rig).commit()
