@@ -43,10 +43,8 @@ def unclaimed(seen: Survey) -> Broken:
                 continue
             waited_s = seen.now - max(attempt.admitted_at, _instructed_at(seen, machine))
             if state.instructed == machine.life and waited_s > LONG_S:
-                yield (
-                    key,
-                    f"not claimed; {machine.name} was to start it {waited_s / 60:.0f} minutes ago",
-                )
+                minutes = f"{waited_s / 60:.0f} minutes"
+                yield key, f"not claimed, though {machine.name} was to start it {minutes} ago"
 
 
 def endless(seen: Survey) -> Broken:
