@@ -156,7 +156,7 @@ _PLACES = {
     "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}
-_ROOMS = ("quota", "bundler")
+_PACKAGES = ("quota", "bundler")
 """Our other packages that a file beside a user's script may hide."""
 
 
@@ -184,11 +184,11 @@ def _refuse_shadows() -> None:
     """
     from importlib.util import find_spec
 
-    for room in _ROOMS:
-        spec = find_spec(room)
-        path = (spec and spec.origin) or room
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        path = (spec and spec.origin) or package
         if not path.endswith("__init__.py"):
             raise ImportError(
-                f"{path} hides bastion's own package {room!r}: rename your file, or start"
+                f"{path} hides bastion's own package {package!r}: rename your file, or start"
                 " your script from another folder"
             )

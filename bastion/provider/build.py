@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-_ROOMS = ("bastion", "bundler", "quota")
+_PACKAGES = ("bastion", "bundler", "quota")
 
 
 @cache
@@ -14,7 +14,7 @@ def build_digest() -> str:
     """The sha256 of every file of the program: a release and an edited checkout differ alike."""
     top = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
-    for path in sorted(path for room in _ROOMS for path in (top / room).rglob("*.py")):
+    for path in sorted(path for package in _PACKAGES for path in (top / package).rglob("*.py")):
         digest.update(f"{path.relative_to(top)}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -227,7 +227,7 @@ RULES: tuple[Rule, ...] = (
 
 def sources() -> list[Path]:
     """Return every Python file of the packages."""
-    return sorted(path for room in PACKAGES for path in (REPOSITORY / room).rglob("*.py"))
+    return sorted(path for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py"))
 
 
 @cache
