@@ -37,7 +37,7 @@ def remark(job: JobRecord) -> str:
     hosts = [(r, place, state) for r, _, place, state in each if state.end is None]
     idle = [(r, state.idle) for r, _, state in hosts if state.idle]
     if not idle:
-        return _set_up(hosts) if job.phase is Phase.STARTING else ""
+        return _setup_remark(hosts) if job.phase is Phase.STARTING else ""
     replica, text = idle[0]
     where = f"replica {replica} shows " if job.request.replicas > 1 else "it shows "
     return f"{where}{text}; stacks are in its log{_others(len(idle) - 1, 'host')}"
@@ -65,7 +65,7 @@ def trouble(job: JobRecord, machines: Mapping[str, Machine], now: float) -> str:
     return ""
 
 
-def _set_up(hosts: list[tuple[int, HostPlace, HostState]]) -> str:
+def _setup_remark(hosts: list[tuple[int, HostPlace, HostState]]) -> str:
     absent = sorted({place.machine for _, place, state in hosts if not state.instructed})
     if absent:
         return f"machine {absent[0]} is not up yet{_others(len(absent) - 1, 'machine')}"

@@ -198,7 +198,7 @@ def _stop(job: JobRecord, event: ev.StopWanted, now: float) -> JobRecord:
 
 def _cancel_queued(job: JobRecord, event: ev.CancelWanted, now: float) -> JobRecord:
     outcome = Outcome(kind=OutcomeKind.CANCELLED, text=f"cancelled by {event.by}")
-    return _done(replace(job, cancelled_by=event.by), outcome, now)
+    return _finish(replace(job, cancelled_by=event.by), outcome, now)
 
 
 def _cancel_running(job: JobRecord, event: ev.CancelWanted, now: float) -> JobRecord:
@@ -225,12 +225,12 @@ def _release(job: JobRecord, event: ev.Released, now: float) -> JobRecord:
     return replace(job, held="")
 
 
-def _dependency_ended(job: JobRecord, event: ev.DependencyEnded, now: float) -> JobRecord:
+def _apply_dependency(job: JobRecord, event: ev.DependencyEnded, now: float) -> JobRecord:
     try:
         after = still_awaited(job.after, event)
     except NeverMet as never:
         outcome = Outcome(kind=OutcomeKind.CANCELLED, text=never.text)
-        return _done(replace(job, after=()), outcome, now)
+        return _finish(replace(job, after=()), outcome, now)
     if after or not job.after:
         return replace(job, after=after)
     return replace(job, after=(), queued_at=now)
@@ -246,10 +246,12 @@ def _update(job: JobRecord, event: ev.Updated, now: float) -> JobRecord:
     return replace(job, request=request)
 
 
-def _drain_ended(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
+def _end_drain(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
     attempt, last = _attempt(job), job.last
     assert last is not None
-    job = replace(job, past=(*job.past, _past(attempt, last, now))[-MAX_PAST:], attempt=None)
+    job = replace(
+        job, past=(*job.past, _past_attempt(attempt, last, now))[-MAX_PAST:], attempt=None
+    )
     if last.kind is OutcomeKind.PREEMPTED:
         job = replace(job, preemptions=job.preemptions + 1, preempted_at=now)
         return _requeue(job, 0.0, now) if job.resume else _end_unresumed(job, last, now)
@@ -258,11 +260,11 @@ def _drain_ended(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
     if last.kind is OutcomeKind.LOST:
         if not job.resume:
             return _end_unresumed(job, last, now)
-        return _after_loss(job, attempt, last, now)
+        return _requeue_lost(job, attempt, last, now)
     if last.kind in FAILURES and job.failures < job.retries:
         backoff_s = min(MAX_BACKOFF_S, job.retry_backoff_s * 2 ** min(job.failures, MAX_DOUBLINGS))
         return _requeue(replace(job, failures=job.failures + 1), backoff_s, now)
-    return _done(job, last, now)
+    return _finish(job, last, now)
 
 
 def _end_unresumed(job: JobRecord, last: Outcome, now: float) -> JobRecord:
@@ -270,51 +272,53 @@ def _end_unresumed(job: JobRecord, last: Outcome, now: float) -> JobRecord:
     if job.cancelled_by:
         return _requeue(job, 0.0, now)
     kind = OutcomeKind.CANCELLED if last.kind is OutcomeKind.PREEMPTED else last.kind
-    return _done(job, replace(last, kind=kind, text=f"{last.text}; it is not to resume"), now)
+    return _finish(job, replace(last, kind=kind, text=f"{last.text}; it is not to resume"), now)
 
 
-def _after_loss(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> JobRecord:
-    if _was_kept_from_starting(attempt):
-        return _after_no_start(job, last, now)
+def _requeue_lost(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> JobRecord:
+    """Requeue a job that lost a machine, or end it after too many losses in a row."""
+    if _is_machine_fault(attempt):
+        return _requeue_unstarted(job, last, now)
     job = replace(job, unstarted_in_row=0)
     ran_s = now - attempt.started_at if attempt.started_at is not None else 0.0
     good = attempt.checkpoint_at is not None or ran_s >= GOOD_RUN_S
     losses = 1 if good else job.losses_in_row + 1
     if losses >= MAX_LOSSES_IN_ROW:
         text = f"its machine was lost {losses} times in a row; the last time: {last.text}"
-        return _done(job, replace(last, text=text), now)
+        return _finish(job, replace(last, text=text), now)
     return _requeue(replace(job, losses_in_row=losses), LOSS_BACKOFF_S * (losses - 1), now)
 
 
-def _was_kept_from_starting(attempt: Attempt) -> bool:
+def _is_machine_fault(attempt: Attempt) -> bool:
     """Whether every loss of `attempt` is a fault of a machine that could not start it."""
     ends = [state.end for _, _, _, state in attempt.each_host() if state.end is not None]
     lost = [end for end in ends if end.kind == "lost"]
     return bool(lost) and all(end.by_machine for end in lost)
 
 
-def _after_no_start(job: JobRecord, last: Outcome, now: float) -> JobRecord:
+def _requeue_unstarted(job: JobRecord, last: Outcome, now: float) -> JobRecord:
     """Requeue a job that its machine could not start. This does not count as a loss of the job."""
     times = job.unstarted_in_row + 1
     if times >= MAX_UNSTARTED_IN_ROW:
         text = f"machines could not start it {times} times in a row; the last time: {last.text}"
-        return _done(job, replace(last, text=text), now)
+        return _finish(job, replace(last, text=text), now)
     backoff_s = LOSS_BACKOFF_S * min(times - 1, MAX_LOSSES_IN_ROW)
     return _requeue(replace(job, unstarted_in_row=times), backoff_s, now)
 
 
 def _requeue(job: JobRecord, backoff_s: float, now: float) -> JobRecord:
+    """Put the job back in the queue, or end it if a user has cancelled it."""
     if job.cancelled_by:
         text = f"cancelled by {job.cancelled_by}"
-        return _done(job, Outcome(kind=OutcomeKind.CANCELLED, text=text), now)
+        return _finish(job, Outcome(kind=OutcomeKind.CANCELLED, text=text), now)
     return replace(job, phase=Phase.QUEUED, queued_at=now, not_before=now + backoff_s)
 
 
-def _done(job: JobRecord, outcome: Outcome, now: float) -> JobRecord:
+def _finish(job: JobRecord, outcome: Outcome, now: float) -> JobRecord:
     return replace(job, phase=Phase.DONE, attempt=None, outcome=outcome, ended_at=now)
 
 
-def _past(attempt: Attempt, last: Outcome, now: float) -> PastAttempt:
+def _past_attempt(attempt: Attempt, last: Outcome, now: float) -> PastAttempt:
     return PastAttempt(
         number=attempt.number,
         nonce=attempt.nonce,
@@ -349,7 +353,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     (Phase.QUEUED, ev.CancelWanted): _cancel_queued,
     (Phase.QUEUED, ev.HeldBack): _hold,
     (Phase.QUEUED, ev.Released): _release,
-    (Phase.QUEUED, ev.DependencyEnded): _dependency_ended,
+    (Phase.QUEUED, ev.DependencyEnded): _apply_dependency,
     (Phase.RUNNING, ev.Released): _release_held,
     **{(phase, ev.Updated): _update for phase in (Phase.QUEUED, *_LIVE)},
     **{(phase, ev.Reclassed): _set_class for phase in _ADMITTED},
@@ -375,7 +379,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     (Phase.STOPPING, ev.CancelWanted): _cancel_ending,
     (Phase.DRAINING, ev.CancelWanted): _cancel_ending,
     (Phase.DONE, ev.CancelWanted): _ignore,
-    (Phase.DRAINING, ev.DrainEnded): _drain_ended,
+    (Phase.DRAINING, ev.DrainEnded): _end_drain,
     **{
         (Phase.DRAINING, late): _ignore
         for late in (

@@ -15,7 +15,7 @@ REVOKED = End(kind="revoked")
 
 
 def outcome(job: JobRecord, *ends: End) -> tuple[OutcomeKind, str]:
-    """Kind and text of the attempt of `job`, its replicas having ended so."""
+    """Kind and text of the attempt of `job` after its replicas ended with `ends`."""
     last = ended(job, *ends).last
     assert last is not None
     return last.kind, last.text
@@ -30,7 +30,7 @@ def _job(asked: StopReason | None, replicas: int = 1) -> JobRecord:
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_all_exited_0_before_any_notice(asked: StopReason | None) -> None:
-    """All exited 0 and no notice had been delivered: succeeded, whatever was asked."""
+    """All exited 0 and no notice was delivered: succeeded, whatever stop was requested."""
     assert outcome(_job(asked), exited(0, 0)) == (OutcomeKind.SUCCEEDED, "exited with code 0")
     assert outcome(_job(asked, 2), exited(0), exited(0)) == (
         OutcomeKind.SUCCEEDED,
@@ -40,7 +40,7 @@ def test_all_exited_0_before_any_notice(asked: StopReason | None) -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 143, -15, -9])
 def test_after_a_preemption_notice(code: int) -> None:
-    """Exited with any code after a preemption notice: preempted, by whom it was for."""
+    """Exited with any code after a preemption notice: preempted, with the preemptor."""
     job = stopping(StopReason.PREEMPT)
     assert outcome(job, exited(code, notice="preempt")) == (
         OutcomeKind.PREEMPTED,
@@ -63,7 +63,7 @@ def test_one_finished_replica_is_not_all() -> None:
 
 @pytest.mark.parametrize("end", [exited(0, notice="cancel"), exited(1, notice="cancel"), REVOKED])
 def test_after_a_cancel_notice(end: End) -> None:
-    """Exited after a cancel notice, or never started: cancelled, and by whom."""
+    """Exited after a cancel notice, or never started: cancelled, with the user."""
     assert outcome(stopping(StopReason.CANCEL), end) == (
         OutcomeKind.CANCELLED,
         "cancelled by owner",
@@ -90,7 +90,7 @@ def test_after_the_time_limits_notice(asked: StopReason | None) -> None:
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_failure_stays_so(asked: StopReason | None) -> None:
-    """One that failed before any notice has failed, whatever is asked later."""
+    """A host that failed before any notice has failed, whatever stop is requested later."""
     end = End(kind="exited", codes=(0, 7), first_failed=1, detail="a\nValueError: x\n\n")
     assert outcome(_job(asked), end) == (
         OutcomeKind.FAILED,
@@ -130,7 +130,7 @@ def test_set_up_failed() -> None:
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_lost_machine_comes_first(asked: StopReason | None) -> None:
-    """When a machine is gone, replicas that failed for want of it are not the reason."""
+    """When a machine is lost, replicas that failed because of it are not the cause."""
     assert outcome(_job(asked, 2), exited(1), LOST) == (
         OutcomeKind.LOST,
         "machine m0-0 is gone",
@@ -149,7 +149,7 @@ def test_stopped_for_a_loss_is_lost(reason: StopReason) -> None:
 
 
 def test_stopped_for_another_job() -> None:
-    """Stopped because another job of its launch failed: stopped, and because of whom."""
+    """Stopped because another job of its launch failed: stopped, with that job."""
     job = stopping(StopReason.SIBLING)
     assert outcome(job, exited(1, notice="sibling failed")) == (
         OutcomeKind.STOPPED,
@@ -172,7 +172,7 @@ def test_exit_codes_in_words(code: int | None, text: str) -> None:
     assert exit_text(code) == text
 
 
-def test_what_counts_as_a_failure_of_its_own() -> None:
+def test_a_stop_or_a_loss_is_no_failure_of_a_host() -> None:
     """A set-up, the memory limit or a first failure; not a stop, not a loss."""
     assert failed_first(exited(1))
     assert failed_first(End(kind="setup_failed"))
@@ -188,7 +188,7 @@ def test_long_output_is_cut() -> None:
     assert len(text) < 350
 
 
-def test_an_end_makes_sense_or_is_refused() -> None:
+def test_a_malformed_end_is_refused() -> None:
     """An end that names a process it has no code of cannot be made."""
     with pytest.raises(ValueError, match="first_failed: 3 is no process; there are 2 codes"):
         End(kind="exited", codes=(0, 1), first_failed=3)
@@ -198,7 +198,7 @@ HUNG = exited(-15, notice="idle", detail="no output for 30 min; stacks are in it
 
 
 def test_a_hang_is_a_failure_in_its_own_words() -> None:
-    """A host stopped for want of a sign of life has failed, and the text says so."""
+    """A host that was stopped as idle has failed, and the text says so."""
     text = "no output for 30 min; stacks are in its log"
     assert outcome(running(), HUNG) == (OutcomeKind.FAILED, text)
     assert outcome(running(replicas=2), exited(0), HUNG)[1] == f"replica 1: {text}"
@@ -212,8 +212,8 @@ def test_a_hang_after_the_work_was_finished_is_none() -> None:
     assert not failed_first(end)
 
 
-def test_a_clean_up_that_went_wrong_changes_no_outcome() -> None:
-    """What became of `on_end` is named beside the outcome, whatever that is."""
+def test_a_failed_clean_up_changes_no_outcome() -> None:
+    """A failed `on_end` is named in the text of the outcome, whatever that is."""
     untidy = exited(0, on_end="exited with code 9")
     assert outcome(running(), untidy) == (
         OutcomeKind.SUCCEEDED,
@@ -221,7 +221,7 @@ def test_a_clean_up_that_went_wrong_changes_no_outcome() -> None:
     )
 
 
-def test_what_no_log_kept_is_told_with_the_outcome() -> None:
+def test_bytes_missing_from_the_logs_are_in_the_outcome() -> None:
     """The result has the number of bytes that were dropped, in its text and as a number."""
     last = ended(running(), exited(0, dropped_bytes=1200)).last
     assert last is not None

@@ -37,7 +37,7 @@ from bastion.lifecycle.step import (
 from tests.rigs import job_records
 from tests.rigs.job_records import EVENTS, RECORDS, T0, drained, ended, exited
 
-WISHED = {
+PHASES_OF = {
     "Admitted": "queued",
     "Reclassed": "starting running stopping",
     "Instructed": "starting running",
@@ -103,7 +103,7 @@ def test_every_pair_of_phase_and_event_is_decided(phase: Phase, event: ev.Event)
     job = RECORDS[phase]()
     assert job.phase is phase
     name = type(event).__name__
-    if phase.value not in WISHED[name].split():
+    if phase.value not in PHASES_OF[name].split():
         with pytest.raises(LifecycleError, match=f"train-1 is {phase}: no {name} can happen"):
             step(job, event, T0)
         return
@@ -112,9 +112,9 @@ def test_every_pair_of_phase_and_event_is_decided(phase: Phase, event: ev.Event)
 
 
 def test_the_table_has_exactly_these_lines() -> None:
-    """The table names exactly the pairs that are wished for."""
-    wished = {(phase, kind) for kind, phases in WISHED.items() for phase in phases.split()}
-    assert {(phase.value, kind.__name__) for phase, kind in TABLE} == wished
+    """The table has exactly the pairs of `PHASES_OF`."""
+    expected = {(phase, kind) for kind, phases in PHASES_OF.items() for phase in phases.split()}
+    assert {(phase.value, kind.__name__) for phase, kind in TABLE} == expected
 
 
 def test_the_diagram_draws_every_move() -> None:
@@ -158,7 +158,7 @@ def test_usage_falls_replica_by_replica() -> None:
     assert not job.alive
 
 
-def test_an_end_is_believed_once() -> None:
+def test_the_first_end_of_a_host_counts() -> None:
     """A second end of the same host, or a claim after it, changes nothing."""
     job = ended(job_records.running(replicas=2), exited(3))
     again = step(job, ev.HostEnded(replica=0, host=0, end=exited(0)), T0)
@@ -174,7 +174,7 @@ def test_a_stop_that_came_too_late_changes_nothing() -> None:
 
 
 def test_preemption_resumes_without_limit() -> None:
-    """A preempted job is queued again at once, however often, and no failure is counted."""
+    """A preempted job is requeued at once, however often, and no failure is counted."""
     job = job_records.queued()
     for n in range(200):
         job = step(job, job_records.admitted(), T0)
@@ -187,8 +187,8 @@ def test_preemption_resumes_without_limit() -> None:
     assert job.past[-1].number == 200
 
 
-def test_what_is_not_to_resume_ends() -> None:
-    """Preempted it is cancelled, as having been stopped; without its machine it is lost."""
+def test_a_job_without_resume_ends() -> None:
+    """After a preemption its outcome is cancelled, and after the loss of its machine lost."""
     stopping = job_records.stopping(resume=False)
     job = drained(ended(stopping, exited(143, notice="preempt")))
     assert (job.phase, job.preemptions) == (Phase.DONE, 1)
@@ -236,15 +236,15 @@ def test_what_retries_count(end: End) -> None:
 
 
 def test_a_time_limit_is_not_retried() -> None:
-    """A job that ran into its time limit is over, retries or not."""
+    """A job that ran into its time limit has ended, even with retries left."""
     job = drained(ended(job_records.running(retries=5), exited(0, notice="time limit")))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.TIMED_OUT
 
 
 @pytest.mark.parametrize("is_started", [False, True])
-def test_what_a_machine_could_not_start_is_no_loss(is_started: bool) -> None:
-    """A fault of its machine costs a job neither retry nor loss, told as started or not."""
+def test_a_failed_start_by_a_machine_is_no_loss(is_started: bool) -> None:
+    """A fault of its machine costs a job neither retry nor loss, reported as started or not."""
     job = job_records.queued()
     for times in range(1, MAX_UNSTARTED_IN_ROW + 1):
         job = step(job, job_records.admitted(), T0)
@@ -289,7 +289,7 @@ def test_good_runs_make_losses_single(good: str) -> None:
 
 @pytest.mark.parametrize("end", [exited(1), exited(143, notice="preempt"), End(kind="lost")])
 def test_a_cancelled_job_is_never_queued_again(end: End) -> None:
-    """Whatever would start a job again, a cancel while it ends makes it the last attempt."""
+    """A cancel while an attempt ends makes it the last one, whatever its outcome."""
     job = ended(job_records.stopping(retries=5, stops_others=True), end)
     job = step(job, ev.CancelWanted(by="ann", grace_s=1.0), T0)
     job = drained(job)
@@ -298,7 +298,7 @@ def test_a_cancelled_job_is_never_queued_again(end: End) -> None:
 
 
 def test_a_cancel_of_what_succeeded_changes_nothing() -> None:
-    """A job that has ended well stays so, though it is cancelled while its logs are shipped."""
+    """A job that succeeded stays so, even if it is cancelled while its logs are shipped."""
     job = drained(step(job_records.draining(), ev.CancelWanted(by="ann", grace_s=1.0), T0))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.SUCCEEDED
@@ -395,7 +395,7 @@ def test_whatever_happens_the_record_is_sound(events: list[ev.Event], retries: i
 
 
 def test_reclassing_changes_the_class_alone() -> None:
-    """A gang that is demoted runs on as it was."""
+    """A gang that is demoted keeps running as it was."""
     job = job_records.running()
     after = step(job, ev.Reclassed(job_class=JobClass.BORROWED), T0)
     assert after.attempt is not None
@@ -407,13 +407,13 @@ HOLD = Hold(until=T0 + 100, folder="/work/code", end=exited(3, detail="no such f
 
 
 def held(replicas: int = 1, **more: object) -> JobRecord:
-    """A running job whose first host failed and is kept."""
+    """A running job whose first host failed and is held."""
     event = ev.HostHeld(replica=0, host=0, hold=HOLD)
     return step(job_records.running(replicas=replicas, **more), event, T0 + 5)
 
 
-def test_a_kept_host_holds_its_devices_until_it_ends() -> None:
-    """A host that is kept counts as used, is called held, and fails its job when it ends."""
+def test_a_held_host_uses_its_devices_until_it_ends() -> None:
+    """A held host counts as used, makes its job held, and fails its job when it ends."""
     job = held()
     assert (job.phase, state_of(job), len(job.alive)) == (Phase.RUNNING, "held", 1)
     job = ended(job, HOLD.end)
@@ -422,8 +422,8 @@ def test_a_kept_host_holds_its_devices_until_it_ends() -> None:
     assert (job.last.kind, job.last.code) == (OutcomeKind.FAILED, 3)
 
 
-def test_a_job_is_held_only_when_all_that_is_left_is_kept() -> None:
-    """While another replica runs on, a job with a kept host is running."""
+def test_a_job_is_held_only_when_no_other_host_runs() -> None:
+    """While another replica runs, a job with a held host is running."""
     job = held(replicas=2)
     assert state_of(job) == "running"
     other = ev.HostEnded(replica=1, host=0, end=exited(0))
@@ -451,7 +451,7 @@ def test_a_release_ends_the_held_hosts() -> None:
 
 
 def test_a_remark_names_what_users_must_know() -> None:
-    """How a kept host failed and what ends it; what is silent; what a start waits for."""
+    """How a held host failed and what ends it, which host is silent, what a start waits for."""
     assert remark(held()) == (
         "exited with code 3: no such file; held for inspection until 1970-01-01 00:18:20 UTC"
         " on machine m0-0 in /work/code; bastion release train-1 ends it"
