@@ -1,6 +1,9 @@
 """
 The keeper, one tiny program per machine that holds users' processes, and the port to reach it.
 
-`main` is the program, `loop` its decisions; `port` is what an agent may ask of it, `client` asks
-over its socket, and `fake` is the same behaviour on a virtual clock.
+Requests of the agent come in over a socket; events and records of ended attempts go out. Read
+`port` first, what an agent may request. Then `main`, the program; `loop`, its turn; `attempt/`, one
+attempt and its processes; `termination`, how an attempt ends; `journal`, what survives a crash. In
+`socket/` are the wire format, the server and the agent's client; `poller` and `listener` wait for
+the loop. `fake` and `script` have the same behaviour on a virtual clock, for tests.
 """

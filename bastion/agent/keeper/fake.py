@@ -1,9 +1,9 @@
 """
 A keeper without processes: scripts on a clock, for tests and for the simulation.
 
-It has no thread and does nothing by itself: every call first lets happen, in order, all that was
-due by the clock. What a real home keeps on its disk is a `FakeHome`, which outlives its keepers:
-make the next life with the same home, as `spawn_keeper` would. One thread at a time may call.
+It has no thread: every call first runs, in order, all events that are due by the clock. A
+`FakeHome` is what a real home has on its disk, and outlives its keepers. Create the next life with
+the same home, as `spawn_keeper` would. One thread at a time may call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["FakeHome", "FakeKeeper", "Reaction", "Script"]
 
 class FakeHome:
     """
-    What stays on a machine when its keeper dies: journal, spool and, if so crashed, processes.
+    What is left of a keeper that dies: journal, spool and, by the kind of crash, processes.
 
     `executed` holds every key that was ever forked, in order, and is never cleared: a key that is
     in it twice was started twice.
@@ -57,7 +57,7 @@ class FakeHome:
         self._attempts: dict[str, ScriptedAttempt] = {}
 
     def living(self, now: float) -> tuple[str, ...]:
-        """Keys with a living process at `now`, strays of a dead keeper included."""
+        """Return the keys with a living process at `now`, strays of a dead keeper included."""
         return tuple(
             key
             for key, attempt in self._attempts.items()
@@ -75,11 +75,11 @@ class FakeKeeper:
     One life of a scripted keeper: a `Keeper` and a `Spool`.
 
     Args:
-        home: Where it lives; older lives' attempts are lost from now on.
-        clock: Says what is due; `poll` sleeps on it.
-        scripts: What a process does, by how it is started.
+        home: Its journal and spool; attempts of older lives are lost from now on.
+        clock: Decides what is due; `poll` sleeps on it.
+        scripts: Returns the script of a process.
         life: Above every earlier life of this home.
-        permit_s: As the real keeper's; 0: for ever.
+        permit_s: As of the real keeper; 0: for ever.
 
     Raises:
         KeeperError: The home has seen this life or a later one.
@@ -95,7 +95,7 @@ class FakeKeeper:
         permit_s: float = 0.0,
     ) -> None:
         if life <= home.life:
-            raise KeeperError(f"life {life} has been: this home has seen life {home.life}")
+            raise KeeperError(f"life {life} is over: this home has seen life {home.life}")
         self.life = home.life = life
         self._home = home
         self._clock = clock
@@ -103,8 +103,8 @@ class FakeKeeper:
         self._permit_until = clock.monotonic() + permit_s if permit_s > 0 else inf
         self._events: list[KeeperEvent] = []
         self._gone = ""
-        self._soonest: float | None = None
-        """When the first of its attempts does something; None: it has to be found out."""
+        self._next_at: float | None = None
+        """When the next event of any attempt is due; None: it must be computed."""
         for attempt in home._attempts.values():
             if attempt.record is None:
                 attempt.close(clock.monotonic(), lost=True)
@@ -112,7 +112,7 @@ class FakeKeeper:
     def start(self, attempt: AttemptStart) -> None:
         """See `Keeper.start`."""
         now = self._catch_up()
-        self._soonest = None
+        self._next_at = None
         if attempt.key in self._home._attempts:
             raise ConflictError(f"{attempt.key} was started before")
         if now >= self._permit_until:
@@ -135,7 +135,7 @@ class FakeKeeper:
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """See `Keeper.stop`."""
         now = self._catch_up()
-        self._soonest = None
+        self._next_at = None
         if key not in self._home._attempts:
             raise NotFoundError(f"no attempt {key}")
         self._home._attempts[key].hold_s = 0.0
@@ -145,7 +145,7 @@ class FakeKeeper:
     def limit(self, key: str, *, max_runtime_s: float) -> None:
         """See `Keeper.limit`."""
         self._catch_up()
-        self._soonest = None
+        self._next_at = None
         attempt = self._home._attempts.get(key)
         if attempt is None:
             raise NotFoundError(f"no attempt {key}")
@@ -159,7 +159,7 @@ class FakeKeeper:
         if sent_at > self._catch_up():
             raise KeeperError("sent_at lies in the future")
         if self._permit_until < inf:
-            self._soonest = None
+            self._next_at = None
             self._permit_until = max(self._permit_until, sent_at + valid_for_s)
 
     def attempts(self) -> tuple[AttemptState, ...]:
@@ -170,14 +170,14 @@ class FakeKeeper:
     def forget(self, key: str) -> None:
         """See `Keeper.forget`."""
         self._catch_up()
-        self._soonest = None
+        self._next_at = None
         attempt = self._home._attempts.get(key)
         if attempt is not None and attempt.record is None:
             raise ConflictError(f"{key} is running: it can be stopped")
         self._home._attempts.pop(key, None)
 
     def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
-        """See `Keeper.poll`; sleeps on the clock until the next thing is due."""
+        """See `Keeper.poll`; sleeps on the clock until the next event is due."""
         deadline = self._catch_up() + timeout_s
         while not self._events and (now := self._clock.monotonic()) < deadline:
             self._clock.sleep(min(deadline, self.due_at) - now)
@@ -186,7 +186,7 @@ class FakeKeeper:
         return events
 
     def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
-        """See `Spool.read`; the spool can be read when the keeper is gone, too."""
+        """See `Spool.read`; the spool can be read when the keeper is gone too."""
         if not self._gone:
             self._catch_up()
         attempt = self._home._attempts.get(key)
@@ -196,9 +196,9 @@ class FakeKeeper:
 
     @property
     def due_at(self) -> float:
-        """When the next thing happens if nobody calls; infinite: nothing will."""
-        if self._soonest is not None and self._soonest > self._clock.monotonic():
-            return self._soonest
+        """When the next event happens without a further call; infinite: never."""
+        if self._next_at is not None and self._next_at > self._clock.monotonic():
+            return self._next_at
         attempts = [attempt.due_at for attempt in self._home._attempts.values()]
         running = any(attempt.record is None for attempt in self._home._attempts.values())
         permit_at = self._permit_until if running else inf
@@ -209,10 +209,10 @@ class FakeKeeper:
         Die as by kill -9: every later call raises `KeeperGoneError`.
 
         Args:
-            leaves_strays: Processes go on until the next life; else they vanish with the keeper.
+            leaves_strays: Processes run until the next life; else they die with the keeper.
         """
         now = self._catch_up()
-        self._soonest = None
+        self._next_at = None
         self._gone = "the keeper has crashed"
         for attempt in self._home._attempts.values():
             for process in (*attempt.processes, attempt.clean_up):
@@ -220,9 +220,9 @@ class FakeKeeper:
                     process.kill(now)
 
     def terminate(self) -> None:
-        """Stop everything with grace, as SIGTERM does, and be gone once nothing runs."""
+        """Stop everything with grace, as SIGTERM does, and exit once nothing runs."""
         now = self._catch_up()
-        self._soonest = None
+        self._next_at = None
         for attempt in self._home._attempts.values():
             self._notice(attempt, KEEPER_STOPPED, "keeper", attempt.start.grace_s, now)
         while any(attempt.record is None for attempt in self._home._attempts.values()):
@@ -231,11 +231,11 @@ class FakeKeeper:
         self._gone = "the keeper has ended"
 
     def _catch_up(self) -> float:
-        """Let happen what is due, in order; the time now."""
+        """Run the events that are due, in order, and return the time now."""
         if self._gone:
             raise KeeperGoneError(self._gone)
         now = self._clock.monotonic()
-        if self._soonest is not None and now < self._soonest:
+        if self._next_at is not None and now < self._next_at:
             return now
         while True:
             running = [item for item in self._home._attempts.values() if item.record is None]
@@ -250,18 +250,18 @@ class FakeKeeper:
                 first = min(running, key=lambda attempt: attempt.due_at, default=None)
             if first is None or due_at > now:
                 permit_at = self._permit_until if running else inf
-                self._soonest = min(due_at, permit_at if permit_at > now else inf)
+                self._next_at = min(due_at, permit_at if permit_at > now else inf)
                 return now
-            self._happen(first, due_at)
+            self._advance(first, due_at)
 
-    def _happen(self, attempt: ScriptedAttempt, at: float) -> None:
-        """The one thing of `attempt` that is due first."""
+    def _advance(self, attempt: ScriptedAttempt, at: float) -> None:
+        """Run the first due event of `attempt`."""
         if attempt.clean_up is not None:
-            self._clean_up_acts(attempt, attempt.clean_up, at)
+            self._advance_clean_up(attempt, attempt.clean_up, at)
             return
         for index, process in enumerate(attempt.processes):
             if process.due_at <= at:
-                self._process_acts(attempt, index, process, at)
+                self._advance_process(attempt, index, process, at)
                 break
         else:
             if attempt.kill_at <= at:
@@ -270,25 +270,27 @@ class FakeKeeper:
                     if process.exit is None:
                         process.kill(at)
             elif attempt.idle_at <= at:
-                self._went_idle(attempt, at)
+                self._report_idle(attempt, at)
             else:
                 attempt.limit_at = inf
                 self._notice(attempt, TIME_LIMIT, "keeper", attempt.start.grace_s, at)
         self._conclude(attempt, at)
 
     def _conclude(self, attempt: ScriptedAttempt, at: float) -> None:
-        """Go on with an attempt whose processes are dead: to its clean-up, or to its end."""
+        """Begin the clean-up, or record the end, of an attempt whose processes are dead."""
         if attempt.is_alive or attempt.record is not None:
             return
         if attempt.clean_up is None:
-            attempt.has_died(at)
+            attempt.died(at)
             if attempt.start.on_end is not None:
                 attempt.clean_up = ScriptedProcess(self._scripts(attempt.start.on_end), at)
                 self._note(attempt, b"[on_end]\n")
         if attempt.clean_up is None or attempt.clean_up.exit is not None:
             self._events.append(Exited(record=attempt.close(at)))
 
-    def _clean_up_acts(self, attempt: ScriptedAttempt, process: ScriptedProcess, at: float) -> None:
+    def _advance_clean_up(
+        self, attempt: ScriptedAttempt, process: ScriptedProcess, at: float
+    ) -> None:
         if process.due_at > at:
             process.kill(at)
             attempt.kill_at = inf
@@ -305,7 +307,7 @@ class FakeKeeper:
         log.log += data
         self._events.append(OutputGrew(key=attempt.start.key, process=0, size_bytes=len(log.log)))
 
-    def _went_idle(self, attempt: ScriptedAttempt, at: float) -> None:
+    def _report_idle(self, attempt: ScriptedAttempt, at: float) -> None:
         rule = attempt.start.idle
         assert rule is not None
         attempt.idle = f"no output for {rule.timeout_s:g} s"
@@ -315,7 +317,7 @@ class FakeKeeper:
         else:
             self._events.append(WentIdle(key=attempt.start.key, text=attempt.idle))
 
-    def _process_acts(
+    def _advance_process(
         self, attempt: ScriptedAttempt, index: int, process: ScriptedProcess, at: float
     ) -> None:
         if process.output and process.output[0][0] <= process.ends_at:

@@ -1,12 +1,13 @@
 """
-The journal: what this home's keepers have started and how it ended, in one append-only file.
+The journal: which attempts this home's keepers started and how they ended, append-only.
 
 A line is a JSON object: `life` (a keeper began), `exec` (an attempt is about to be forked),
 `leaders` (the pids it got), `on_end` (its clean-up is about to be forked), `end` (its record),
-`forget`. `exec`, `on_end` and `end` count only after `commit`, which syncs; the others may be lost
+`forget`. `exec`, `on_end` and `end` count only after `commit`, which syncs. The others may be lost
 with the machine, and nothing depends on them then.
-One file and not one per attempt: a commit is one sync for everything a turn of the loop decided,
-and replay is one read. Standard library only.
+
+There is one file and not one per attempt, so a commit is one sync for everything that a turn of the
+loop decided, and replay is one read. Standard library only.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _COMPACT_BYTES = 1 << 18
-"""Below this the file is not worth rewriting."""
+"""Size below which compaction is not worth its cost."""
 
 
 class Entry:
-    """What the journal knows of one attempt, as the lines that say it."""
+    """The lines of one attempt."""
 
     __slots__ = ("end", "exec", "leaders", "on_end")
 
@@ -38,34 +39,34 @@ class Entry:
         self.end = b""
 
     def started(self) -> dict[str, object]:
-        """The `exec` line."""
+        """Return the fields of the `exec` line."""
         found: dict[str, object] = json.loads(self.exec)
         return found
 
     def undo(self) -> list[str]:
-        """The command that takes away what killing does not reach; empty: there is none."""
+        """Return the command that removes what no signal reaches; empty: none."""
         found = self.started().get("undo", [])
         assert isinstance(found, list)
         return found
 
     def sessions(self, boot: str) -> list[tuple[int, int]]:
-        """Pid and start time of its session leaders, if it got them in this `boot`."""
-        said = json.loads(self.leaders or b"{}")
-        return [(pid, start) for pid, start in said["of"]] if said.get("boot") == boot else []
+        """Return pid and start time of its session leaders, if they are of this `boot`."""
+        fields = json.loads(self.leaders or b"{}")
+        return [(pid, start) for pid, start in fields["of"]] if fields.get("boot") == boot else []
 
     def record(self) -> dict[str, object]:
-        """How it ended; empty while it has not."""
+        """Return the record of its end; empty while it runs."""
         if not self.end:
             return {}
         found: dict[str, object] = json.loads(self.end)["record"]
         return found
 
     def size(self) -> int:
-        """Bytes of its lines."""
+        """Return the number of bytes of its lines."""
         return len(self.lines())
 
     def lines(self) -> bytes:
-        """All that is known, as it stands in the file."""
+        """Return its lines as they are in the file."""
         return self.exec + self.leaders + self.on_end + self.end
 
 
@@ -75,9 +76,9 @@ class Journal:
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._waiting: list[tuple[str, bytes]] = []
+        self._pending: list[tuple[str, bytes]] = []
         self.problem = ""
-        """Why the last commit that failed did, in the system's words."""
+        """Why the last failed commit failed, in the system's words."""
         self.entries: dict[str, Entry] = {}
         self.life = 0
         self._size = self._replay()
@@ -85,13 +86,13 @@ class Journal:
 
     def begin(self, life: int) -> None:
         """
-        Say that keeper life `life` serves this home from now on.
+        Record that keeper life `life` serves this home from now on.
 
         Raises:
-            ValueError: A life with this or a later number has served it.
+            ValueError: The home has seen this life or a later one.
         """
         if life <= self.life:
-            raise ValueError(f"life {life} has been: this home has seen life {self.life}")
+            raise ValueError(f"life {life} is over: this home has seen life {self.life}")
         self._write(_line({"life": life}))
         os.fsync(self._file)
         self.life = life
@@ -106,58 +107,62 @@ class Journal:
         undo: Sequence[str] = (),
     ) -> None:
         """Add, for the next `commit`, that `key` is about to be forked."""
-        said = {"exec": key, "life": self.life, "at": at, "processes": processes}
+        fields: dict[str, object] = {
+            "exec": key,
+            "life": self.life,
+            "at": at,
+            "processes": processes,
+        }
         if has_secrets:
-            # That there are some, never which: whoever ships its logs later must know to mask them.
-            said["has_secrets"] = True
-        line = _line({**said, "undo": list(undo)} if undo else said)
+            # That there are some, never which: the shipper of its logs must know to mask them.
+            fields["has_secrets"] = True
+        line = _line({**fields, "undo": list(undo)} if undo else fields)
         self.entries[key] = Entry(line)
         self._live += len(line)
-        self._waiting.append((key, line))
+        self._pending.append((key, line))
 
     def on_end(self, key: str) -> None:
         """Add, for the next `commit`, that the clean-up of `key` is about to be forked."""
         line = self.entries[key].on_end = _line({"on_end": key})
         self._live += len(line)
-        self._waiting.append((key, line))
+        self._pending.append((key, line))
 
     def end(self, key: str, record: dict[str, object]) -> None:
         """Add, for the next `commit`, how `key` ended."""
         line = self.entries[key].end = _line({"end": key, "record": record})
         self._live += len(line)
-        self._waiting.append((key, line))
+        self._pending.append((key, line))
 
     def commit(self) -> bool:
         """
-        Bring everything added to the disk; False when that failed (a full disk).
+        Write and sync everything added; return False if that failed (a full disk).
 
-        What failed stays added and is tried again by the next `commit`; `withdraw` takes an
-        `exec` out.
+        What failed stays added and is retried by the next `commit`; `withdraw` removes an `exec`.
         """
-        if not self._waiting:
+        if not self._pending:
             return True
         try:
-            self._write(b"".join(line for _, line in self._waiting))
+            self._write(b"".join(line for _, line in self._pending))
             os.fdatasync(self._file)
         except OSError as error:
             self.problem = fault_text(error)
             return False
-        self._waiting.clear()
+        self._pending.clear()
         return True
 
     @property
     def is_behind(self) -> bool:
         """Whether something added is not on the disk."""
-        return bool(self._waiting)
+        return bool(self._pending)
 
     def withdraw(self, key: str) -> None:
-        """Take out an `exec` whose commit failed: `key` was never started."""
+        """Remove an `exec` whose commit failed: `key` was never started."""
         line = self.entries.pop(key).exec
         self._live -= len(line)
-        self._waiting.remove((key, line))
+        self._pending.remove((key, line))
 
     def leaders(self, key: str, boot: str, sessions: list[tuple[int, int]]) -> None:
-        """Note, unsynced, which session leaders `key` got in this `boot`."""
+        """Record, unsynced, the session leaders that `key` got in this `boot`."""
         entry = self.entries[key]
         self._live -= len(entry.leaders)
         entry.leaders = _line({"leaders": key, "boot": boot, "of": sessions})
@@ -166,20 +171,20 @@ class Journal:
             self._write(entry.leaders)
 
     def forget(self, key: str) -> None:
-        """Drop `key`; the file shrinks when most of it is of forgotten attempts."""
+        """Drop `key`; compact the file when most of it is of forgotten attempts."""
         self._live -= self.entries.pop(key).size()
-        self._waiting = [(waiting, line) for waiting, line in self._waiting if waiting != key]
+        self._pending = [(pending, line) for pending, line in self._pending if pending != key]
         with contextlib.suppress(OSError):
             self._write(_line({"forget": key}))
-            if self._size > _COMPACT_BYTES + 2 * self._live and not self._waiting:
+            if self._size > _COMPACT_BYTES + 2 * self._live and not self._pending:
                 self._compact()
 
     def _write(self, data: bytes) -> None:
         """
-        Append `data` whole.
+        Append all of `data`.
 
         Raises:
-            OSError: It has no room; the file ends where it ended.
+            OSError: The disk has no room; the file ends where it ended.
         """
         try:
             written = os.pwrite(self._file, data, self._size)
@@ -191,7 +196,7 @@ class Journal:
         self._size += written
 
     def _compact(self) -> None:
-        """Rewrite the file with what is not forgotten."""
+        """Rewrite the file with the attempts that are not forgotten."""
         temporary = self._path + ".new"
         file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         old, self._file, self._size = self._file, file, 0
@@ -212,7 +217,7 @@ class Journal:
             yield entry.lines()
 
     def _replay(self) -> int:
-        """Read everything; the size up to the last whole line, where the file is cut."""
+        """Apply every line, truncate the file after the last whole one, and return its size."""
         with open(self._path, "rb") as file:
             data = file.read()
         whole = data.rfind(b"\n") + 1
@@ -222,23 +227,23 @@ class Journal:
                 self._apply(line, json.loads(line))
         return whole
 
-    def _apply(self, line: bytes, said: dict[str, str]) -> None:
-        if "life" in said and "exec" not in said:
-            self.life = int(said["life"])
-        elif "exec" in said:
-            self.entries[said["exec"]] = Entry(line)
-        elif "leaders" in said:
-            self.entries[said["leaders"]].leaders = line
-        elif "on_end" in said:
-            self.entries[said["on_end"]].on_end = line
-        elif "end" in said:
-            self.entries[said["end"]].end = line
-        elif "forget" in said:
-            del self.entries[said["forget"]]
+    def _apply(self, line: bytes, fields: dict[str, str]) -> None:
+        if "life" in fields and "exec" not in fields:
+            self.life = int(fields["life"])
+        elif "exec" in fields:
+            self.entries[fields["exec"]] = Entry(line)
+        elif "leaders" in fields:
+            self.entries[fields["leaders"]].leaders = line
+        elif "on_end" in fields:
+            self.entries[fields["on_end"]].on_end = line
+        elif "end" in fields:
+            self.entries[fields["end"]].end = line
+        elif "forget" in fields:
+            del self.entries[fields["forget"]]
 
 
 def sync_folder(path: str) -> None:
-    """Bring the names in a folder to the disk."""
+    """Sync a folder, so that the names in it survive a power failure."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -246,5 +251,5 @@ def sync_folder(path: str) -> None:
         os.close(folder)
 
 
-def _line(said: dict[str, object]) -> bytes:
-    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+def _line(fields: dict[str, object]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"

@@ -1,10 +1,9 @@
 """
 The keeper's loop: one thread, one `epoll`, every decision about running attempts.
 
-A turn waits, reads what came, reaps, looks at the clocks, and then commits everything it decided
-with a single sync of the journal, before it forks or tells anything. An attempt is over when its
-processes are reaped, everything they left is dead and their pipes are drained; only then is its
-record written. Standard library only; it knows nothing of the network or of what a job is.
+A turn polls, reads requests and output, reaps, and checks the clocks. It then commits everything it
+decided with a single sync of the journal, before it forks a process or reports an event. Standard
+library only; it knows nothing of the network or of what a job is.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from bastion.agent.keeper.attempt.process_tree import Tree
 from bastion.agent.keeper.attempt.spool import remove_spool
 from bastion.agent.keeper.attempt.tools import Tools
 from bastion.agent.keeper.listener import Listener
-from bastion.agent.keeper.poller import Poller
-from bastion.agent.keeper.signals import drain, signal_pipe
+from bastion.agent.keeper.poller import Poller, drain, signal_pipe
 from bastion.agent.keeper.socket import request
 from bastion.agent.keeper.socket.server import AnswerError, Connection, Server
 from bastion.agent.keeper.termination import Termination
@@ -42,7 +40,7 @@ _BY = "keeper"
 _NEVER = float("inf")
 
 _LONGEST_WAIT_S = 1.0
-"""`epoll` does not count a suspended machine's time: look at the boot clock this often."""
+"""`epoll` does not count the time of a suspended machine: check the boot clock this often."""
 
 
 class Loop:
@@ -52,7 +50,7 @@ class Loop:
     Args:
         folder: The keeper's folder, absolute.
         mark_prefix: What the mark of every process begins with; the key follows.
-        journal: Replayed, with a record for everything that older lives started.
+        journal: Replayed, with a record for every attempt that older lives started.
         permit_s: How long processes may run without a renewed permit; 0: for ever.
         environ: The keeper's own variables, for the programs that it runs for itself.
     """
@@ -84,7 +82,7 @@ class Loop:
         self._secrets: dict[str, list[str]] = {}
         self._to_clean: list[Attempt] = []
         self._to_fork: list[tuple[Attempt, Connection, object]] = []
-        self._to_tell: list[dict[str, object]] = []
+        self._events: list[dict[str, object]] = []
         self._wake_at = self._permit_until
         self._is_ending = False
         verbs = {
@@ -99,7 +97,7 @@ class Loop:
         }
         self._server = Server(folder, verbs)
         self._listener = Listener(self._server, self._poller, self._wake)
-        self._outputs = Outputs(self._poller, self._watchdog.printed, self._server.tell)
+        self._outputs = Outputs(self._poller, self._watchdog.saw_output, self._server.publish)
         self._termination = Termination(
             self._tree,
             self._watchdog,
@@ -111,11 +109,11 @@ class Loop:
         )
 
     def run(self, ready: Callable[[], None]) -> None:
-        """Call `ready`, and serve until told to end (SIGTERM) and nothing runs any more."""
+        """Call `ready`, and serve until SIGTERM has come and nothing runs any more."""
         self._listener.listen()
         signals = signal_pipe()
         self._poller.watch(signals, lambda: drain(signals))
-        signal.signal(signal.SIGTERM, lambda _number, _frame: self._end())
+        signal.signal(signal.SIGTERM, lambda _number, _frame: self._begin_end())
         ready()
         while self._running or not self._is_ending:
             self._turn()
@@ -123,29 +121,29 @@ class Loop:
         self._server.end()
 
     def _turn(self) -> None:
-        # 1. Wait for whatever comes first, and read it.
+        # 1. Poll, and read requests and output.
         wait_s = min(_LONGEST_WAIT_S, max(0.0, self._wake_at - boot_time()))
         self._poller.wait(wait_s if self._wake_at < _NEVER else -1)
-        # 2. Who has died, and whose time is up.
+        # 2. Reap processes, and enforce the time limits.
         self._reap()
         if self._is_ending or boot_time() >= self._wake_at:
-            self._look_at_clocks()
-        # 3. Kill what must go; record what is gone.
+            self._check_clocks()
+        # 3. Advance terminations; record the attempts that are over.
         for_clean_up, records = self._termination.turn()
         self._to_clean += for_clean_up
-        self._to_tell += ({"event": "exited", "record": record} for record in records)
-        # 4. One sync for all of it; nothing is forked or told before.
+        self._events += ({"event": "exited", "record": record} for record in records)
+        # 4. One sync for all of it; nothing is forked or reported before.
         self._commit()
-        # 5. Tell of what the logs hold now.
+        # 5. Report how far the logs have grown.
         self._wake(self._outputs.turn(boot_time()))
 
     def _wake(self, at: float) -> None:
         self._wake_at = min(self._wake_at, at)
 
-    # What connections ask.
+    # Requests.
 
-    def _start(self, connection: Connection, said: dict[str, object]) -> None:
-        start = request.Start(said)
+    def _start(self, connection: Connection, fields: dict[str, object]) -> None:
+        start = request.Start(fields)
         if start.key in self._journal.entries:
             raise AnswerError("conflict", f"{start.key} was started before")
         if self._is_ending:
@@ -163,36 +161,39 @@ class Loop:
             has_secrets=bool(start.secrets),
             undo=start.undo,
         )
-        self._to_fork.append((attempt, connection, said.get("id")))
+        self._to_fork.append((attempt, connection, fields.get("id")))
 
-    def _stop(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
-        wanted = request.key(said)
-        reason, by = request.text(said.get("reason"), "reason"), request.text(said.get("by"), "by")
-        grace_s = request.seconds(said.get("grace_s"), "grace_s")
-        if wanted not in self._journal.entries:
-            raise AnswerError("not found", f"no attempt {wanted}")
-        self._commit()
-        if wanted in self._running:
-            self._running[wanted].start.hold_s = 0.0
-            self._give_notice(self._running[wanted], reason, by, grace_s)
-        return {}
-
-    def _limit(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
-        wanted, limit_s = (
-            request.key(said),
-            request.seconds(said.get("max_runtime_s"), "max_runtime_s"),
+    def _stop(self, _connection: Connection, fields: dict[str, object]) -> dict[str, object]:
+        key = request.key(fields)
+        reason, by = (
+            request.text(fields.get("reason"), "reason"),
+            request.text(fields.get("by"), "by"),
         )
-        if wanted not in self._journal.entries:
-            raise AnswerError("not found", f"no attempt {wanted}")
+        grace_s = request.seconds(fields.get("grace_s"), "grace_s")
+        if key not in self._journal.entries:
+            raise AnswerError("not found", f"no attempt {key}")
         self._commit()
-        if wanted in self._running:
-            self._running[wanted].start.max_runtime_s = limit_s
-            self._wake(self._running[wanted].limit_at)
+        if key in self._running:
+            self._running[key].start.hold_s = 0.0
+            self._give_notice(self._running[key], reason, by, grace_s)
         return {}
 
-    def _permit(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
-        sent_at = request.seconds(said.get("sent_at"), "sent_at")
-        valid_for_s = request.seconds(said.get("valid_for_s"), "valid_for_s")
+    def _limit(self, _connection: Connection, fields: dict[str, object]) -> dict[str, object]:
+        key, limit_s = (
+            request.key(fields),
+            request.seconds(fields.get("max_runtime_s"), "max_runtime_s"),
+        )
+        if key not in self._journal.entries:
+            raise AnswerError("not found", f"no attempt {key}")
+        self._commit()
+        if key in self._running:
+            self._running[key].start.max_runtime_s = limit_s
+            self._wake(self._running[key].limit_at)
+        return {}
+
+    def _permit(self, _connection: Connection, fields: dict[str, object]) -> dict[str, object]:
+        sent_at = request.seconds(fields.get("sent_at"), "sent_at")
+        valid_for_s = request.seconds(fields.get("valid_for_s"), "valid_for_s")
         if sent_at > boot_time():
             raise request.BadRequestError("sent_at lies in the future")
         if self._permit_until < _NEVER:
@@ -200,7 +201,7 @@ class Loop:
             self._wake(self._permit_until)
         return {}
 
-    def _list(self, _connection: Connection, _said: dict[str, object]) -> dict[str, object]:
+    def _list(self, _connection: Connection, _fields: dict[str, object]) -> dict[str, object]:
         self._commit()
         states: list[object] = []
         for name, entry in self._journal.entries.items():
@@ -211,18 +212,18 @@ class Loop:
             states.append(state)
         return {"attempts": states}
 
-    def _forget(self, _connection: Connection, said: dict[str, object]) -> dict[str, object]:
-        wanted = request.key(said)
+    def _forget(self, _connection: Connection, fields: dict[str, object]) -> dict[str, object]:
+        key = request.key(fields)
         self._commit()
-        if wanted in self._running:
-            raise AnswerError("conflict", f"{wanted} is running: it can be stopped")
-        if wanted in self._journal.entries:
-            self._journal.forget(wanted)
-            self._secrets.pop(wanted, None)
-            remove_spool(self._spool_folder(wanted))
+        if key in self._running:
+            raise AnswerError("conflict", f"{key} is running: it can be stopped")
+        if key in self._journal.entries:
+            self._journal.forget(key)
+            self._secrets.pop(key, None)
+            remove_spool(self._spool_folder(key))
         return {}
 
-    def _ping(self, _connection: Connection, _said: dict[str, object]) -> dict[str, object]:
+    def _ping(self, _connection: Connection, _fields: dict[str, object]) -> dict[str, object]:
         return {
             "life": self._journal.life,
             "pid": os.getpid(),
@@ -232,11 +233,13 @@ class Loop:
             "can_run_as": True,
         }
 
-    def _watch_events(self, connection: Connection, _said: dict[str, object]) -> dict[str, object]:
+    def _watch_events(
+        self, connection: Connection, _fields: dict[str, object]
+    ) -> dict[str, object]:
         connection.is_watching = True
         return {}
 
-    # What processes do.
+    # Processes.
 
     def _reap(self) -> None:
         while True:
@@ -251,16 +254,16 @@ class Loop:
             if attempt is not None:
                 self._exited(attempt, pid, status)
             elif (undone := self._undoing.pop(pid, None)) is not None:
-                undone.undo.exited(status, boot_time())
+                undone.undo.record_exit(status, boot_time())
             elif pid in self._tools:
-                self._tools.reaped(pid)
+                self._tools.record_exit(pid)
 
     def _exited(self, attempt: Attempt, pid: int, status: int) -> None:
         if attempt.on_end is not None:
-            attempt.cleaned_up(status, boot_time())
+            attempt.record_clean_up(status, boot_time())
         for index, process in enumerate(attempt.processes):
             if process.pid == pid:
-                process.exited(status, boot_time())
+                process.record_exit(status, boot_time())
                 if process.code != 0:
                     self._failed(attempt, index)
         if not attempt.living():
@@ -268,7 +271,7 @@ class Loop:
             self._termination.begin(attempt)
 
     def _failed(self, attempt: Attempt, index: int) -> None:
-        if attempt.failed(index) and attempt.failed_by_itself:
+        if attempt.record_failure(index) and attempt.failed_by_itself:
             self._stop_siblings(attempt, index)
 
     def _stop_siblings(self, attempt: Attempt, index: int) -> None:
@@ -279,11 +282,12 @@ class Loop:
         self, attempt: Attempt, reason: str, by: str, grace_s: float, *, is_own: bool = False
     ) -> None:
         """
-        TERM the whole tree, unless its processes are all dead, and let the grace begin.
+        Send SIGTERM to the whole tree and start the grace period, unless all processes are dead.
 
-        SIGCONT follows, so that a stopped process hears of it. When the grace is over, so is all
-        of it, for somebody may wait for the devices: a clean-up has its second half at most. After
-        a fault of its own nobody waits, and the clean-up has a time of its own.
+        SIGCONT follows, so that a stopped process receives the signal. Another job may wait for
+        the devices, so the grace period bounds everything: a clean-up gets its second half at most.
+        After a fault of the attempt itself (`is_own`) no job waits, and the clean-up gets a time
+        of its own.
         """
         self._reap()
         if not attempt.living():
@@ -297,34 +301,34 @@ class Loop:
             attempt.kill_at = min(attempt.kill_at, attempt.end_by)
             self._wake(attempt.kill_at)
             return
-        said = (reason, by)
-        if all((notice["reason"], notice["by"]) != said for notice in attempt.notices):
-            attempt.tell(reason, by, grace_s - kept_s)
+        given = (reason, by)
+        if all((notice["reason"], notice["by"]) != given for notice in attempt.notices):
+            attempt.write_notice(reason, by, grace_s - kept_s)
             at = boot_time()
             if self._tree.signal(attempt, signal.SIGTERM, signal.SIGCONT):
                 attempt.notices.append({"reason": reason, "by": by, "at": at})
         attempt.kill_at = min(attempt.kill_at, now + grace_s - kept_s)
         self._wake(attempt.kill_at)
 
-    def _watch_over(self, attempt: Attempt) -> None:
+    def _check_idle(self, attempt: Attempt) -> None:
         try:
             self._wake(boot_time() + self._watchdog.look(attempt))
         except OSError:
-            self._wake(boot_time() + _LONGEST_WAIT_S)  # what cannot be seen now may be seen then
-        except Exception:  # noqa: BLE001 - whoever watches jobs must not be what ends them all
+            self._wake(boot_time() + _LONGEST_WAIT_S)  # /proc may be readable then
+        except Exception:  # noqa: BLE001 - a bug of the watchdog must not end all jobs
             traceback.print_exc()
             self._watchdog.forget(attempt)
 
     def _hung(self, attempt: Attempt, text: str) -> None:
-        """The watchdog's word: it is hung, and its stacks are in its log; or it goes on again."""
-        self._outputs.noted(attempt)
+        """Act on an attempt that is hung, its stacks in its log, or (no `text`) is so no more."""
+        self._outputs.mark_grown(attempt)
         attempt.idle = text
         if text and attempt.start.idle is not None and attempt.start.idle.ends:
             self._give_notice(attempt, reasons.IDLE, _BY, attempt.start.grace_s, is_own=True)
         else:
-            self._to_tell.append({"event": "idle", "key": attempt.key, "text": text})
+            self._events.append({"event": "idle", "key": attempt.key, "text": text})
 
-    def _look_at_clocks(self) -> None:
+    def _check_clocks(self) -> None:
         now = boot_time()
         self._wake_at = _NEVER
         self._wake(self._listener.turn(now))
@@ -342,23 +346,23 @@ class Loop:
                 self._wake(attempt.kill_at)
             else:
                 self._wake(min(attempt.kill_at, attempt.limit_at))
-                self._watch_over(attempt)
-        self._wake(self._tools.look(now))
+                self._check_idle(attempt)
+        self._wake(self._tools.check(now))
 
     def _stop_all(self, reason: str) -> None:
         for attempt in tuple(self._running.values()):
             self._give_notice(attempt, reason, _BY, attempt.start.grace_s)
 
-    def _end(self) -> None:
+    def _begin_end(self) -> None:
         self._is_ending = True
         self._wake(0.0)
 
     def _commit(self) -> None:
         """
-        Sync the journal; then fork what waits for it and tell what has ended.
+        Sync the journal; then fork the pending starts and report the events.
 
-        An end that finds no room on the disk is told all the same: its `exec` is on the disk, so
-        the worst a crash can make of it is `lost`, after someone has read how it really ended.
+        An end that has no room on the disk is reported all the same. Its `exec` is on the disk, so
+        a crash can at worst turn it into `lost`, after a client has read how it really ended.
         """
         is_safe = self._journal.commit()
         if self._journal.is_behind:
@@ -372,18 +376,18 @@ class Loop:
                 self._journal.withdraw(attempt.key)
                 message = f"no start can be recorded: {self._journal.problem}"
                 connection.send({"id": number, "error": "machine", "message": message})
-        # Where the disk is full it is run all the same: no later life would ever fork it.
+        # Run even where the disk is full: no later life would fork it.
         ended, self._to_clean = self._to_clean, []
         for attempt in ended:
             self._clean_up(attempt)
-        told, self._to_tell = self._to_tell, []
-        for event in told:
-            self._server.tell(event)
+        events, self._events = self._events, []
+        for event in events:
+            self._server.publish(event)
 
     def _clean_up(self, attempt: Attempt) -> None:
         mark = self._mark_prefix + attempt.key
         process = attempt.clean_up(mark, self._cgroups.make(limits_memory=False))
-        self._outputs.noted(attempt)
+        self._outputs.mark_grown(attempt)
         if process is None:
             self._termination.begin(attempt)
             self._wake(0.0)
@@ -414,7 +418,7 @@ class Loop:
             self._wake(0.0)
         else:
             self._watchdog.begin(attempt)
-            self._watch_over(attempt)
+            self._check_idle(attempt)
         if attempt.living() and attempt.first_failed is not None:
             self._stop_siblings(attempt, attempt.first_failed)
 
@@ -422,10 +426,10 @@ class Loop:
         try:
             self._outputs.listen(attempt, index, process)
         except OSError as error:
-            # A process that is not read would wait for ever: it is as if it had not been started.
+            # Without a reader the process would block for ever: treat it as one that cannot start.
             if attempt.on_end is None:
                 attempt.machine_fault = fault_text(error)
-                attempt.failed(index)
+                attempt.record_failure(index)
             self._termination.begin(attempt)
             self._wake(0.0)
 

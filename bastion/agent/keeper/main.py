@@ -5,16 +5,16 @@ The keeper: one tiny program per machine that holds users' processes and outlive
 
 It forks, reads pipes into bounded spools, reaps, kills every descendant before it reports, keeps a
 synced journal, enforces time limits, and stops everything when its permit (T seconds, renewed over
-its socket; 0: for ever) has run out. Standard library only, no thread, no network: nothing that can
+its socket; 0: for ever) has expired. Standard library only, no thread, no network: nothing that can
 fail in an agent can fail here. `<home>/keeper/` holds
 
-    lock      held while a keeper lives (one per home): its pid and life
+    lock      held while a keeper runs (one per home): its pid and life
     socket    lines of JSON, see `server`
     journal   what was started and how it ended, see `journal`
     spool/    <key>/p<l>.log, see `spool`
 
-A new life first ends what older lives left running, and records it as lost; then it serves. SIGTERM
-stops everything with grace; it ends then. SIGHUP and SIGINT are ignored.
+A new life first kills what older lives left running and records it as lost; then it serves. SIGTERM
+stops everything with grace, and the keeper exits. SIGHUP and SIGINT are ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 READY = b"ready\n"
-"""What it writes to its standard output once it serves."""
+"""Written to the standard output once the keeper serves."""
 
 _OPTIONS = "--home DIR --life N --permit_s T [--cgroups no]"
 
@@ -52,12 +52,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 def main() -> None:
     """Run a keeper with the arguments of the command line."""
-    said = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+    options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
     try:
-        home, life = os.path.realpath(said.pop("--home")), int(said.pop("--life"))
-        permit_s = float(said.pop("--permit_s"))
-        use_cgroups = {"yes": True, "no": False}[said.pop("--cgroups", "yes")]
-        if said or len(sys.argv) % 2 == 0 or not 0 <= permit_s < float("inf"):
+        home, life = os.path.realpath(options.pop("--home")), int(options.pop("--life"))
+        permit_s = float(options.pop("--permit_s"))
+        use_cgroups = {"yes": True, "no": False}[options.pop("--cgroups", "yes")]
+        if options or len(sys.argv) % 2 == 0 or not 0 <= permit_s < float("inf"):
             raise ValueError
     except (KeyError, ValueError):
         sys.exit(f"usage: python -m bastion.agent.keeper {_OPTIONS}")
@@ -71,19 +71,19 @@ def keep(
     home: str, *, life: int, permit_s: float, use_cgroups: bool, environ: Mapping[str, str]
 ) -> None:
     """
-    Be the keeper of `home` until told to end.
+    Serve as the keeper of `home` until SIGTERM, and until nothing runs any more.
 
     Raises:
-        SystemExit: Another keeper holds this home, a life with this number or a later has been,
-            what older lives left cannot be seen, or there is no such home: one that was removed
-            while a keeper began is not made again.
+        SystemExit: Another keeper holds this home, the home has seen this life or a later one,
+            what older lives left cannot be seen, or there is no such home. A home that was removed
+            while its keeper started is not created again.
     """
     folder = f"{home}/keeper"
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(f"{folder}/spool", mode=0o700)
     except FileNotFoundError:
-        sys.exit(f"keeper of {home}: there is no {folder}; whoever starts it makes that")
+        sys.exit(f"keeper of {home}: there is no {folder}; its starter creates that")
     lock = _lock(f"{folder}/lock", life)
     _become_subreaper()
     journal = Journal(f"{folder}/journal")
@@ -97,7 +97,7 @@ def keep(
     try:
         end_older_lives(journal, folder=folder, mark_prefix=mark_prefix, cgroups=cgroups)
     except OSError as error:
-        sys.exit(f"keeper of {home}: whether older lives left something cannot be seen: {error}")
+        sys.exit(f"keeper of {home}: what older lives left cannot be seen: {error}")
     loop = Loop(
         folder=folder,
         mark_prefix=mark_prefix,
@@ -106,20 +106,20 @@ def keep(
         permit_s=permit_s,
         environ=environ,
     )
-    loop.run(_say_ready)
+    loop.run(_signal_ready)
     cgroups.end()
-    # Before the connections break: who sees that may start the next life at once.
+    # Before the connections close: a client that sees that may start the next life at once.
     os.close(lock)
 
 
 def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups: Cgroups) -> None:
     """
-    Kill and undo whatever older lives of this home left, and record as lost what had not ended.
+    Kill and undo what older lives of this home left, and record as lost what had not ended.
 
-    Spools of attempts that were forgotten as their keeper died go, too.
+    Spools of attempts that were forgotten while their keeper died are deleted too.
 
     Raises:
-        OSError: What they left cannot be seen: nothing is recorded.
+        OSError: What they left cannot be seen. Nothing is recorded then.
     """
     for cgroup in cgroups.leftovers():
         pause_s = 0.001
@@ -149,7 +149,7 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
 
 
 def _lock(path: str, life: int) -> int:
-    """Hold the home's lock for as long as this process lives."""
+    """Take the home's lock, which is held as long as this process lives."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -162,7 +162,7 @@ def _lock(path: str, life: int) -> int:
 
 
 def _become_subreaper() -> None:
-    """Have every descendant whose parent dies become a child of this process."""
+    """Make every descendant whose parent dies a child of this process."""
     # Without ctypes (some minimal builds), strays of a double fork are found by mark, or by cgroup.
     with contextlib.suppress(ImportError, OSError):
         import ctypes
@@ -170,8 +170,8 @@ def _become_subreaper() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _say_ready() -> None:
-    """Tell whoever started us, and let go of his pipe."""
+def _signal_ready() -> None:
+    """Signal readiness to the parent and close its pipe."""
     with contextlib.suppress(OSError):
         os.write(1, READY)
     null = os.open("/dev/null", os.O_RDWR)

@@ -1,15 +1,17 @@
 """
-The port to the keeper: what an agent may ask of the one program that holds users' processes.
+The port to the keeper: what an agent may request of the program that holds users' processes.
 
-Rules the real keeper and the fake keep, and `tests/contracts/test_keeper.py` holds them to:
+Seven operations: `start`, `stop` and `limit` an attempt, renew the `permit` of all, list the
+`attempts`, `forget` one that is over, `poll` for events. `tests/contracts/test_keeper.py` holds
+the real keeper and the fake to these rules:
 
 * A key is started at most once, whatever crashes: the start is on disk before the first fork, and
   a second start of the same key is refused by this keeper and by every later one of this home.
-* `Exited` is told only when every process of the attempt, every descendant of those and every pipe
-  is done: devices are free, log sizes are final, the record is on disk.
-* A record stays, whoever connects or dies, until `forget`.
-* Times named `_at` are seconds on CLOCK_BOOTTIME (`Clock.monotonic`): they order what happened on
-  one machine in one boot, and mean nothing elsewhere.
+* `Exited` is reported only when every process of the attempt, every descendant of those and every
+  pipe is done: devices are free, log sizes are final, the record is on disk.
+* A record is kept until `forget`, whatever connects or dies.
+* Times named `_at` are seconds on CLOCK_BOOTTIME (`Clock.monotonic`): they order events on one
+  machine in one boot, and mean nothing elsewhere.
 
 It must not know the bucket, the agent's instructions or what a job is: a key is an opaque string.
 """
@@ -59,25 +61,25 @@ __all__ = [
 ]
 
 LAST_LINES_BYTES = 4096
-"""Of the log of the process that failed first: a traceback, and little enough for a register."""
+"""End of the log of the first process to fail: a traceback, small enough for a register."""
 
 SPOOL_LIMIT_BYTES = 1 << 30
-"""Spool of one process, unless said otherwise: a gibibyte is more than anyone reads."""
+"""Default limit for the spool of one process: a gibibyte is more than a person reads."""
 
 
 class KeeperError(BastionError):
-    """The keeper said no; nothing was started or changed."""
+    """The keeper refused; nothing was started or changed."""
 
 
 class KeeperGoneError(KeeperError):
-    """No keeper answers: whether the last request was done is in its journal; start a new life."""
+    """No keeper answers. Its journal has the outcome of the last request; start a new life."""
 
 
 class MachineFaultError(KeeperError):
     """
-    The machine, not the request, is at fault: see `bastion.agent.machine.machine_fault`.
+    The machine is at fault, not the request: see `bastion.agent.machine.machine_fault`.
 
-    Nothing was started or changed; the same may work later, or on another machine.
+    Nothing was started or changed. A retry may succeed later, or on another machine.
     """
 
 
@@ -94,25 +96,25 @@ class ProcessStart:
 
 @value
 class RunAs:
-    """The user that processes run as, by number: the keeper asks no directory service."""
+    """The user that processes run as, by number: the keeper queries no directory service."""
 
     uid: int
     gid: int
     groups: tuple[int, ...] = ()
-    """Every group that they are in."""
+    """Every supplementary group."""
 
 
 @value
 class IdleRule:
-    """When an attempt is taken for hung, and what becomes of it; its stacks are in its log then."""
+    """When an attempt counts as hung, and what the keeper then does; it logs the stacks first."""
 
     timeout_s: float
-    """Without any of `signs`; time in which the machine slept does not count."""
+    """Time without any of `signs`; suspended time does not count."""
     ends: bool = True
-    """Whether it is stopped; else it is only told."""
+    """Whether a hung attempt is stopped; else it is only reported."""
     signs: tuple[str, ...] = ("output", "devices", "processor")
     devices: tuple[int, ...] = ()
-    """Indices, as nvidia-smi has them, whose use is a sign."""
+    """Indices of nvidia-smi; use of one of these devices is a sign."""
 
 
 @value
@@ -123,58 +125,60 @@ class AttemptStart:
     """Opaque and unique for ever, such as `project/job/a1-nonce/r0/h0`; 255 bytes once encoded."""
     processes: tuple[ProcessStart, ...]
     grace_s: float
-    """From SIGTERM to SIGKILL, for stops the keeper decides on itself."""
+    """From SIGTERM to SIGKILL, for stops that the keeper decides itself."""
     max_runtime_s: float | None = None
     """Counted from the start; None: no limit."""
     memory_limit_bytes: int | None = None
-    """For all processes together; kept only where cgroups can be written."""
+    """For all processes together; enforced only where cgroups can be written."""
     notice_path: str = ""
-    """Where notices are written, the `BASTION_NOTICE_FILE` of the processes; empty: nowhere."""
+    """File that notices are written to, the processes' `BASTION_NOTICE_FILE`; empty: none."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Values in the environments that nobody may write down: held in memory until `forget`."""
+    """Values in the environments that never go to a disk: held in memory until `forget`."""
     spool_limit_bytes: int = SPOOL_LIMIT_BYTES
     """For each process: beyond it only the head and the last 64 KiB are kept."""
     umask: int = 0o022
     undo: tuple[str, ...] = ()
-    """A command (its program a path) for what no signal reaches: run once everything is dead, again
-    until it exits 0, by this life or a later one; `Exited` is told only then. Empty: none."""
+    """A command (its program a path) that removes what no signal reaches, such as a container. It
+    runs once everything is dead, and is retried by this life or a later one until it exits 0.
+    `Exited` is reported only then. Empty: none."""
     idle: IdleRule | None = None
-    """None: it may be silent for ever."""
+    """None: the attempt never counts as hung."""
     on_end: ProcessStart | None = None
-    """Run once, when all processes are dead, before the end is told; it changes no outcome."""
+    """The clean-up: run once, when all processes are dead, before the end is reported; it changes
+    no outcome."""
     on_end_s: float = 0.0
-    """How long that may take; in the grace of a stop it has at most half of it."""
+    """Longest run of the clean-up; in a stop's grace period it gets at most half of that."""
     hold_s: float = 0.0
-    """How long whoever asked wants to keep the devices if it fails by itself."""
+    """How long its user keeps the devices if it fails by itself."""
     run_as: RunAs | None = None
-    """Another user than the keeper's, which is root then; None: the keeper's own."""
+    """User of the processes, where the keeper is root's; None: the keeper's own user."""
 
 
 @value
 class Notice:
-    """That processes were told to end (SIGTERM), and why."""
+    """A SIGTERM to the processes, and its reason."""
 
     reason: str
     by: str
     at: float
-    """When it was delivered, to at least one living process."""
+    """When it was delivered to at least one living process."""
 
 
 @value
 class ProcessExit:
-    """How one process ended; all three of `code`, `signal`, `setup_failure` empty: nobody knows."""
+    """How one process ended; unknown where `code`, `signal` and `setup_failure` are all empty."""
 
     code: int | None
     signal: int | None
     setup_failure: str
-    """Why it could not be started at all, or empty."""
+    """Why it could not be started, or empty."""
     ended_at: float
     log_size_bytes: int
-    """Final size of its log in the spool, marker of a cut included."""
+    """Final size of its log in the spool, including the marker of a truncation."""
     dropped_bytes: int
-    """What the process wrote and the spool did not keep; 0: the log is complete."""
+    """Bytes that the process wrote and the spool dropped; 0: the log is complete."""
     untold_bytes: int = 0
-    """How many of these no marker in the spool tells of: one is added where the log is shipped."""
+    """Dropped bytes without a marker in the spool; the shipper of the log adds the marker."""
 
     @property
     def failed(self) -> bool:
@@ -206,17 +210,17 @@ class ExitRecord:
     timed_out: bool
     out_of_memory: bool
     lost: bool
-    """The keeper died with the attempt running: a later life killed what was left of it."""
+    """The keeper died while the attempt ran, and a later life killed what was left of it."""
     idle: str = ""
-    """What it had not shown for how long when it was stopped for that, or empty."""
+    """Which signs of life were missing, and how long, if it was stopped as hung; or empty."""
     on_end: str = ""
-    """What went wrong with its `on_end`, or empty."""
+    """Why its `on_end` failed, or empty."""
     hold_until: float | None = None
-    """Until when its devices are to be kept; None: it did not fail by itself, or was stopped."""
+    """Until when its devices are held; None: it did not fail by itself, or was stopped."""
     machine_fault: str = ""
     """
     What the machine lacked when a process could not be started, or empty. The attempt is lost
-    then, whatever became of those that were started.
+    then, even if other processes of it were started.
     """
 
 
@@ -233,7 +237,7 @@ class Running:
     secrets: tuple[str, ...] | None = field(default=(), repr=False)
     """The values it was started with."""
     idle: str = ""
-    """What it has not shown for how long, if it was told for that and goes on; or empty."""
+    """Which signs of life are missing, and how long, if it is reported as hung; or empty."""
 
 
 @value
@@ -242,7 +246,7 @@ class Ended:
 
     record: ExitRecord
     secrets: tuple[str, ...] | None = field(default=(), repr=False)
-    """The values it was started with; None: there were some, and a dead keeper knew them."""
+    """The values it was started with; None: there were some, known only to a dead keeper."""
 
 
 AttemptState: TypeAlias = Running | Ended
@@ -250,7 +254,7 @@ AttemptState: TypeAlias = Running | Ended
 
 @value
 class OutputGrew:
-    """A process's log has reached `size_bytes`: at once for the first bytes, then at most 20/s."""
+    """A log has reached `size_bytes`; reported at once, then at most 20 times a second."""
 
     key: str
     process: int
@@ -266,7 +270,7 @@ class Exited:
 
 @value
 class WentIdle:
-    """A running attempt showed no sign of life, as `text` says; empty: it shows one again."""
+    """A running attempt shows no sign of life, as `text` says; empty: it shows one again."""
 
     key: str
     text: str
@@ -276,7 +280,11 @@ KeeperEvent: TypeAlias = OutputGrew | Exited | WentIdle
 
 
 class Keeper(Protocol):
-    """One life of the keeper of one machine. Any thread may call; `poll` only one at a time."""
+    """
+    One life of the keeper of one machine.
+
+    Any thread may call any operation, `poll` only one thread at a time.
+    """
 
     @property
     def life(self) -> int:
@@ -285,28 +293,28 @@ class Keeper(Protocol):
 
     def start(self, attempt: AttemptStart) -> None:
         """
-        Start every process of `attempt`, once and for all.
+        Start every process of `attempt`; a key is started once.
 
-        A process that cannot be started (no such program, no such directory) is no error here: it
-        ends at once with a `setup_failure`, which stops its siblings. Where the machine is at fault
-        the record says so in `machine_fault`.
+        A process that cannot be started (no such program, no such directory) is no error here. It
+        ends at once with a `setup_failure`, which stops its siblings. A fault of the machine is in
+        the record's `machine_fault`.
 
         Raises:
-            ConflictError: This key was started before; whatever came of it is in `attempts`.
+            ConflictError: This key was started before; its state is in `attempts`.
             MachineFaultError: The start cannot be recorded, as on a full disk: nothing was
                 started, the key may be used again.
-            KeeperError: The attempt is malformed or the permit has run out: nothing was started,
+            KeeperError: The attempt is malformed or the permit has expired. Nothing was started,
                 the key may be used again.
-            KeeperGoneError: No answer: a later `attempts` tells whether it was started.
+            KeeperGoneError: No answer; a later `attempts` shows whether it was started.
         """
         ...
 
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """
-        Give notice: the notice file and SIGTERM to the whole tree now, SIGKILL after `grace_s`.
+        Give notice: write the notice file and send SIGTERM to the whole tree, SIGKILL after grace.
 
-        Returns at once. A later stop is a further notice and can only bring SIGKILL nearer. An
-        attempt that has ended is left as it is. Whoever is stopped is not held afterwards.
+        Returns at once. A later stop is a further notice and can only move SIGKILL earlier. It has
+        no effect on an attempt that has ended. A stopped attempt does not hold its devices.
 
         Raises:
             NotFoundError: No such attempt.
@@ -316,10 +324,10 @@ class Keeper(Protocol):
 
     def limit(self, key: str, *, max_runtime_s: float) -> None:
         """
-        Let an attempt run `max_runtime_s` from its start, in place of what was said before.
+        Replace the time limit of an attempt: `max_runtime_s` from its start.
 
-        Where that is over already it is stopped now. What has ended or has had its notice is left
-        as it is.
+        An attempt past its new limit is stopped now. There is no effect on one that has ended or
+        has had its notice.
 
         Raises:
             NotFoundError: No such attempt.
@@ -329,11 +337,11 @@ class Keeper(Protocol):
 
     def permit(self, *, valid_for_s: float, sent_at: float) -> None:
         """
-        Let processes run until `sent_at + valid_for_s` at least; the end never moves back.
+        Extend the permit of all processes to `sent_at + valid_for_s`; it is never shortened.
 
         Args:
-            valid_for_s: How long the right lasts.
-            sent_at: When the round trip to the store, that proves the right, was begun
+            valid_for_s: How long the permit lasts.
+            sent_at: When the round trip to the store that proves the permit began
                 (`Clock.monotonic`).
 
         Raises:
@@ -343,7 +351,7 @@ class Keeper(Protocol):
 
     def attempts(self) -> tuple[AttemptState, ...]:
         """
-        Everything started and not forgotten, older lives' included, oldest first.
+        Return every attempt that is not forgotten, of older lives too, oldest first.
 
         Raises:
             KeeperGoneError: No answer.
@@ -352,7 +360,7 @@ class Keeper(Protocol):
 
     def forget(self, key: str) -> None:
         """
-        Delete record and spool; only when end and logs are safe elsewhere. Unknown keys are fine.
+        Delete record and spool, once end and logs are safe elsewhere; unknown keys are no error.
 
         Raises:
             ConflictError: The attempt is running.
@@ -362,9 +370,10 @@ class Keeper(Protocol):
 
     def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
         """
-        What happened since the last call, waiting up to `timeout_s` for the first of it.
+        Return the events since the last call; wait up to `timeout_s` for the first.
 
-        What was before this object connected is not told: ask `attempts` once, after connecting.
+        Events from before this object connected are not among them: call `attempts` once, after
+        connecting.
 
         Raises:
             KeeperGoneError: The connection broke.
@@ -373,11 +382,11 @@ class Keeper(Protocol):
 
 
 class Spool(Protocol):
-    """Where the logs of a keeper's attempts lie until they are forgotten."""
+    """The logs of a keeper's attempts, until these are forgotten."""
 
     def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
         """
-        Up to `size_bytes` of a log from `offset`; empty at its end so far.
+        Return up to `size_bytes` of a log from `offset`; empty at its current end.
 
         Raises:
             NotFoundError: No such log.

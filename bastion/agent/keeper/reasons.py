@@ -1,15 +1,15 @@
 """
-The reasons of the notices that the keeper gives by itself; standard library only.
+Reasons of the notices that the keeper gives by itself; standard library only.
 
-They stand apart because both sides need them: the keeper, which may not import the port (start-up
-and memory), and the port, which promises them.
+They have a file of their own because two files need them: the port, which promises them, and the
+keeper, which does not import the port for the sake of its start-up time and memory.
 """
 
 TIME_LIMIT = "time limit"
 """`max_runtime_s` has passed."""
 
 LOST_CONTACT = "lost contact"
-"""The permit has run out: the bucket could not be reached for too long."""
+"""The permit has expired: the bucket was unreachable for too long."""
 
 SIBLING_FAILED = "sibling failed"
 """Another process of the same attempt failed."""
@@ -18,7 +18,7 @@ IDLE = "idle"
 """It showed no sign of life for its `idle_timeout`."""
 
 KEEPER_STOPPED = "keeper stopped"
-"""The keeper itself was told to end (SIGTERM)."""
+"""The keeper itself received SIGTERM."""
 
 _OUTCOMES = {
     "preempt": "preempted",
@@ -30,5 +30,5 @@ _OUTCOMES = {
 
 
 def outcome_after(reason: str) -> str:
-    """What a clean-up is told of an attempt whose first notice had this reason."""
+    """Return the outcome, for its clean-up, of an attempt whose first notice had this reason."""
     return _OUTCOMES.get(reason, "lost")

@@ -21,7 +21,7 @@ _TERM, _KILL = 15, 9
 
 @value
 class Reaction:
-    """What a process does when it is given notice."""
+    """What a process does on SIGTERM."""
 
     after_s: float = 0.0
     code: int | None = None
@@ -35,9 +35,9 @@ class Script:
     """What a fake process does from its start on."""
 
     output: tuple[tuple[float, bytes], ...] = ()
-    """What it writes, and how many seconds after its start; in order."""
+    """Seconds after its start, and what it then writes; in order."""
     runs_s: float = 0.0
-    """Until it ends by itself; infinite: never."""
+    """Seconds until it ends by itself; infinite: never."""
     code: int | None = 0
     signal: int | None = None
     setup_failure: str = ""
@@ -70,7 +70,7 @@ class ScriptedProcess:
         return min(self.ends_at, self.output[0][0] if self.output else inf)
 
     def end(self, at: float, *, setup_failure: str = "") -> None:
-        """It ends."""
+        """Record its end."""
         self.exit = ProcessExit(
             code=self.code,
             signal=self.signal,
@@ -82,7 +82,7 @@ class ScriptedProcess:
         )
 
     def notice(self, at: float) -> None:
-        """It is told to end."""
+        """React to SIGTERM."""
         reaction = self.reaction
         if reaction is not None and at + reaction.after_s <= self.ends_at:
             self.ends_at = at + reaction.after_s
@@ -90,7 +90,7 @@ class ScriptedProcess:
             self.code, self.signal = reaction.code, reaction.signal
 
     def kill(self, at: float) -> None:
-        """It is killed."""
+        """React to SIGKILL."""
         self.ends_at, self.code, self.signal = at, None, _KILL
         self.output = []
 
@@ -141,7 +141,7 @@ class ScriptedAttempt:
 
     @property
     def idle_at(self) -> float:
-        """When it is taken for hung; only what it prints is a sign of life here."""
+        """When it counts as hung; output is the only sign of life here."""
         rule = self.start.idle
         is_watched = rule is not None and not self.idle and self.is_alive and self.kill_at == inf
         return self.printed_at + rule.timeout_s if is_watched and rule is not None else inf
@@ -156,15 +156,15 @@ class ScriptedAttempt:
         due_at = min(process.due_at for process in self.processes)
         return min(self.kill_at, self.limit_at, self.idle_at, due_at)
 
-    def has_died(self, at: float) -> None:
-        """Its processes are dead: what they printed last is what they say of a failure."""
+    def died(self, at: float) -> None:
+        """Keep the last lines of the process that failed, once all processes are dead."""
         if self.first_failed is not None and not self.start.secrets:
             self.last_lines = self.processes[self.first_failed].log[-LAST_LINES_BYTES:]
         self.limit_at = inf
         self.kill_at = min(at + self.start.on_end_s, self.end_by)
 
     def close(self, at: float, *, lost: bool = False) -> ExitRecord:
-        """The record of its end."""
+        """Make the record of its end."""
         exits = []
         for process in self.processes:
             if lost:

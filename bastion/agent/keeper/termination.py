@@ -77,7 +77,7 @@ class Termination:
         return done
 
     def _advance(self, attempt: Attempt) -> None:
-        if not self._is_dead(attempt):
+        if not self._release(attempt):
             self._kill(attempt)
             return
         if not attempt.undo.is_done:
@@ -101,11 +101,11 @@ class Termination:
         self._records.append(record)
         del self._running[attempt.key]
 
-    def _is_dead(self, attempt: Attempt) -> bool:
-        """Whether nothing of `attempt` lives; False where that cannot be seen."""
+    def _release(self, attempt: Attempt) -> bool:
+        """Remove the cgroup of `attempt`; return False while a process lives or may live."""
         try:
             left = attempt.living() or self._tree.left_of(attempt)
-            return not left and attempt.is_cgroup_empty()
+            return not left and attempt.remove_cgroup()
         except OSError:
             return False
 

@@ -1,8 +1,8 @@
 """
-One attempt on this machine: its processes, what has been told to them, and the record of its end.
+One attempt on this machine: its processes, its notices, and the record of its end.
 
-It forks and remembers; who is signalled and when is the loop's business. Standard library only, and
-plain classes for that reason.
+It forks processes and keeps their state. The loop decides which are signalled and when. Standard
+library only, and plain classes for that reason.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from bastion.agent.keeper.socket.request import Start, Wanted
 
 LAST_LINES_BYTES = 4096
-"""Of the log of the process that failed first: a traceback, and little enough for a register."""
+"""End of the log of the first process to fail: a traceback, small enough for a register."""
 
 _LAST_READS = 4
-"""Of up to 1 MiB each, and a pipe holds no more than that (/proc/sys/fs/pipe-max-size)."""
+"""Reads of up to 1 MiB each; a pipe holds no more (/proc/sys/fs/pipe-max-size)."""
 
 
 class Attempt:
@@ -80,32 +80,32 @@ class Attempt:
         self.first_failed: int | None = None
         self.failed_by_itself = False
         self.machine_fault = ""
-        """What the machine lacked when a process of it could not be started, or empty."""
+        """What the machine lacked when a process could not be started, or empty."""
         self.kill_at = float("inf")
-        """When the grace ends of the notice it was given."""
+        """When the grace period of its notice ends."""
         self.kill_again_at = 0.0
         self.kill_pause_s = 0.0
         self.is_over_memory = False
-        """Whether its memory limit has killed something of it, or should have."""
+        """Whether its memory limit has killed a process, or should have."""
         self.end_by = float("inf")
-        """When everything must be over, its clean-up too: the end of the grace of a stop."""
+        """End of the grace period of a stop, which bounds its clean-up too."""
         self.watch: Watch | None = None
         self.idle = ""
-        """What it has not shown for how long; empty while it shows it."""
+        """Which signs of life are missing, and how long; empty while it is not idle."""
         self.on_end: Process | None = None
-        """Its clean-up, once that is begun."""
+        """Its clean-up, once that has begun."""
         self.on_end_problem = ""
         self.last_lines: bytes | None = None
-        """Of the process that failed first; None while processes live."""
+        """End of the log of the first process to fail; None while processes live."""
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """The key of its request."""
         return self.start.key
 
     @property
     def limit_at(self) -> float:
-        """When its time is up; never, once its processes are dead."""
+        """When its time limit is over; infinite once its processes are dead."""
         return self._limit_at if self.on_end is None else float("inf")
 
     @property
@@ -114,34 +114,33 @@ class Attempt:
         return float("inf") if limit_s is None else self.started_at + limit_s
 
     def living(self) -> set[int]:
-        """Pids of its processes that are not reaped."""
-        return {process.pid for process in self._each() if process.pid}
+        """Return the pids of its processes that are not reaped."""
+        return {process.pid for process in self._all_processes() if process.pid}
 
     def sessions(self) -> list[tuple[int, int]]:
-        """Pid and start time of its session leaders; none where they cannot be seen."""
+        """Return pid and start time of its session leaders; none where they cannot be seen."""
         try:
             return [(seen.pid, seen.start) for seen in map(strays.look, self.living()) if seen]
         except OSError:
             return []
 
-    def _each(self) -> list[Process]:
+    def _all_processes(self) -> list[Process]:
         return self.processes if self.on_end is None else [*self.processes, self.on_end]
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was told to end, or only its clean-up is left."""
+        """Whether it has its notice, or only its clean-up is left."""
         return self.kill_at < float("inf") or self.on_end is not None
 
     def fork(self, folder: str, mark: str, cgroup: Cgroup | None) -> None:
         """
         Start every process, in `cgroup` where there is one.
 
-        One that cannot be started has ended with a `setup_failure`, and those after it are not
-        started at all.
+        A process that cannot be started ends with a `setup_failure`; later ones are not started.
         """
         with contextlib.suppress(OSError):
             os.mkdir(folder, 0o700)
-        with self._born_in(cgroup):
+        with self._inside(cgroup):
             for index, wanted in enumerate(self.start.processes):
                 self._fork_one(index, wanted, f"{folder}/p{index}.log", mark)
         self.start.processes.clear()
@@ -154,9 +153,9 @@ class Attempt:
 
     def clean_up(self, mark: str, cgroup: Cgroup | None) -> Process | None:
         """
-        Start its `on_end`, in `cgroup` where there is one; None where it has none or cannot start.
+        Start its `on_end`, in `cgroup` where there is one; None if it has none or cannot start.
 
-        It may take its own time; where the attempt was stopped, what is left of the grace.
+        It may run for `on_end_s`, and after a stop at most to the end of the grace.
         """
         wanted, now = self.start.on_end, boot_time()
         if wanted is None:
@@ -164,44 +163,44 @@ class Attempt:
         latest = min(self.end_by, self._limit_at + self.start.grace_s)
         self.kill_at = min(now + self.start.on_end_s, latest)
         self.kill_pause_s = self.kill_again_at = 0.0
-        wanted.env.update(self._told_at_end())
+        wanted.env.update(self._clean_up_env())
         log = self.processes[0].spool
         process = self.on_end = Process(log)
         command = " ".join(wanted.argv)
         self.note(f"\n[bastion: on_end: {command:.500}]\n".encode(errors="replace"))
-        ours = -1
+        write_end = -1
         try:
             if self.kill_at <= now:
                 raise ValueError("no time is left of its grace")
-            process.pipe, ours = os.pipe2(os.O_CLOEXEC)
+            process.pipe, write_end = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(process.pipe, False)
-            with self._born_in(cgroup):
-                process.pid = self._spawn(wanted, ours, mark)
+            with self._inside(cgroup):
+                process.pid = self._spawn(wanted, write_end, mark)
         except (OSError, ValueError, MemoryError) as error:
             process.close_pipe()
-            self._clean_up_failed(why_not(wanted, error))
+            self._record_clean_up_failure(why_not(wanted, error))
             return None
         finally:
-            if ours >= 0:
-                os.close(ours)
+            if write_end >= 0:
+                os.close(write_end)
         return process
 
-    def cleaned_up(self, status: int, now: float) -> None:
-        """Its `on_end` has ended, as `waitpid` says it."""
+    def record_clean_up(self, status: int, now: float) -> None:
+        """Record the end of its `on_end`, whose wait status is `status`."""
         assert self.on_end is not None
-        self.on_end.exited(status, now)
+        self.on_end.record_exit(status, now)
         if now >= self.kill_at:
-            self._clean_up_failed(f"was killed after {now - self.on_end.started_at:.1f} s")
+            self._record_clean_up_failure(f"was killed after {now - self.on_end.started_at:.1f} s")
         elif self.on_end.signal is not None:
-            self._clean_up_failed(f"was killed by signal {self.on_end.signal}")
+            self._record_clean_up_failure(f"was killed by signal {self.on_end.signal}")
         elif self.on_end.code:
-            self._clean_up_failed(f"exited with code {self.on_end.code}")
+            self._record_clean_up_failure(f"exited with code {self.on_end.code}")
 
-    def _clean_up_failed(self, why: str) -> None:
+    def _record_clean_up_failure(self, why: str) -> None:
         self.on_end_problem = why
         self.note(f"[bastion: on_end {why}]\n".encode(errors="replace"))
 
-    def _told_at_end(self) -> dict[str, str]:
+    def _clean_up_env(self) -> dict[str, str]:
         first = self.first_failed
         code = None if first is None else self.processes[first]
         number = 0 if code is None else code.code if code.signal is None else -code.signal
@@ -211,7 +210,7 @@ class Attempt:
         }
 
     def _outcome(self) -> str:
-        """How its processes ended, as far as this machine knows."""
+        """Return how its processes ended, as far as this machine knows."""
         if self.is_over_memory and self.first_failed is not None:
             return "out_of_memory"
         if self.machine_fault:
@@ -223,13 +222,13 @@ class Attempt:
         return outcome_after(str(self.notices[0]["reason"])) if self.notices else "succeeded"
 
     def note(self, data: bytes) -> None:
-        """Append what the keeper has to say to the log of the first process."""
+        """Append a line of the keeper to the log of the first process."""
         if self.processes and self.processes[0].spool is not None:
             self.processes[0].spool.put(data, boot_time())
 
     @contextlib.contextmanager
-    def _born_in(self, cgroup: Cgroup | None) -> Iterator[None]:
-        """Have what is forked inside be born in `cgroup`, which is the attempt's own then."""
+    def _inside(self, cgroup: Cgroup | None) -> Iterator[None]:
+        """Fork the processes of the `with` block in `cgroup`, which becomes the attempt's own."""
         with contextlib.suppress(OSError):
             if cgroup is not None:
                 cgroup.enter()
@@ -238,12 +237,12 @@ class Attempt:
         finally:
             with contextlib.suppress(OSError):
                 if cgroup is not None:
-                    # A cgroup that the keeper cannot leave is never used, least of all to kill.
+                    # A cgroup that the keeper cannot leave is never used: killing it kills us.
                     cgroup.leave()
                     self.cgroup = cgroup
 
-    def is_cgroup_empty(self) -> bool:
-        """Whether nothing lives in its cgroup, which is gone then; true where there is none."""
+    def remove_cgroup(self) -> bool:
+        """Remove its cgroup, if it has one; return False while a process lives inside."""
         if self.cgroup is None:
             return True
         self.is_over_memory |= self.on_end is None and self.cgroup.oom_kills() > 0
@@ -259,60 +258,60 @@ class Attempt:
             process.setup_failure = f"not started: p{self.first_failed} could not be"
             process.ended_at = boot_time()
             return
-        ours = -1
+        write_end = -1
         try:
             process.spool = Spool(log_path, limit_bytes=self.start.spool_limit_bytes)
-            process.pipe, ours = os.pipe2(os.O_CLOEXEC)
-            if ours > os.sysconf("SC_OPEN_MAX") - SPARE_FILES:
+            process.pipe, write_end = os.pipe2(os.O_CLOEXEC)
+            if write_end > os.sysconf("SC_OPEN_MAX") - SPARE_FILES:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             os.set_blocking(process.pipe, False)
-            process.pid = self._spawn(wanted, ours, mark)
+            process.pid = self._spawn(wanted, write_end, mark)
         except (OSError, ValueError, MemoryError) as error:
             process.setup_failure = why_not(wanted, error)
             self.machine_fault = spawn_fault(error)
             process.ended_at = boot_time()
             process.close_pipe()
-            self.failed(index)
+            self.record_failure(index)
         finally:
-            if ours >= 0:
-                os.close(ours)
+            if write_end >= 0:
+                os.close(write_end)
 
     def _spawn(self, wanted: Wanted, output: int, mark: str) -> int:
         start = self.start
         return spawn(wanted, output=output, umask=start.umask, mark=mark, run_as=start.run_as)
 
-    def failed(self, index: int) -> bool:
-        """Note that process `index` failed; whether it is the first to."""
+    def record_failure(self, index: int) -> bool:
+        """Record that process `index` failed; return whether it is the first to fail."""
         if self.first_failed is not None:
             return False
         self.first_failed = index
         self.failed_by_itself = not self.notices
         return True
 
-    def tell(self, reason: str, by: str, grace_s: float) -> None:
-        """Write the notice file; a file that cannot be written is no reason not to stop."""
+    def write_notice(self, reason: str, by: str, grace_s: float) -> None:
+        """Write the notice file; a stop does not fail where it cannot be written."""
         path = self.start.notice_path
         if not path:
             return
-        said = {"reason": reason, "by": by, "grace_s": grace_s, "deadline": time.time() + grace_s}
+        notice = {"reason": reason, "by": by, "grace_s": grace_s, "deadline": time.time() + grace_s}
         with contextlib.suppress(OSError):
-            replace_file(path, json.dumps(said).encode() + b"\n")
+            replace_file(path, json.dumps(notice).encode() + b"\n")
 
     def died(self, at: float) -> None:
-        """Everything is dead: read what is left in the pipes, and keep the last lines."""
-        for index, process in enumerate(self._each()):
+        """Drain the pipes and keep the last lines, once everything is dead."""
+        for index, process in enumerate(self._all_processes()):
             if process.pipe >= 0:
-                # Whoever is not ours may hold the other end and write for ever: no waiting for EOF.
+                # A foreign process may hold the other end and write for ever: do not wait for EOF.
                 for _ in range(_LAST_READS):
                     process.read(at)
                 process.close_pipe()
-            # The record is written down, and a process may have printed what it was given.
-            is_told = index == self.first_failed and not self.start.secrets
-            if self.on_end is None and is_told and process.spool:
+            # The record goes to the disk, and a process may have printed its secrets.
+            is_recorded = index == self.first_failed and not self.start.secrets
+            if self.on_end is None and is_recorded and process.spool:
                 self.last_lines = process.spool.tail(LAST_LINES_BYTES)
 
     def close(self, at: float) -> dict[str, object]:
-        """Close logs, and say how it all ended: the fields of `ExitRecord`; after `died`."""
+        """Close the logs and return the fields of `ExitRecord`; called after `died`."""
         for process in self.processes:
             if process.spool:
                 process.spool.close(at)
@@ -324,7 +323,7 @@ class Attempt:
             "life": self.life,
             "started_at": self.started_at,
             "ended_at": at,
-            "processes": [_ending(process) for process in self.processes],
+            "processes": [_exit_fields(process) for process in self.processes],
             "notices": self.notices,
             "first_failed": self.first_failed,
             "failed_by_itself": self.failed_by_itself,
@@ -339,7 +338,7 @@ class Attempt:
         }
 
     def state(self) -> dict[str, object]:
-        """What can be said while it runs: the fields of `Running`."""
+        """Return the fields of `Running`."""
         return {
             "key": self.key,
             "started_at": self.started_at,
@@ -353,7 +352,7 @@ class Attempt:
 def lost_record(
     entry: dict[str, object], sizes_bytes: list[int], at: float, *, has_cleaned_up: bool
 ) -> dict[str, object]:
-    """The record of an attempt whose keeper died before it."""
+    """Make the record of an attempt whose keeper died while it ran."""
     unknown = {"code": None, "signal": None, "setup_failure": "", "dropped_bytes": 0}
     return {
         "key": entry["exec"],
@@ -372,7 +371,7 @@ def lost_record(
     }
 
 
-def _ending(process: Process) -> dict[str, object]:
+def _exit_fields(process: Process) -> dict[str, object]:
     return {
         "code": process.code,
         "signal": process.signal,

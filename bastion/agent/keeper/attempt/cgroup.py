@@ -1,10 +1,10 @@
 """
-Cgroups, where this machine lets us write them: exact killing and the memory limit.
+Cgroups, where this machine permits them: exact killing and the memory limit.
 
-Everything else of the keeper works without: where no cgroup can be made, `Cgroups.make` returns
-None. The unified hierarchy (v2) is preferred; a v1 memory hierarchy beside it serves the memory
-limit. A process gets in by birth: the single-threaded keeper steps in, forks, and steps out again,
-so nothing a user starts can be outside. Standard library only.
+The rest of the keeper works without them: where no cgroup can be made, `Cgroups.make` returns None.
+The unified hierarchy (v2) is preferred; a v1 memory hierarchy beside it serves the memory limit. A
+process is a member from its fork on: the single-threaded keeper enters, forks, and leaves again, so
+no process of a user is ever outside. Standard library only.
 
 Source: Linux kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
@@ -19,7 +19,7 @@ from bastion.agent.machine.machine_fault import is_machine_fault
 
 
 class Place:
-    """One hierarchy: where the keeper lives in it, and the folder of its own for attempts."""
+    """One hierarchy: the keeper's own cgroup in it, and the folder for attempts."""
 
     __slots__ = ("base", "has_memory", "home", "is_unified")
 
@@ -31,7 +31,7 @@ class Place:
 
 
 class Cgroup:
-    """What an attempt lives in: a folder per hierarchy."""
+    """The cgroup of an attempt: a folder per hierarchy."""
 
     __slots__ = ("_name", "_places")
 
@@ -40,18 +40,18 @@ class Cgroup:
         self._name = name
 
     def enter(self) -> None:
-        """Step in, so that what is forked now is born inside."""
+        """Move this process in, so that its children are forked inside."""
         for path in self._paths():
             _put(path + "/cgroup.procs", str(os.getpid()))
 
     def leave(self) -> None:
-        """Step out again."""
+        """Move this process out again."""
         for place in self._places:
             _put(place.home + "/cgroup.procs", str(os.getpid()))
 
     def pids(self) -> set[int]:
         """
-        Every process inside, in folders that it made itself too.
+        Return every process inside, in nested cgroups that the attempt made too.
 
         Raises:
             OSError: They cannot be seen.
@@ -66,19 +66,19 @@ class Cgroup:
         return found - {os.getpid()}
 
     def kill(self) -> None:
-        """Kill everything inside at once, where the kernel can (v2 since Linux 5.14)."""
+        """Kill every process inside at once, if the kernel can (v2 since Linux 5.14)."""
         for path in self._paths():
             with contextlib.suppress(OSError):
                 _put(path + "/cgroup.kill", "1")
 
     def limit_memory(self, limit_bytes: int) -> bool:
         """
-        Limit everything inside together; False where more is in use already (v1).
+        Limit the memory of all processes together; return False if more is in use already (v1).
 
-        Only when the keeper has left: it would be the first to be killed, being the largest.
+        Call it only after the keeper has left: as the largest process it would be killed first.
 
         Raises:
-            OSError: The machine lacks what it takes to limit it.
+            OSError: The machine is at fault.
         """
         try:
             for place in self._places:
@@ -92,7 +92,7 @@ class Cgroup:
 
     def oom_kills(self) -> int:
         """
-        How many processes the memory limit has killed.
+        Return how many processes the memory limit has killed.
 
         Raises:
             OSError: That cannot be seen.
@@ -101,8 +101,8 @@ class Cgroup:
         for path in self._paths():
             for name in ("memory.events", "memory.oom_control"):
                 try:
-                    said = dict(line.split() for line in _get(f"{path}/{name}").splitlines())
-                    kills += int(said.get("oom_kill", 0))
+                    counts = dict(line.split() for line in _get(f"{path}/{name}").splitlines())
+                    kills += int(counts.get("oom_kill", 0))
                 except ValueError:
                     continue
                 except OSError as error:
@@ -110,7 +110,7 @@ class Cgroup:
         return kills
 
     def remove(self) -> bool:
-        """Remove the folders; False while something is alive inside."""
+        """Remove the folders; return False while a process lives inside."""
         return False not in [_remove(path) for path in self._paths()]
 
     def _paths(self) -> list[str]:
@@ -118,7 +118,7 @@ class Cgroup:
 
 
 class Cgroups:
-    """What this keeper may make, in `places`; without any, it makes none."""
+    """The cgroups of one keeper, in `places`; without a place there are none."""
 
     def __init__(self, places: list[Place]) -> None:
         self._places = places
@@ -126,17 +126,17 @@ class Cgroups:
 
     @property
     def can_limit_memory(self) -> bool:
-        """Whether a memory limit would be kept."""
+        """Whether a memory limit can be enforced."""
         return any(place.has_memory for place in self._places)
 
     def end(self) -> None:
-        """Take our own folders away."""
+        """Remove the keeper's own folders."""
         for place in self._places:
             _remove(place.base)
 
     def leftovers(self) -> list[Cgroup]:
         """
-        What an older life of this home left.
+        Return the cgroups that older lives of this home left.
 
         Raises:
             OSError: It cannot be seen.
@@ -149,7 +149,7 @@ class Cgroups:
         ]
 
     def make(self, *, limits_memory: bool) -> Cgroup | None:
-        """A new cgroup, for processes of one attempt; None where none can be made."""
+        """Make a cgroup for processes of one attempt; None if that fails."""
         wanted = self._places[:1]
         if limits_memory:
             limiting = [place for place in self._places if place.has_memory][:1]
@@ -169,10 +169,10 @@ class Cgroups:
 
 def find_places(home: str) -> list[Place]:
     """
-    Where the keeper of `home` may make cgroups, found by trying.
+    Find, by trying, where the keeper of `home` may make cgroups.
 
-    The folders' name is made of the home's device and inode: the same for every life of it, and
-    for no other home of this machine.
+    The folders are named by the home's device and inode: the same in every life of it, and unlike
+    any other home of this machine.
     """
     seen = os.stat(home)
     name = f"bastion-{seen.st_dev:x}-{seen.st_ino:x}"
@@ -180,7 +180,7 @@ def find_places(home: str) -> list[Place]:
 
 
 def _hierarchies() -> list[tuple[str, str, bool]]:
-    """Mount point, the keeper's own path in it, and whether it is the unified one; v2 first."""
+    """Return mount point, the keeper's path in it, and whether it is unified; v2 first."""
     own: dict[str, str] = {}
     for line in _get("/proc/self/cgroup").splitlines():
         _, kinds, path = line.split(":", 2)
@@ -198,7 +198,7 @@ def _hierarchies() -> list[tuple[str, str, bool]]:
 
 
 def _probe(mount: str, own: str, is_unified: bool, name: str) -> Place | None:
-    """Make our folder, at the root where we may, and step in and out of one inside it."""
+    """Make the keeper's folder, at the root if permitted; enter and leave a cgroup in it."""
     home = mount + own.rstrip("/")
     for above in dict.fromkeys((mount, home)):
         base = f"{above}/{name}"
@@ -207,7 +207,7 @@ def _probe(mount: str, own: str, is_unified: bool, name: str) -> Place | None:
         try:
             os.makedirs(base, exist_ok=True)
             if is_unified:
-                has_memory = _give_memory(above, base)
+                has_memory = _enable_memory(above, base)
             os.mkdir(trial)
             try:
                 _put(trial + "/cgroup.procs", str(os.getpid()))
@@ -221,7 +221,7 @@ def _probe(mount: str, own: str, is_unified: bool, name: str) -> Place | None:
     return None
 
 
-def _give_memory(above: str, base: str) -> bool:
+def _enable_memory(above: str, base: str) -> bool:
     for path in (above, base):
         with contextlib.suppress(OSError):
             _put(path + "/cgroup.subtree_control", "+memory")
@@ -263,7 +263,7 @@ def _remove(path: str) -> bool:
 
 
 def _unless_gone(error: OSError) -> None:
-    """Raise `error`, unless it says that the folder is gone: its last process took it along."""
+    """Raise `error`, unless the folder is gone: it may end with its last process."""
     if error.errno not in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
         raise error
 

@@ -1,16 +1,16 @@
 """
-Whether an attempt is hung: it has shown no sign of life for its time. Standard library only.
+The watchdog: an attempt without a sign of life for its idle timeout is hung. Standard library only.
 
-Signs are what its processes print, use of its devices, and use of processors: a tenth of one core,
-over all it has started, for less is what idle threads burn. Time is counted while the machine is
-awake, so that one that slept is not taken for hung when it wakes.
+Signs are output of its processes, use of its devices, and use of processors. The last is a tenth of
+one core over all its processes, for idle threads burn less. Only time in which the machine is awake
+counts, so that an attempt is not hung because the machine was suspended.
 
-Device use is what nvidia-smi says of the devices it was given, asked some sixty times in its time.
-Where there is no nvidia-smi, or it does not answer, that sign is never seen.
+Device use is what nvidia-smi reports for its devices, queried some sixty times in an idle timeout.
+Where nvidia-smi is missing or does not answer, that sign is never seen.
 
-Before it acts, the watchdog has the stacks of everything put into the attempt's log, by a program
-of its own (`stacks`): what a hung process does to whoever reads its memory must not befall
-the keeper.
+Before it acts, the watchdog has a program of its own (`stacks`) write the stacks of all processes
+into the attempt's log. Reading the memory of a hung process may block, and must not block the
+keeper.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from bastion.agent.keeper.attempt.process_tree import Tree
 
 _BUSY = 0.1
-"""Of one core: NCCL's and torch's own watchdog threads burn a hundredth, any real work more."""
+"""Share of one core: watchdog threads of NCCL and torch burn a hundredth, any real work more."""
 
-_ASK_S = 20.0
-"""Until an nvidia-smi that does not answer is killed; it takes a second or two on eight devices."""
+_SMI_S = 20.0
+"""Timeout of nvidia-smi, which takes a second or two on eight devices."""
 
 _DUMP_S = 40.0
-"""Until a dump is cut off; it ends itself before, see `stacks`."""
+"""Timeout of a dump, which normally ends itself before; see `stacks`."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _NEVER = float("inf")
@@ -52,13 +52,13 @@ _ROOT = os.path.abspath(os.path.join(__file__, *[".."] * 5))
 
 class Watchdog:
     """
-    Watches every attempt that has a rule.
+    Watches every attempt that has an idle rule.
 
     Args:
-        tree: What belongs to an attempt.
+        tree: The processes of an attempt.
         tools: Runs programs.
-        hung: Is told of an attempt that is hung once its stacks are in its log, and what it has
-            not shown; with no text, that one that was hung goes on.
+        hung: Called with a hung attempt, once its stacks are in its log, and a text that names
+            the missing signs; with an empty text once that attempt shows a sign again.
     """
 
     def __init__(self, tree: Tree, tools: Tools, hung: Callable[[Attempt, str], None]) -> None:
@@ -67,7 +67,7 @@ class Watchdog:
         self._hung = hung
 
     def begin(self, attempt: Attempt) -> None:
-        """Watch `attempt`, which has just started, if it has a rule by which that can be done."""
+        """Watch `attempt`, which has just started, if it has a rule with a sign to watch."""
         rule = attempt.start.idle
         if rule is not None:
             watch = Watch(rule, attempt.start.path, awake())
@@ -75,64 +75,64 @@ class Watchdog:
                 attempt.watch = watch
 
     def look(self, attempt: Attempt) -> float:
-        """Look at `attempt` if it is time; how many seconds until the next time."""
+        """Check `attempt` if that is due; return the seconds until the next check."""
         watch = attempt.watch
         if watch is None or attempt.is_stopping:
             return _NEVER
         now = awake()
-        # Its time comes before the next look: an nvidia-smi that never answers must not put it off.
+        # Checked before the next query: an nvidia-smi that never answers must not delay it.
         is_silent = now >= watch.seen_at + watch.rule.timeout_s
-        if watch.tool is None and is_silent and not watch.is_told:
+        if watch.tool is None and is_silent and not watch.is_reported:
             self._dump(attempt, watch)
-        elif watch.tool is None and now >= watch.look_at:
-            watch.look_at = now + watch.pause_s
-            self._see_processors(attempt, watch, now)
+        elif watch.tool is None and now >= watch.check_at:
+            watch.check_at = now + watch.pause_s
+            self._check_processors(attempt, watch, now)
             if watch.smi:
-                self._ask_devices(attempt, watch)
+                self._query_devices(attempt, watch)
         silent_until = watch.seen_at + watch.rule.timeout_s
-        if watch.is_told or watch.tool is not None:
+        if watch.is_reported or watch.tool is not None:
             silent_until = _NEVER
-        next_at = min(watch.look_at, silent_until)
+        next_at = min(watch.check_at, silent_until)
         return next_at - now if next_at > now else watch.pause_s
 
-    def printed(self, attempt: Attempt) -> None:
-        """A process of `attempt` has written something."""
+    def saw_output(self, attempt: Attempt) -> None:
+        """Record that a process of `attempt` has written something."""
         if attempt.watch is not None and "output" in attempt.watch.rule.signs:
-            self._see(attempt, attempt.watch)
+            self._record_sign(attempt, attempt.watch)
 
     def forget(self, attempt: Attempt) -> None:
-        """`attempt` ends: nothing more is asked of it."""
+        """Stop watching `attempt`."""
         watch, attempt.watch = attempt.watch, None
         if watch is not None and watch.tool is not None:
             self._tools.drop(watch.tool)
 
-    def _see(self, attempt: Attempt, watch: Watch) -> None:
+    def _record_sign(self, attempt: Attempt, watch: Watch) -> None:
         watch.seen_at = awake()
-        if watch.is_told and not attempt.is_stopping:
-            watch.is_told = False
+        if watch.is_reported and not attempt.is_stopping:
+            watch.is_reported = False
             self._hung(attempt, "")
 
-    def _see_processors(self, attempt: Attempt, watch: Watch, now: float) -> None:
+    def _check_processors(self, attempt: Attempt, watch: Watch, now: float) -> None:
         if "processor" not in watch.rule.signs:
             return
         used_s = sum(map(_processor_s, self._tree.members(attempt)))
-        before, watch.looked = watch.looked, (now, used_s)
+        before, watch.checked = watch.checked, (now, used_s)
         if before is None:
             return
-        # The clock of processor time ticks in hundredths: a short pause would see a tick as work.
+        # Processor time is counted in hundredths: in a short pause one tick would look like work.
         if used_s - before[1] > max(_BUSY * (now - before[0]), 2 / _TICKS):
-            self._see(attempt, watch)
+            self._record_sign(attempt, watch)
 
-    def _ask_devices(self, attempt: Attempt, watch: Watch) -> None:
-        def answered(said: bytes, _is_whole: bool) -> None:
+    def _query_devices(self, attempt: Attempt, watch: Watch) -> None:
+        def answered(output: bytes, _is_whole: bool) -> None:
             watch.tool = None
-            if attempt.watch is watch and watch.rule.devices & used_devices(said):
-                self._see(attempt, watch)
+            if attempt.watch is watch and watch.rule.devices & used_devices(output):
+                self._record_sign(attempt, watch)
 
         watch.tool = self._tools.run(
             [watch.smi, "--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits"],
             path=watch.path,
-            until=boot_time() + min(_ASK_S, watch.rule.timeout_s),
+            until=boot_time() + min(_SMI_S, watch.rule.timeout_s),
             then=answered,
         )
 
@@ -140,19 +140,19 @@ class Watchdog:
         text = watch.text()
         mains = {process.pid: f"p{i}" for i, process in enumerate(attempt.processes)}
         pids = [f"{pid}:{mains.get(pid, '')}" for pid in sorted(self._tree.members(attempt))]
-        watch.is_told = True
+        watch.is_reported = True
 
         trust = [] if attempt.start.run_as is None else [SYSTEM_ONLY]
 
-        def dumped(said: bytes, is_whole: bool) -> None:
+        def dumped(output: bytes, is_whole: bool) -> None:
             watch.tool = None
             if attempt.watch is not watch:
                 return
-            those = "process" if len(pids) == 1 else f"{len(pids)} processes"
-            head = f"\n[bastion: {text}; the stacks of its {those}:]\n"
+            noun = "process" if len(pids) == 1 else f"{len(pids)} processes"
+            head = f"\n[bastion: {text}; the stacks of its {noun}:]\n"
             tail = b"[bastion: end of the stacks]\n" if is_whole else b"\n[bastion: cut off here]\n"
-            attempt.note(head.encode() + said + tail)
-            if watch.is_told:
+            attempt.note(head.encode() + output + tail)
+            if watch.is_reported:
                 self._hung(attempt, text)
 
         watch.tool = self._tools.run(
@@ -162,13 +162,13 @@ class Watchdog:
             then=dumped,
         )
         if watch.tool is None:
-            dumped(b"they cannot be had: no program can be started\n", True)
+            dumped(b"no stacks: no program can be started\n", True)
 
 
-def used_devices(said: bytes) -> set[int]:
-    """The devices that nvidia-smi calls used: lines of `index, percent`; others say nothing."""
+def used_devices(output: bytes) -> set[int]:
+    """Return the devices in use, from nvidia-smi's lines of `index, percent`; skip other lines."""
     used = set()
-    for line in said.decode("utf-8", "replace").splitlines():
+    for line in output.decode("utf-8", "replace").splitlines():
         index, _, percent = (part.strip() for part in line.partition(","))
         if index.isdecimal() and percent.isdecimal() and int(percent) > 0:
             used.add(int(index))
@@ -176,12 +176,12 @@ def used_devices(said: bytes) -> set[int]:
 
 
 def awake() -> float:
-    """Seconds that this machine was awake since its boot."""
+    """Return the seconds since boot, without suspended time."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def _processor_s(pid: int) -> float:
-    """What a process and the children it has waited for have used of processors, in seconds."""
+    """Return the processor seconds of a process and of the children that it has waited for."""
     stat = strays.read(f"/proc/{pid}/stat", 1024)
     fields = stat[stat.rfind(b")") + 2 :].split()
     return sum(map(int, fields[11:15])) / _TICKS if len(fields) > 15 else 0.0

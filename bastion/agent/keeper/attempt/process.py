@@ -1,5 +1,5 @@
 """
-One process of an attempt: how it is started, what the keeper remembers of it, how it ended.
+One process of an attempt: its start, its state in the keeper, its end.
 
 Standard library only, and a plain class for that reason.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bastion.agent.keeper.socket.request import User, Wanted
 
 SPARE_FILES = 64
-"""Of the open files we may have, those kept for connections, the journal and looking around."""
+"""Open files reserved for connections, the journal and reads of /proc."""
 
 _RESET = [
     number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
@@ -37,66 +37,66 @@ class Process:
         "ended_at",
         "pid",
         "pipe",
+        "reported_at",
+        "reported_bytes",
         "setup_failure",
         "signal",
         "spool",
         "started_at",
-        "told_at",
-        "told_bytes",
     )
 
     def __init__(self, spool: Spool | None) -> None:
         self.spool = spool
         self.pid = 0
-        """0 before it is started and once it is reaped."""
+        """0 before it is started and after it is reaped."""
         self.pipe = -1
-        """The end we read; -1 once it is closed."""
+        """The keeper's end of its output; -1 once it is closed."""
         self.code: int | None = None
         self.signal: int | None = None
         self.setup_failure = ""
         self.started_at = boot_time()
         self.ended_at = 0.0
-        self.told_at = 0.0
-        self.told_bytes = 0
+        self.reported_at = 0.0
+        self.reported_bytes = 0
 
     @property
     def size_bytes(self) -> int:
-        """What its log has so far."""
+        """Current size of its log."""
         return self.spool.size if self.spool else 0
 
-    def exited(self, status: int, now: float) -> None:
-        """Remember how it ended, as `waitpid` says it."""
+    def record_exit(self, status: int, now: float) -> None:
+        """Record its end, whose wait status is `status`."""
         code = os.waitstatus_to_exitcode(status)
         self.code, self.signal = (code, None) if code >= 0 else (None, -code)
         self.pid = 0
         self.ended_at = now
 
     def read(self, now: float) -> bool:
-        """Take what the pipe holds; False when it will hold no more."""
+        """Read the pipe into the log; return False at its end."""
         return self.spool is not None and self.spool.take(self.pipe, now)
 
     def close_pipe(self) -> None:
-        """Stop reading."""
+        """Close the pipe, if it is open."""
         if self.pipe >= 0:
             os.close(self.pipe)
             self.pipe = -1
 
 
 def boot_time() -> float:
-    """Seconds since boot, suspended time included."""
+    """Return the seconds since boot, suspended time included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def spawn(wanted: Wanted, *, output: int, umask: int, mark: str, run_as: User | None = None) -> int:
     """
-    Start one process in a session of its own, with nothing of the keeper's but the three streams.
+    Start one process in a session of its own; it inherits nothing but the three streams.
 
-    `posix_spawn` is vfork-fast and knows neither directory nor umask: the keeper, which has one
-    thread, takes them on for a moment itself.
+    `posix_spawn` is as fast as vfork but sets neither directory nor umask. The keeper, which has
+    one thread, sets them on itself for the duration of the call.
 
     Raises:
-        OSError: It cannot be started; see `spawn_fault` for whose fault that is.
-        ValueError: Its arguments or its environment are none that a system call takes.
+        OSError: It cannot be started; `spawn_fault` decides whether that is the machine's fault.
+        ValueError: A system call does not accept its arguments or its environment.
     """
     program = _program(wanted)
     if run_as is not None:
@@ -128,36 +128,36 @@ def _spawn_as(
     user: User, program: str, wanted: Wanted, *, output: int, umask: int, mark: str
 ) -> int:
     """
-    Start one process as another user, who also goes to its directory: root could go anywhere.
+    Start one process as another user, with whose rights its directory is entered.
 
-    `posix_spawn` knows no users, so this forks. The pipe ends when the program has begun; before
-    that the child says in it, by number, why it could not.
+    `posix_spawn` cannot change the user, so this forks. The pipe closes when the program has begun;
+    a child that fails before that writes its errno into it.
     """
-    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
         null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         try:
             pid = os.fork()
             if pid == 0:
-                _become(user, program, wanted, (null, output, theirs), umask=umask, mark=mark)
+                _exec_as(user, program, wanted, (null, output, write_end), umask=umask, mark=mark)
         finally:
             os.close(null)
     except OSError:
-        os.close(ours)
+        os.close(read_end)
         raise
     finally:
-        os.close(theirs)
+        os.close(write_end)
     try:
-        said = os.read(ours, 16)
+        problem = os.read(read_end, 16)
     finally:
-        os.close(ours)
-    if said:
+        os.close(read_end)
+    if problem:
         os.waitpid(pid, 0)
-        raise OSError(int(said), os.strerror(int(said)), wanted.argv[0])
+        raise OSError(int(problem), os.strerror(int(problem)), wanted.argv[0])
     return pid
 
 
-def _become(
+def _exec_as(
     user: User,
     program: str,
     wanted: Wanted,
@@ -166,7 +166,7 @@ def _become(
     umask: int,
     mark: str,
 ) -> NoReturn:
-    """In the child: be the program, or tell why not and end."""
+    """Run the program, in the child; on an error write its errno and exit."""
     null, output, problem = files
     try:
         signal.set_wakeup_fd(-1)
@@ -184,14 +184,14 @@ def _become(
         os.execve(program, wanted.argv, {**wanted.env, strays.MARK: mark})  # noqa: S606
     except OSError as error:
         os.write(problem, str(error.errno or errno.EINVAL).encode())
-    except BaseException:  # noqa: BLE001 - whatever happens, a second keeper must not go on from here
+    except BaseException:  # noqa: BLE001 - on any error, a second keeper must not continue here
         os.write(problem, str(errno.EINVAL).encode())
     finally:
         os._exit(127)
 
 
 def _program(wanted: Wanted) -> str:
-    """The program's path: as given, or found in the `PATH` of its own environment."""
+    """Return the program's path: as given, or from the `PATH` of its own environment."""
     name = wanted.argv[0]
     if "/" in name:
         return name
@@ -203,7 +203,7 @@ def _program(wanted: Wanted) -> str:
 
 
 def why_not(wanted: Wanted, error: BaseException) -> str:
-    """Why `wanted` could not be started, in a line for its users."""
+    """Explain, in a line for its users, why `wanted` could not be started."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if not spawn_fault(error) and not os.path.isdir(wanted.cwd):
         text = f"no such directory: {wanted.cwd}"
@@ -211,6 +211,6 @@ def why_not(wanted: Wanted, error: BaseException) -> str:
 
 
 def spawn_fault(error: BaseException) -> str:
-    """What the machine lacked to start a process, or empty where the request is at fault."""
+    """Return what the machine lacked to start a process; empty if the request is at fault."""
     lacks_processes = isinstance(error, OSError) and error.errno in SPAWN_FAULTS
     return fault_text(error) if lacks_processes or is_machine_fault(error) else ""

@@ -1,11 +1,11 @@
 """
-Which processes belong to an attempt, and signalling all of them; standard library only.
+The processes of an attempt, found and signalled; standard library only.
 
-The keeper is a child subreaper: whatever a user's process starts stays below the keeper, and comes
-to it as a child when its own parent dies. So when an attempt's own processes are reaped, what is
-left of it is among the keeper's children. A child nobody knows is attributed by its mark, else by
-its session, else (it has wiped both) to an attempt that ends while no other runs. A cgroup, where
-there is one, knows better than all of this.
+The keeper is a child subreaper: descendants of a user's process stay below the keeper, and become
+its children when their own parent dies. So once an attempt's own processes are reaped, what is left
+of it is among the keeper's children. An unknown child is attributed by its mark, else by its
+session. One that has wiped both is attributed to an attempt that ends while no other runs. Where
+there is a cgroup, its members are exact.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class Tree:
 
     Args:
         mark_prefix: What every mark of this home begins with.
-        mains: Pid to attempt, of every process that was started and is not reaped; the loop's own.
-        running: Key to attempt, of everything not over; the loop's own.
-        spared: Pids of children that are the keeper's own and no attempt's; the loop's own.
+        mains: The attempt of every process that was started and is not reaped, by pid; the loop's
+            own mapping.
+        running: Every attempt that is not over, by key; the loop's own mapping.
+        spared: Pids of children that belong to the keeper and to no attempt.
     """
 
     def __init__(
@@ -48,15 +49,15 @@ class Tree:
         self._owner: dict[int, str] = {}
 
     def reaped(self, pid: int) -> None:
-        """The pid is free and may come back as another process."""
+        """Forget a pid, which the kernel may use for another process."""
         self._owner.pop(pid, None)
 
     def left_of(self, attempt: Attempt) -> set[int]:
         """
-        Children of the keeper that `attempt` left behind (its own processes not counted).
+        Return the keeper's children that `attempt` left behind, without its own processes.
 
         Raises:
-            OSError: They cannot be seen: there may be some.
+            OSError: They cannot be seen, so there may be some.
         """
         return {
             pid
@@ -68,10 +69,10 @@ class Tree:
 
     def signal(self, attempt: Attempt, *numbers: int) -> int:
         """
-        Send signals to everything that belongs to `attempt`; how many processes got them.
+        Send signals to every process of `attempt`; return how many received them.
 
-        Where that cannot be seen, they go to the groups of the attempt's own processes: these are
-        children that were not waited for, so their numbers are still theirs.
+        Where those cannot be seen, signal the process groups of the attempt's own processes. They
+        are children that were not waited for, so no other process has their pids.
         """
         if signal.SIGKILL in numbers and attempt.cgroup is not None:
             attempt.cgroup.kill()
@@ -81,15 +82,15 @@ class Tree:
                 if not process.zombie:
                     reached += all(map(strays.send, [process] * len(numbers), numbers))
         except OSError:
-            return sum(_reached_blindly(pid, numbers) for pid in attempt.living())
+            return sum(_signal_group(pid, numbers) for pid in attempt.living())
         return reached
 
     def members(self, attempt: Attempt) -> set[int]:
         """
-        Everything that belongs to `attempt`, all that its processes started included.
+        Return the pids of `attempt`, descendants of its processes included.
 
         Raises:
-            OSError: It cannot be seen.
+            OSError: They cannot be seen.
         """
         pids = attempt.living() | self.left_of(attempt)
         pending = list(pids)
@@ -118,8 +119,8 @@ class Tree:
         return ""
 
 
-def _reached_blindly(pid: int, numbers: Sequence[int]) -> bool:
-    """Send signals to the group that the child `pid` leads, which takes no descriptor."""
+def _signal_group(pid: int, numbers: Sequence[int]) -> bool:
+    """Send signals to the process group of the child `pid`, which needs no descriptor."""
     try:
         for number in numbers:
             os.killpg(pid, number)

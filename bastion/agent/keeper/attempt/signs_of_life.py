@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from bastion.agent.keeper.attempt.tools import Tool
     from bastion.agent.keeper.socket.request import Rule
 
-_LOOKS = 60
-"""In one idle time: a job that uses its devices a tenth of the time is missed once in 500 times."""
+_CHECKS = 60
+"""Checks in one idle timeout: use of devices in a tenth of the time is missed once in 500."""
 
 _PAUSES_S = (0.05, 30.0)
-"""Between two looks: shortest and longest."""
+"""Shortest and longest time between two checks."""
 
 _WORDS = {"output": "output", "devices": "device use", "processor": "processor use"}
 
@@ -21,40 +21,40 @@ _WORDS = {"output": "output", "devices": "device use", "processor": "processor u
 class Watch:
     """The signs of life of one attempt."""
 
-    __slots__ = ("is_told", "look_at", "looked", "path", "rule", "seen_at", "smi", "tool")
+    __slots__ = ("check_at", "checked", "is_reported", "path", "rule", "seen_at", "smi", "tool")
 
     def __init__(self, rule: Rule, path: str, now: float) -> None:
         self.rule = rule
         self.path = path
         self.smi = _found("nvidia-smi", path) if rule.devices and "devices" in rule.signs else ""
         self.seen_at = now
-        """When it last showed one."""
-        self.look_at = now
-        self.looked: tuple[float, float] | None = None
-        """When it was last looked at, and the seconds of processor time that it had used."""
+        """When the last sign was seen."""
+        self.check_at = now
+        self.checked: tuple[float, float] | None = None
+        """Time of the last check, and the processor seconds used until then."""
         self.tool: Tool | None = None
-        self.is_told = False
-        """Whether it was dumped for this silence."""
+        self.is_reported = False
+        """Whether its stacks were dumped for the present silence."""
 
     @property
     def pause_s(self) -> float:
-        """Between two looks."""
+        """Seconds between two checks."""
         shortest_s, longest_s = _PAUSES_S
-        return min(longest_s, max(shortest_s, self.rule.timeout_s / _LOOKS))
+        return min(longest_s, max(shortest_s, self.rule.timeout_s / _CHECKS))
 
     def text(self) -> str:
-        """What it has not shown, and for how long."""
+        """Name the signs that are missing, and for how long."""
         wanted = [sign for sign in _WORDS if sign in self.rule.signs]
         if not self.smi and len(wanted) > 1:
             wanted = [sign for sign in wanted if sign != "devices"]
         words = [f"no {_WORDS[sign]}" for sign in wanted]
         first = ", ".join(words[:-1])
-        said = f"{first} and {words[-1]}" if first else words[-1]
-        return f"{said} for {span(self.rule.timeout_s)}"
+        missing = f"{first} and {words[-1]}" if first else words[-1]
+        return f"{missing} for {span(self.rule.timeout_s)}"
 
 
 def span(seconds: float) -> str:
-    """A time as a person says it: `30 min`, `2 h`, `90 s`."""
+    """Format a time for people: `30 min`, `2 h`, `90 s`."""
     for unit_s, word in ((3600.0, "h"), (60.0, "min")):
         if seconds >= unit_s and seconds % unit_s == 0:
             return f"{seconds / unit_s:g} {word}"
@@ -62,7 +62,7 @@ def span(seconds: float) -> str:
 
 
 def _found(program: str, path: str) -> str:
-    """The program in the folders of `path`, or empty."""
+    """Return the path of a program in the folders of `path`, or empty."""
     for folder in path.split(":"):
         found = f"{folder}/{program}"
         if folder.startswith("/") and os.access(found, os.X_OK) and os.path.isfile(found):

@@ -1,12 +1,12 @@
 """
-The spool: one bounded file per process, that takes whatever a pipe gives and never blocks it.
+The spool: one bounded file per process, which takes all output of a pipe and never blocks it.
 
-What is in the file is the log, byte for byte, for whoever ships it by offset; bytes once counted in
-`size` never change. When the limit is reached or the disk is full, bytes are dropped and counted
-and the last 64 KiB are held in memory; the file goes on with a marker line and those last bytes (at
-the end, or, after a full disk, as soon as there is room), so a cut can be seen and offsets stay
-contiguous. Where the disk is full to the end even the marker has no room: the count is `untold`
-then, and the line is added where the log is shipped. Standard library only.
+The file is the log, byte for byte, and is shipped by offset. Bytes once counted in `size` never
+change. When the limit is reached or the disk is full, bytes are dropped and counted, and the last
+64 KiB are held in memory. The file continues with a marker line and those last bytes, at the end of
+the log or as soon as a full disk has room again. So a truncation is visible and offsets stay
+contiguous. Where the disk is full to the end, even the marker has no room: the count is `untold`
+then, and the shipper of the log adds the line. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import contextlib
 import os
 
 TAIL_BYTES = 1 << 16
-"""Held in memory of what does not fit: enough for any traceback."""
+"""Bytes held in memory of what does not fit: enough for any traceback."""
 
 _READ_BYTES = 1 << 16
 """One read of a pipe: the capacity of a Linux pipe."""
 
 _READS_A_TURN = 16
-"""At most 1 MiB from one pipe before the others have their turn."""
+"""At most 1 MiB from one pipe before the next pipe is read."""
 
 _MARKER_BYTES = 80
 """Room kept for the marker line: its text and a 19-digit number."""
@@ -31,12 +31,12 @@ _RETRY_S = 1.0
 
 
 def marker(dropped: int) -> bytes:
-    """The line that stands where bytes are missing."""
+    """Return the line that marks missing bytes."""
     return b"\n[bastion: output truncated: %d bytes dropped]\n" % dropped
 
 
 class Spool:
-    """One log file, and how much of its process's output it could not keep."""
+    """One log file, and the count of output that it could not keep."""
 
     __slots__ = ("_cut", "_file", "_head_limit", "_held", "_retry_at", "dropped", "size", "untold")
 
@@ -49,10 +49,10 @@ class Spool:
         self.size = 0
         self.dropped = 0
         self.untold = 0
-        """Of the bytes dropped, those that no marker in the file tells of: it had no room."""
+        """Dropped bytes that no marker in the file counts, for want of room."""
 
     def take(self, pipe: int, now: float) -> bool:
-        """Move what `pipe` (non-blocking) holds into the log; False at its end."""
+        """Move the data of `pipe` (non-blocking) into the log; return False at its end."""
         for _ in range(_READS_A_TURN):
             try:
                 data = os.read(pipe, _READ_BYTES)
@@ -64,7 +64,7 @@ class Spool:
         return True
 
     def put(self, data: bytes, now: float) -> None:
-        """Append `data`, or hold and count what has no room; never raises for a full disk."""
+        """Append `data`, or hold and count what has no room; a full disk is no error."""
         if self._held and self.size < self._head_limit and now >= self._retry_at:
             self._write_held(now)
         if not self._held:
@@ -80,7 +80,7 @@ class Spool:
             self._held = self._held[excess:]
 
     def tail(self, size_bytes: int) -> bytes:
-        """The last bytes of the log, those on a broken disk left out; only before `close`."""
+        """Return the last bytes of the log, without unreadable ones; only before `close`."""
         size = min(size_bytes, self.size)
         written = b""
         with contextlib.suppress(OSError):
@@ -94,13 +94,13 @@ class Spool:
         self.untold = self._cut + len(self._held)
         self.dropped += self.untold
         with contextlib.suppress(OSError):
-            os.close(self._file)  # a network's disk says here that it is full
+            os.close(self._file)  # a network file system may report a full disk here
 
     def _write_held(self, now: float) -> None:
-        """Append the marker and what is held: all of it or nothing."""
+        """Append the marker and the held bytes: all of it or nothing."""
         text = (marker(self._cut) if self._cut else b"") + self._held
         if self._write(text) < len(text):
-            # What cannot be cut off is written over by the next try, which begins at the same byte.
+            # Where truncation fails, the next try overwrites: it begins at the same byte.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self.size)
             self._retry_at = now + _RETRY_S
@@ -111,7 +111,7 @@ class Spool:
         self._held = b""
 
     def _write(self, data: bytes) -> int:
-        """Write at the end of the log; how many bytes found room."""
+        """Write at the end of the log; return how many bytes had room."""
         done = 0
         while done < len(data):
             try:
@@ -122,8 +122,8 @@ class Spool:
 
 
 def remove_spool(folder: str) -> None:
-    """Delete an attempt's logs; what cannot be deleted stays."""
-    # shutil would bring three compressors into the keeper's memory.
+    """Delete an attempt's logs; files that cannot be deleted stay."""
+    # shutil would load three compressors into the keeper's memory.
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             os.unlink(f"{folder}/{name}")

@@ -1,13 +1,13 @@
 """
-What hung processes are doing, written to the standard output: a program of the keeper's.
+The stacks of hung processes, written to the standard output: a program of the keeper's.
 
     main [--system_only] PID:NAME...        NAME may be empty
 
-Of every process and each of its threads: what it is, its state, in which function of the kernel it
-waits and, where we may read it, the whole kernel stack; of a Python program its Python stacks,
-where py-spy is found beside its interpreter or in `PATH` and may look into it (as root, or where
-/proc/sys/kernel/yama/ptrace_scope is 0). Where jobs run as another user than the keeper, `PATH` is
-searched alone: what lies beside an interpreter is the job's. No signal is sent to anything.
+It shows every process and each of its threads: command, state, the kernel function it waits in and,
+where that is readable, the whole kernel stack. For a Python program it adds the Python stacks, if
+py-spy is beside the interpreter or in `PATH` and may attach (as root, or where
+/proc/sys/kernel/yama/ptrace_scope is 0). Where jobs run as another user than the keeper, only
+`PATH` is searched: files beside an interpreter belong to the job. No signal is sent to any process.
 Standard library only.
 
 Source: Linux, Documentation/filesystems/proc.rst; py-spy's README, "When do you need to run as
@@ -25,16 +25,16 @@ from bastion.agent.keeper.attempt.tools import SYSTEM_ONLY
 from bastion.agent.machine import stray_processes as strays
 
 _PROCESSES = 200
-"""Most that are shown; a job that has more is shown by its first."""
+"""Most processes that are shown: the first ones of a job."""
 
 _THREADS = 64
 """Most threads of one process that are shown."""
 
 _PY_SPY_S = 5.0
-"""For one process; it stops the process only while it copies its stacks."""
+"""Timeout for one process, which is stopped only while py-spy copies its stacks."""
 
 _ALL_S = 25.0
-"""After it no further py-spy is begun: the keeper waits for 40 s."""
+"""Time after which no further py-spy is started: the keeper waits for 40 s."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -46,28 +46,28 @@ def main() -> None:
     wanted = [argument.partition(":") for argument in sys.argv[1 + is_system_only :]]
     for pid, _, name in wanted[:_PROCESSES]:
         is_late = time.monotonic() - begun > _ALL_S
-        _say(_process(int(pid), name))
-        _say(_python_stacks(int(pid), path, is_late=is_late, is_system_only=is_system_only))
+        _write(_process(int(pid), name))
+        _write(_python_stacks(int(pid), path, is_late=is_late, is_system_only=is_system_only))
     if len(wanted) > _PROCESSES:
-        _say([f"and {len(wanted) - _PROCESSES} more processes"])
+        _write([f"and {len(wanted) - _PROCESSES} more processes"])
 
 
 def read(path: str, size: int) -> bytes:
-    """What a file of /proc says; empty where it says nothing to us, for whatever reason."""
+    """Read a file of /proc; empty where it cannot be read."""
     try:
         return strays.read(path, size)
     except OSError:
         return b""
 
 
-def _say(lines: list[str]) -> None:
-    # Line by line: if the next process cannot be read, this one is in the log already.
+def _write(lines: list[str]) -> None:
+    # Flushed process by process: if the next read blocks, this one is in the log already.
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 
 
 def _process(pid: int, name: str) -> list[str]:
-    """A process and its threads; nothing when it is gone."""
+    """Describe a process and its threads; empty if it is gone."""
     stat = _stat(f"/proc/{pid}")
     if stat is None:
         return []
@@ -124,21 +124,21 @@ _STATES = {
 
 
 def _stat(folder: str) -> _Stat | None:
-    said = read(f"{folder}/stat", 1024)
-    end = said.rfind(b")")
-    fields = said[end + 2 :].split()
+    data = read(f"{folder}/stat", 1024)
+    end = data.rfind(b")")
+    fields = data[end + 2 :].split()
     if len(fields) < 20:
         return None
-    return _Stat(said[said.find(b"(") + 1 : end].decode("utf-8", "replace"), fields)
+    return _Stat(data[data.find(b"(") + 1 : end].decode("utf-8", "replace"), fields)
 
 
 def _arguments(pid: int) -> list[str]:
-    said = read(f"/proc/{pid}/cmdline", 1 << 12).decode("utf-8", "replace")
-    return [repr(word) if " " in word else word for word in said.rstrip("\0").split("\0") if word]
+    line = read(f"/proc/{pid}/cmdline", 1 << 12).decode("utf-8", "replace")
+    return [repr(word) if " " in word else word for word in line.rstrip("\0").split("\0") if word]
 
 
 def _python_stacks(pid: int, path: str, *, is_late: bool, is_system_only: bool) -> list[str]:
-    """What py-spy says of a Python program; why there is none, where there could be one."""
+    """Return py-spy's dump of a Python program, or why there is none; empty for other programs."""
     try:
         program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
@@ -150,7 +150,7 @@ def _python_stacks(pid: int, path: str, *, is_late: bool, is_system_only: bool) 
     if not py_spy:
         return ["  no Python stacks: py-spy is not installed where this program runs"]
     if is_late:
-        return ["  no Python stacks: others took too long"]
+        return ["  no Python stacks: those of other processes took too long"]
     try:
         done = subprocess.run(
             [py_spy, "dump", "--pid", str(pid)],
@@ -162,9 +162,9 @@ def _python_stacks(pid: int, path: str, *, is_late: bool, is_system_only: bool) 
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return [f"  no Python stacks: {error}"]
-    said = done.stdout.decode("utf-8", "replace").splitlines()
+    dump = done.stdout.decode("utf-8", "replace").splitlines()
     head = "  Python stacks:" if done.returncode == 0 else "  no Python stacks, py-spy says:"
-    return [head, *(f"    {line}" for line in said)]
+    return [head, *(f"    {line}" for line in dump)]
 
 
 def _py_spy(interpreter: str, path: str) -> str:

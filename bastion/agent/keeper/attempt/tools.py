@@ -1,8 +1,8 @@
 """
-Programs that the keeper runs for itself, to learn something: nvidia-smi, and the dump of stacks.
+Programs that the keeper runs for itself: nvidia-smi, and the dump of stacks.
 
-None of them can hold up the loop: each has a pipe that is read as it fills, and a time after which
-it is killed and what it said so far is its answer. Standard library only.
+No program blocks the loop: its pipe is read as it fills, and after a timeout it is killed and its
+output so far is the answer. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Then = Callable[[bytes, bool], None]
-    """Takes what a tool said, and whether it said all of it."""
+    """Takes the output of a tool, and whether it is complete."""
 
 SYSTEM_ONLY = "--system_only"
-"""To the dump of stacks: run nothing that lies beside a job's programs, for they are not root's."""
+"""Option of the dump of stacks: run nothing from a job's folders, whose files are not root's."""
 
-_SAID_BYTES = 1 << 20
-"""Most that is taken of what one says; it is killed for more."""
+_OUTPUT_BYTES = 1 << 20
+"""Most output of one tool; a tool that writes more is killed."""
 
 
 class Tool:
     """One run of a program."""
 
-    __slots__ = ("pid", "pipe", "said", "then", "until")
+    __slots__ = ("output", "pid", "pipe", "then", "until")
 
     def __init__(self, pid: int, pipe: int, then: Then, until: float) -> None:
         self.pid = pid
         self.pipe = pipe
         self.then: Then | None = then
         self.until = until
-        self.said = b""
+        self.output = b""
 
 
 class Tools:
@@ -44,7 +44,7 @@ class Tools:
 
     Args:
         watch: Has the loop call back when a file can be read.
-        unwatch: Ends that.
+        unwatch: Ends that watch.
         environ: The variables of every program, but for its `PATH`.
     """
 
@@ -64,19 +64,19 @@ class Tools:
 
     def run(self, argv: list[str], *, path: str, until: float, then: Then) -> Tool | None:
         """
-        Start `argv`; None where that cannot be done.
+        Start `argv`; None if it cannot be started.
 
         Args:
-            argv: The program's own path, and its arguments.
+            argv: The program's path and its arguments.
             path: The `PATH` of the program.
             until: When it is killed, on the loop's clock.
-            then: Is called once, from `reaped` or `look`, unless the tool is dropped before.
+            then: Called once, by `record_exit` or `check`, unless the tool is dropped before.
         """
         try:
-            pipe, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            pipe, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return None
-        os.set_blocking(theirs, True)
+        os.set_blocking(write_end, True)
         tool = Tool(0, pipe, then, until)
         try:
             self._watch(pipe, lambda: self._read(tool))
@@ -86,8 +86,8 @@ class Tools:
                 {**self._environ, "PATH": path},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, theirs, 1),
-                    (os.POSIX_SPAWN_DUP2, theirs, 2),
+                    (os.POSIX_SPAWN_DUP2, write_end, 1),
+                    (os.POSIX_SPAWN_DUP2, write_end, 2),
                 ],
                 setsid=True,
                 setsigmask=(),
@@ -97,18 +97,18 @@ class Tools:
             self._close(tool)
             return None
         finally:
-            os.close(theirs)
+            os.close(write_end)
         self._running[tool.pid] = tool
         return tool
 
-    def reaped(self, pid: int) -> None:
-        """The tool `pid` has ended."""
+    def record_exit(self, pid: int) -> None:
+        """Record that the tool `pid` was reaped, and pass its output on."""
         tool = self._running.pop(pid)
         self._read(tool)
         self._answer(tool, is_whole=True)
 
-    def look(self, now: float) -> float:
-        """Kill what has run too long; when to look again."""
+    def check(self, now: float) -> float:
+        """Kill the tools that are past their time; return when to check again."""
         for tool in tuple(self._running.values()):
             if tool.then is not None and now >= tool.until:
                 self._kill(tool)
@@ -116,13 +116,13 @@ class Tools:
         return min((tool.until for tool in self._running.values() if tool.then), default=_NEVER)
 
     def drop(self, tool: Tool) -> None:
-        """Nobody wants its answer any more."""
+        """Kill `tool` and discard its output."""
         tool.then = None
         self._kill(tool)
         self._close(tool)
 
     def end(self) -> None:
-        """Kill all of them."""
+        """Kill every tool."""
         for tool in tuple(self._running.values()):
             self.drop(tool)
 
@@ -132,10 +132,10 @@ class Tools:
                 data = os.read(tool.pipe, 1 << 16)
             except BlockingIOError:
                 return
-            tool.said += data
+            tool.output += data
             if not data:
                 self._close(tool)
-            elif len(tool.said) > _SAID_BYTES:
+            elif len(tool.output) > _OUTPUT_BYTES:
                 self._kill(tool)
                 self._close(tool)
 
@@ -143,7 +143,7 @@ class Tools:
         self._close(tool)
         then, tool.then = tool.then, None
         if then is not None:
-            then(tool.said, is_whole)
+            then(tool.output, is_whole)
 
     def _close(self, tool: Tool) -> None:
         if tool.pipe >= 0:
@@ -152,7 +152,7 @@ class Tools:
             tool.pipe = -1
 
     def _kill(self, tool: Tool) -> None:
-        # It leads a session of its own and is not reaped: the number of its group is still its own.
+        # It leads a session of its own and is not reaped, so no other group has its number.
         if tool.pid in self._running:
             with contextlib.suppress(OSError):
                 os.killpg(tool.pid, signal.SIGKILL)

@@ -1,1 +1,6 @@
-"""The socket between agent and keeper: both ends, and what may be asked."""
+"""
+The keeper's socket: JSON requests come in, answers and events go out.
+
+`request` checks what arrives, `server` is the keeper's side, `client` is the agent's side and the
+adapter of `bastion.agent.keeper.port`.
+"""

@@ -1,9 +1,9 @@
 """
 The agent's side of the keeper's socket.
 
-Two connections: requests take turns on one, events come on the other, so that a thread that waits
-in `poll` holds up nobody. Records go through the codec at the end of this file, field by field: an
-unknown field is an error, never ignored.
+There are two connections: requests take turns on the first, events come on the second, so that a
+thread that waits in `poll` blocks no request. Records go through the codec at the end of this file,
+field by field. An unknown field is an error, never ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ANSWER_S = 30.0
 """Longest wait for an answer: the keeper answers within a sync of the disk."""
 
 START_S = 30.0
-"""Longest wait for a new keeper, which first kills what an older one left."""
+"""Longest wait for a new keeper, which first kills what an older one left running."""
 
 _ERRORS = {
     "conflict": ConflictError,
@@ -73,34 +73,34 @@ class KeeperClient:
     """
     A connection to the keeper that serves `home`: a `Keeper` and a `Spool`.
 
-    Events are told from the moment this object is made; what was before is in `attempts`.
+    Events are reported from the construction of this object on; see `attempts` for earlier ones.
 
     Raises:
         KeeperGoneError: No keeper serves `home`.
-        MachineFaultError: Whether one does cannot be seen now.
+        MachineFaultError: The machine has no room for a connection.
     """
 
     def __init__(self, home: Path) -> None:
         self._folder = Path(os.path.realpath(home)) / "keeper"
         self._lock = threading.Lock()
         self._number = 0
-        self._requests = _connect(self._folder)
-        self._events = _connect(self._folder)
-        self._in = b""
-        self._events_in = b""
-        said = self._ask("ping")
-        self.life = int(said["life"])
-        self.can_limit_memory = bool(said["can_limit_memory"])
-        self._keeps_secrets = bool(said.get("keeps_secrets"))
-        self._can_undo = bool(said.get("can_undo"))
-        self._can_run_as = bool(said.get("can_run_as"))
+        self._request_socket = _connect(self._folder)
+        self._event_socket = _connect(self._folder)
+        self._answer_bytes = b""
+        self._event_bytes = b""
+        answer = self._request("ping")
+        self.life = int(answer["life"])
+        self.can_limit_memory = bool(answer["can_limit_memory"])
+        self._keeps_secrets = bool(answer.get("keeps_secrets"))
+        self._can_undo = bool(answer.get("can_undo"))
+        self._can_run_as = bool(answer.get("can_run_as"))
         try:
-            self._events.sendall(b'{"do":"watch"}\n')
+            self._event_socket.sendall(b'{"do":"watch"}\n')
         except OSError as error:
             raise KeeperGoneError(f"the keeper of {self._folder} went away: {error}") from None
 
     def start(self, attempt: AttemptStart) -> None:
-        """See `Keeper.start`; a keeper of an older Bastion may not know all that is asked."""
+        """See `Keeper.start`; a keeper of an older Bastion may not support the whole request."""
         if attempt.secrets and not self._keeps_secrets:
             raise KeeperError(
                 f"the keeper of {self._folder} is older than secrets: it would write them down",
@@ -121,36 +121,36 @@ class KeeperClient:
         fields["on_end"] = _plain(attempt.on_end) if attempt.on_end is not None else None
         fields["run_as"] = dataclasses.asdict(attempt.run_as) if attempt.run_as else None
         fields["idle"] = dataclasses.asdict(attempt.idle) if attempt.idle is not None else None
-        self._ask("start", **fields)
+        self._request("start", **fields)
 
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """See `Keeper.stop`."""
-        self._ask("stop", key=key, reason=reason, by=by, grace_s=grace_s)
+        self._request("stop", key=key, reason=reason, by=by, grace_s=grace_s)
 
     def limit(self, key: str, *, max_runtime_s: float) -> None:
         """See `Keeper.limit`."""
-        self._ask("limit", key=key, max_runtime_s=max_runtime_s)
+        self._request("limit", key=key, max_runtime_s=max_runtime_s)
 
     def permit(self, *, valid_for_s: float, sent_at: float) -> None:
         """See `Keeper.permit`."""
-        self._ask("permit", valid_for_s=valid_for_s, sent_at=sent_at)
+        self._request("permit", valid_for_s=valid_for_s, sent_at=sent_at)
 
     def attempts(self) -> tuple[AttemptState, ...]:
         """See `Keeper.attempts`."""
-        return tuple(map(_state, self._ask("list")["attempts"]))
+        return tuple(map(_state, self._request("list")["attempts"]))
 
     def forget(self, key: str) -> None:
         """See `Keeper.forget`."""
-        self._ask("forget", key=key)
+        self._request("forget", key=key)
 
     def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
         """See `Keeper.poll`."""
         deadline = time.monotonic() + timeout_s
         while True:
-            if not _is_readable(self._events, max(0.0, deadline - time.monotonic())):
+            if not _is_readable(self._event_socket, max(0.0, deadline - time.monotonic())):
                 return ()
-            self._events_in += self._received(self._events)
-            *lines, self._events_in = self._events_in.split(b"\n")
+            self._event_bytes += self._received(self._event_socket)
+            *lines, self._event_bytes = self._event_bytes.split(b"\n")
             events = tuple(event for event in map(_event, lines) if event is not None)
             if events:
                 return events
@@ -170,36 +170,36 @@ class KeeperClient:
 
     def terminate(self) -> None:
         """
-        Tell the keeper itself to end: it stops everything with grace and exits.
+        Send SIGTERM to the keeper itself: it stops everything with grace and exits.
 
-        Only for a machine that is given back or whose life was overtaken; `poll` raises
-        `KeeperGoneError` once it is gone.
+        Only for a machine that is deleted or whose life was superseded; `poll` raises
+        `KeeperGoneError` once the keeper is gone.
         """
-        peer = self._requests.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        peer = self._request_socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         pid, _, _ = struct.unpack("iII", peer)
         handle = os.pidfd_open(pid)
         try:
-            if int(self._ask("ping")["pid"]) == pid:
+            if int(self._request("ping")["pid"]) == pid:
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
         finally:
             os.close(handle)
 
     def close(self) -> None:
-        """Hang up; the keeper goes on."""
-        self._requests.close()
-        self._events.close()
+        """Close the connections; the keeper continues."""
+        self._request_socket.close()
+        self._event_socket.close()
 
-    def _ask(self, verb: str, **fields: object) -> dict[str, Any]:
+    def _request(self, verb: str, **fields: object) -> dict[str, Any]:
         with self._lock:
             self._number += 1
-            said = {"id": self._number, "do": verb, **fields}
+            message = {"id": self._number, "do": verb, **fields}
             try:
-                self._requests.sendall(json.dumps(said).encode() + b"\n")
+                self._request_socket.sendall(json.dumps(message).encode() + b"\n")
             except OSError as error:
                 raise KeeperGoneError(f"the keeper of {self._folder} went away: {error}") from None
-            while b"\n" not in self._in:
-                self._in += self._received(self._requests)
-            line, _, self._in = self._in.partition(b"\n")
+            while b"\n" not in self._answer_bytes:
+                self._answer_bytes += self._received(self._request_socket)
+            line, _, self._answer_bytes = self._answer_bytes.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         if "ok" in answer:
             found: dict[str, Any] = answer["ok"]
@@ -210,7 +210,7 @@ class KeeperClient:
         try:
             data = connection.recv(1 << 18)
         except OSError as error:
-            # After a time-out, answers would no longer match questions.
+            # After a timeout, answers would no longer match requests.
             connection.close()
             raise KeeperGoneError(f"no answer from the keeper of {self._folder}: {error}") from None
         if not data:
@@ -225,11 +225,11 @@ def spawn_keeper(
     Start a keeper that outlives this process, and connect to it.
 
     It runs in a session of its own, with an empty environment, isolated from site-packages. What an
-    older life left behind is dead when this returns.
+    older life left running is dead when this returns.
 
     Raises:
         MachineFaultError: The machine has no room for it.
-        KeeperError: It did not start; the message is what it said.
+        KeeperError: It did not start; the message is the last line of its log.
     """
     try:
         return _spawned(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups)
@@ -246,7 +246,7 @@ def _spawned(home: Path, *, life: int, permit_s: float, use_cgroups: bool) -> Ke
     options += ["--cgroups", "yes" if use_cgroups else "no"]
     folder = home / "keeper"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # A keeper inside a job of another keeper must go on carrying that one's mark.
+    # A keeper inside a job of another keeper keeps the mark of that job.
     env = {name: text for name, text in os.environ.items() if name == "BASTION_MARK"}
     with (folder / "keeper.log").open("ab") as log:
         log_begins_at = log.tell()
@@ -261,20 +261,20 @@ def _spawned(home: Path, *, life: int, permit_s: float, use_cgroups: bool) -> Ke
         )
     with process:
         assert process.stdout is not None
-        is_telling, _, _ = select.select([process.stdout], [], [], START_S)
-        said = os.read(process.stdout.fileno(), 64) if is_telling else b"nothing yet"
-    if said != b"ready\n":
+        is_readable, _, _ = select.select([process.stdout], [], [], START_S)
+        output = os.read(process.stdout.fileno(), 64) if is_readable else b""
+    if output != b"ready\n":
         text = (folder / "keeper.log").read_bytes()[log_begins_at:].decode("utf-8", "replace")
-        why = text.strip() or f"it said nothing within {START_S:g} s"
+        why = text.strip() or f"it was not ready within {START_S:g} s"
         raise KeeperError(
             f"no keeper for {home}: {why.splitlines()[-1]}",
-            hint="a process that cannot be killed holds up a new keeper",
+            hint="a process that cannot be killed delays a new keeper",
         )
     return KeeperClient(home)
 
 
 def _connect(folder: Path) -> socket.socket:
-    """Connect by way of the folder's descriptor: a socket's path may have 107 bytes only."""
+    """Connect by the folder's descriptor: the path of a socket has at most 107 bytes."""
     try:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     except OSError as error:
@@ -289,14 +289,14 @@ def _connect(folder: Path) -> socket.socket:
     except OSError as error:
         connection.close()
         if is_machine_fault(error):
-            what = f"whether a keeper serves {folder} cannot be seen now"
+            what = f"the keeper of {folder} cannot be reached now"
             raise MachineFaultError(f"{what}: {fault_text(error)}") from error
         raise KeeperGoneError(f"no keeper serves {folder}: {error.strerror}") from None
     return connection
 
 
 def _is_readable(connection: socket.socket, timeout_s: float) -> bool:
-    """Whether something has come, be it the end; `poll`, for `select` ends at descriptor 1023."""
+    """Whether data or the end has arrived; by `poll`, as `select` stops at descriptor 1023."""
     waiter = select.poll()
     try:
         waiter.register(connection, select.POLLIN)
@@ -306,33 +306,33 @@ def _is_readable(connection: socket.socket, timeout_s: float) -> bool:
 
 
 def _event(line: bytes) -> KeeperEvent | None:
-    said: dict[str, Any] = json.loads(line)
-    kind = said.pop("event", None)
+    fields: dict[str, Any] = json.loads(line)
+    kind = fields.pop("event", None)
     if kind == "exited":
-        return Exited(record=_record(said["record"]))
+        return Exited(record=_record(fields["record"]))
     if kind == "idle":
-        return WentIdle(**said)
-    return OutputGrew(**said) if kind == "output" else None
+        return WentIdle(**fields)
+    return OutputGrew(**fields) if kind == "output" else None
 
 
 def _plain(process: ProcessStart) -> dict[str, Any]:
     return {"argv": process.argv, "env": dict(process.env), "cwd": process.cwd}
 
 
-def _state(said: dict[str, Any]) -> AttemptState:
-    said["secrets"] = _secrets(said.get("secrets", ()))
-    if "record" in said:
-        return Ended(record=_record(said.pop("record")), **said)
-    notices = tuple(Notice(**notice) for notice in said.pop("notices"))
-    pids, sizes = tuple(said.pop("pids")), tuple(said.pop("log_sizes_bytes"))
-    return Running(notices=notices, pids=pids, log_sizes_bytes=sizes, **said)
+def _state(fields: dict[str, Any]) -> AttemptState:
+    fields["secrets"] = _secrets(fields.get("secrets", ()))
+    if "record" in fields:
+        return Ended(record=_record(fields.pop("record")), **fields)
+    notices = tuple(Notice(**notice) for notice in fields.pop("notices"))
+    pids, sizes = tuple(fields.pop("pids")), tuple(fields.pop("log_sizes_bytes"))
+    return Running(notices=notices, pids=pids, log_sizes_bytes=sizes, **fields)
 
 
-def _secrets(said: list[str] | tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return None if said is None else tuple(said)
+def _secrets(values: list[str] | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
 
 
-def _record(said: dict[str, Any]) -> ExitRecord:
-    processes = tuple(ProcessExit(**process) for process in said.pop("processes"))
-    notices = tuple(Notice(**notice) for notice in said.pop("notices"))
-    return ExitRecord(processes=processes, notices=notices, **said)
+def _record(fields: dict[str, Any]) -> ExitRecord:
+    processes = tuple(ProcessExit(**process) for process in fields.pop("processes"))
+    notices = tuple(Notice(**notice) for notice in fields.pop("notices"))
+    return ExitRecord(processes=processes, notices=notices, **fields)

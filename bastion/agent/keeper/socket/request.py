@@ -1,8 +1,8 @@
 """
-What a connection may ask, checked: JSON in, plain values out, every error a sentence.
+The requests of a connection, checked: JSON in, plain values out, every error a sentence.
 
-The keeper trusts nobody who speaks to its socket to be well-formed, only to be its own user (the
-socket is 0600). Standard library only.
+Clients of the socket run as the keeper's own user (the socket is 0600), but nothing that they send
+is trusted to be well-formed. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PLAIN = re.compile(rb"[A-Za-z0-9_-]")
 
 
 class BadRequestError(ValueError):
-    """A request that cannot be done as it stands; the message is the answer."""
+    """A malformed request; the message is the answer."""
 
 
 class Wanted:
@@ -26,13 +26,13 @@ class Wanted:
 
     __slots__ = ("argv", "cwd", "env")
 
-    def __init__(self, said: object) -> None:
-        fields = _object(said, "process")
+    def __init__(self, value: object) -> None:
+        fields = _object(value, "process")
         self.argv = _texts(fields.get("argv"), "argv")
         if not self.argv or not self.argv[0]:
             raise BadRequestError("argv is empty: it must begin with a program")
         env = _object(fields.get("env"), "env")
-        self.env = {name: _secret(value, f"env {name}") for name, value in env.items()}
+        self.env = {name: _secret(each, f"env {name}") for name, each in env.items()}
         for name in self.env:
             if not name or "=" in name or "\0" in name:
                 raise BadRequestError(f"env has a variable named {name!r}")
@@ -40,16 +40,16 @@ class Wanted:
 
 
 SIGNS = ("output", "devices", "processor")
-"""What a rule may count as a sign of life."""
+"""The signs of life that a rule may name."""
 
 
 class Rule:
-    """When an attempt is taken for hung."""
+    """When an attempt counts as hung."""
 
     __slots__ = ("devices", "ends", "signs", "timeout_s")
 
-    def __init__(self, said: object) -> None:
-        fields = _object(said, "idle")
+    def __init__(self, value: object) -> None:
+        fields = _object(value, "idle")
         self.timeout_s = seconds(fields.get("timeout_s"), "timeout_s")
         self.ends = fields.get("ends") is True
         self.signs = _texts(fields.get("signs"), "signs")
@@ -62,12 +62,12 @@ class Rule:
 
 
 class User:
-    """Whom processes run as."""
+    """The user that processes run as."""
 
     __slots__ = ("gid", "groups", "uid")
 
-    def __init__(self, said: object) -> None:
-        fields = _object(said, "run_as")
+    def __init__(self, value: object) -> None:
+        fields = _object(value, "run_as")
         self.uid, self.gid = _whole(fields.get("uid"), "uid"), _whole(fields.get("gid"), "gid")
         groups = fields.get("groups")
         if not isinstance(groups, list):
@@ -75,7 +75,7 @@ class User:
         self.groups = [_whole(group, "groups") for group in groups]
         if not self.uid or os.geteuid():
             raise BadRequestError(
-                f"run_as {self.uid} cannot be done by user {os.geteuid()}: only root becomes"
+                f"run_as {self.uid} is impossible for user {os.geteuid()}: only root can become"
                 " another user"
             )
 
@@ -102,99 +102,99 @@ class Start:
         "undo",
     )
 
-    def __init__(self, said: dict[str, object]) -> None:
-        self.key = key(said)
-        processes = said.get("processes")
+    def __init__(self, fields: dict[str, object]) -> None:
+        self.key = key(fields)
+        processes = fields.get("processes")
         if not isinstance(processes, list) or not processes:
             raise BadRequestError("processes must be a list of at least one process")
         self.processes = [Wanted(process) for process in processes]
-        user = said.get("run_as")
+        user = fields.get("run_as")
         self.run_as = None if user is None else User(user)
         self.path = self.processes[0].env.get("PATH", os.defpath)
-        """Where the keeper finds programs to ask about it: what root runs comes from no job."""
+        """Search path of the keeper's tools; never a job's where the tools run as root."""
         if self.run_as is not None:
             self.path = os.defpath
-        self.grace_s = seconds(said.get("grace_s"), "grace_s")
-        limit = said.get("max_runtime_s")
+        self.grace_s = seconds(fields.get("grace_s"), "grace_s")
+        limit = fields.get("max_runtime_s")
         self.max_runtime_s = None if limit is None else seconds(limit, "max_runtime_s")
-        memory = said.get("memory_limit_bytes")
+        memory = fields.get("memory_limit_bytes")
         self.memory_limit_bytes = None if memory is None else _whole(memory, "memory_limit_bytes")
-        self.notice_path = text(said.get("notice_path"), "notice_path")
-        self.secrets = _secrets(said.get("secrets", []))
-        self.spool_limit_bytes = _whole(said.get("spool_limit_bytes"), "spool_limit_bytes")
-        self.umask = _whole(said.get("umask"), "umask") & 0o777
-        self.undo = _texts(said.get("undo", []), "undo")
+        self.notice_path = text(fields.get("notice_path"), "notice_path")
+        self.secrets = _secrets(fields.get("secrets", []))
+        self.spool_limit_bytes = _whole(fields.get("spool_limit_bytes"), "spool_limit_bytes")
+        self.umask = _whole(fields.get("umask"), "umask") & 0o777
+        self.undo = _texts(fields.get("undo", []), "undo")
         if self.undo and not self.undo[0].startswith("/"):
             raise BadRequestError(f"undo must begin with the path of a program: {self.undo[0]!r}")
-        rule, on_end = said.get("idle"), said.get("on_end")
+        rule, on_end = fields.get("idle"), fields.get("on_end")
         self.idle = None if rule is None else Rule(rule)
         self.on_end = None if on_end is None else Wanted(on_end)
-        self.on_end_s = seconds(said.get("on_end_s", 0), "on_end_s")
-        self.hold_s = seconds(said.get("hold_s", 0), "hold_s")
+        self.on_end_s = seconds(fields.get("on_end_s", 0), "on_end_s")
+        self.hold_s = seconds(fields.get("hold_s", 0), "hold_s")
 
 
-def key(said: dict[str, object]) -> str:
-    """The key of a request."""
-    found = text(said.get("key"), "key")
+def key(fields: dict[str, object]) -> str:
+    """Return the key of a request."""
+    found = text(fields.get("key"), "key")
     if not found or len(file_name(found)) > KEY_BYTES:
         raise BadRequestError(f"key {found!r} must have 1 to {KEY_BYTES} bytes as a file name")
     return found
 
 
 def file_name(of_key: str) -> str:
-    """A key as the name of one file: one to one, and never special to a file system."""
+    """Return the file name of a key: one to one, and never special to a file system."""
     return "".join(
         chr(byte) if _PLAIN.match(bytes((byte,))) else f"%{byte:02X}" for byte in of_key.encode()
     )
 
 
-def text(said: object, name: str) -> str:
-    """A string that a system call takes."""
-    if not isinstance(said, str) or "\0" in said:
-        raise BadRequestError(f"{name} must be a string without NUL, not {said!r:.80}")
+def text(value: object, name: str) -> str:
+    """Return `value` as a string that a system call accepts."""
+    if not isinstance(value, str) or "\0" in value:
+        raise BadRequestError(f"{name} must be a string without NUL, not {value!r:.80}")
     try:
-        said.encode("utf-8", "surrogateescape")
+        value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise BadRequestError(f"{name} is not text: {said!r:.80}") from None
-    return said
+        raise BadRequestError(f"{name} is not text: {value!r:.80}") from None
+    return value
 
 
-def seconds(said: object, name: str) -> float:
-    """A number of seconds, 0 or more."""
-    if isinstance(said, bool) or not isinstance(said, int | float):
-        raise BadRequestError(f"{name} must be a number of seconds, not {said!r:.80}")
-    if not (math.isfinite(said) and said >= 0):
-        raise BadRequestError(f"{name} must be finite and not negative, not {said!r}")
-    return float(said)
+def seconds(value: object, name: str) -> float:
+    """Return `value` as a number of seconds, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadRequestError(f"{name} must be a number of seconds, not {value!r:.80}")
+    if not (math.isfinite(value) and value >= 0):
+        raise BadRequestError(f"{name} must be finite and not negative, not {value!r}")
+    return float(value)
 
 
-def _whole(said: object, name: str) -> int:
-    if isinstance(said, bool) or not isinstance(said, int) or said < 0:
-        raise BadRequestError(f"{name} must be a whole number, 0 or more, not {said!r:.80}")
-    return said
+def _whole(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadRequestError(f"{name} must be a whole number, 0 or more, not {value!r:.80}")
+    return value
 
 
-def _texts(said: object, name: str) -> list[str]:
-    if not isinstance(said, list):
-        raise BadRequestError(f"{name} must be a list of strings, not {said!r:.80}")
-    return [text(part, name) for part in said]
+def _texts(value: object, name: str) -> list[str]:
+    if not isinstance(value, list):
+        raise BadRequestError(f"{name} must be a list of strings, not {value!r:.80}")
+    return [text(part, name) for part in value]
 
 
-def _secrets(said: object) -> list[str]:
-    if not isinstance(said, list):
+def _secrets(value: object) -> list[str]:
+    if not isinstance(value, list):
         raise BadRequestError("secrets must be a list of strings")
-    return [_secret(value, "secrets") for value in said]
+    return [_secret(each, "secrets") for each in value]
 
 
-def _secret(said: object, name: str) -> str:
-    """A string that a system call takes, and that no error may show."""
+def _secret(value: object, name: str) -> str:
+    """Return `value` as a string that a system call accepts, and show it in no error."""
     try:
-        return text(said, name)
+        return text(value, name)
     except BadRequestError:
         raise BadRequestError(f"{name} must be text without NUL") from None
 
 
-def _object(said: object, name: str) -> dict[str, object]:
-    if not isinstance(said, dict):
-        raise BadRequestError(f"{name} must be an object, not {said!r:.80}")
-    return said
+def _object(value: object, name: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise BadRequestError(f"{name} must be an object, not {value!r:.80}")
+    return value

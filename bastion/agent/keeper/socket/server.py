@@ -2,9 +2,10 @@
 The keeper's socket: lines of JSON in, lines of JSON out, any number of connections.
 
 A request has an `id` and a verb in `do`; its answer has the same `id` and `ok` or `error` and
-`message`. A connection that asks to `watch` is told events too. Nothing a connection sends or
-fails to read can hold up the loop: sockets never block, a line and a backlog have a limit, and who
-passes one is cut off (and may connect again and ask for everything). Standard library only.
+`message`. A connection that requests `watch` also receives events. Nothing that a connection sends
+or fails to read can block the loop: sockets never block, and a line and a backlog have a limit. A
+connection beyond a limit is cut off; its client may connect again and list everything. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _LINE_BYTES = 16 << 20
 """Longest request: environments of a few hundred processes."""
 
 _BACKLOG_BYTES = 64 << 20
-"""Most that waits for a connection that does not read: every record a machine can have."""
+"""Most that is queued for a connection that does not read: every record of a machine."""
 
 
 class AnswerError(Exception):
     """
-    A request's answer is no.
+    A request is refused.
 
     Args:
-        kind: What the client makes of it: `conflict`, `not found`, `machine` or `refused`.
+        kind: What decides the client's exception: `conflict`, `not found`, `machine`, `refused`.
         message: One line, no full stop.
     """
 
@@ -57,10 +58,10 @@ class Connection:
 
     def lines(self) -> list[bytes]:
         """
-        The whole lines that have come.
+        Read what has arrived, and return the complete lines.
 
         Raises:
-            OSError: It is gone, or has sent too long a line.
+            OSError: The client is gone, or has sent too long a line.
         """
         with contextlib.suppress(BlockingIOError):
             while data := self.socket.recv(1 << 18):
@@ -75,13 +76,13 @@ class Connection:
         self._in = bytearray(rest)
         return [bytes(line) for line in whole if line]
 
-    def send(self, said: dict[str, object]) -> None:
-        """Put a line into the backlog and send what goes; errors show when it is next read."""
-        self._out += json.dumps(said, separators=(",", ":")).encode() + b"\n"
+    def send(self, message: dict[str, object]) -> None:
+        """Queue a line and send what the socket takes; errors surface at the next read."""
+        self._out += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self.flush()
 
     def flush(self) -> None:
-        """Send what goes."""
+        """Send what the socket takes of the backlog."""
         try:
             while self._out:
                 del self._out[: self.socket.send(self._out)]
@@ -92,14 +93,14 @@ class Connection:
             self.cut()
 
     def cut(self) -> None:
-        """Send no more; the loop sees the end of it and closes."""
+        """Drop the backlog and shut down; the loop sees the end and closes."""
         self._out.clear()
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
 
 class Server:
-    """The listening socket and who is connected."""
+    """The listening socket and the connections to it."""
 
     def __init__(self, folder: str, verbs: dict[str, Verb]) -> None:
         self._verbs = verbs
@@ -109,7 +110,7 @@ class Server:
             os.unlink(self._path)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.setblocking(False)
-        # A path to a socket holds 107 bytes and a home may be deeper: bind by a relative name.
+        # The path of a socket has at most 107 bytes, a home may be deeper: bind a relative name.
         os.chdir(folder)
         before = os.umask(0o177)
         self.listener.bind("socket")
@@ -119,10 +120,10 @@ class Server:
 
     def accept(self) -> Connection | None:
         """
-        A new client, if there is one.
+        Accept a connection, if one is pending.
 
         Raises:
-            OSError: There is one, and the machine has no room for its connection.
+            OSError: One is pending, and the machine has no room for it.
         """
         try:
             accepted, _ = self.listener.accept()
@@ -137,10 +138,10 @@ class Server:
 
     def serve(self, connection: Connection) -> None:
         """
-        Do what a connection asks.
+        Answer the requests that have arrived.
 
         Raises:
-            OSError: The connection is to be closed.
+            OSError: The connection must be closed.
         """
         for line in connection.lines():
             self._serve_line(connection, line)
@@ -149,36 +150,36 @@ class Server:
     def _serve_line(self, connection: Connection, line: bytes) -> None:
         number: object = None
         try:
-            said = json.loads(line)
-            if not isinstance(said, dict):
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
                 raise AnswerError("refused", "a request must be a JSON object")
-            number = said.get("id")
-            verb = self._verbs.get(str(said.get("do")))
+            number = fields.get("id")
+            verb = self._verbs.get(str(fields.get("do")))
             if verb is None:
                 known = ", ".join(sorted(self._verbs))
-                raise AnswerError("refused", f"unknown verb {said.get('do')!r}; known: {known}")
-            done = verb(connection, said)
+                raise AnswerError("refused", f"unknown verb {fields.get('do')!r}; known: {known}")
+            done = verb(connection, fields)
             if done is not None:
                 connection.send({"id": number, "ok": done})
-        except AnswerError as no:
-            connection.send({"id": number, "error": no.kind, "message": no.message})
-        except Exception as error:  # noqa: BLE001  (a bug met by one request must not end all jobs)
+        except AnswerError as error:
+            connection.send({"id": number, "error": error.kind, "message": error.message})
+        except Exception as error:  # noqa: BLE001  (a bug in one request must not end all jobs)
             kind = "machine" if is_machine_fault(error) else "refused"
             connection.send({"id": number, "error": kind, "message": fault_text(error)})
 
-    def tell(self, event: dict[str, object]) -> None:
-        """Tell every connection that watches."""
+    def publish(self, event: dict[str, object]) -> None:
+        """Send `event` to every connection that watches."""
         for connection in tuple(self.connections.values()):
             if connection.is_watching:
                 connection.send(event)
 
     def close(self, connection: Connection) -> None:
-        """Forget a client."""
+        """Close a connection."""
         self.connections.pop(connection.socket.fileno(), None)
         connection.socket.close()
 
     def end(self) -> None:
-        """Take the socket away; connections break when this process is gone, and say so by that."""
+        """Remove the socket; clients see their connections close when this process exits."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)
         self.listener.close()

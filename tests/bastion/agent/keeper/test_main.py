@@ -384,9 +384,9 @@ def test_two_keepers_cannot_have_one_home(world: RealWorld) -> None:
 
 
 def test_an_older_life_cannot_come_back(world: RealWorld) -> None:
-    """A keeper with a life that has been is refused by the journal."""
+    """The journal refuses a keeper whose life is over."""
     world.crash()
-    with pytest.raises(KeeperError, match="life 1 has been"):
+    with pytest.raises(KeeperError, match="life 1 is over"):
         spawn_keeper(world.home, life=1, permit_s=0)
     world.life = 5
     world.next_life()
