@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bastion.service.access.grants import Grant, People
     from bastion.service.access.place import Place
     from bastion.service.repair.fsck import Finding
-    from bastion.service.repair.restore import Restoring
+    from bastion.service.repair.restore import Restore
     from quota.tree import Project, Quota
 
 
@@ -79,7 +79,7 @@ class Admin:
 
         return audit(self.store, self.clock, pace=pace_of(self.root), since_s=since_s)
 
-    def restoring(self, snapshot: str = "") -> Restoring:
+    def restoring(self, snapshot: str = "") -> Restore:
         """
         Return the restore of a copy of root, which shows its changes; its `commit()` applies them.
 
@@ -91,9 +91,9 @@ class Admin:
             RecordError: The copy cannot be decoded.
             StoreError: Out of reach.
         """
-        from bastion.service.repair.restore import Restoring
+        from bastion.service.repair.restore import Restore
 
-        return Restoring(self.store, self.clock, key=snapshot)
+        return Restore(self.store, self.clock, key=snapshot)
 
     def exposed_webhooks(self) -> tuple[str, ...]:
         """

@@ -14,7 +14,7 @@ from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.service.repair.fsck import Finding
-    from bastion.service.repair.restore import Copy, Restoring
+    from bastion.service.repair.restore import Copy, Restore
 
 
 SINCE = "7d"
@@ -99,7 +99,7 @@ def restore(args: argparse.Namespace) -> int:
     return exits.OK
 
 
-def _show_copies(session: Session, found: Restoring) -> None:
+def _show_copies(session: Session, found: Restore) -> None:
     out = session.out
     columns: list[Column[Copy]] = [
         Column(title="SNAPSHOT", text=lambda copy: copy.key),
@@ -126,7 +126,7 @@ _MEANINGS = (
 )
 
 
-def _tell(found: Restoring) -> None:
+def _tell(found: Restore) -> None:
     """What bringing the copy back means, on stderr."""
     for key, why in found.damaged.items():
         note(f"{key} is damaged and stepped over: {why}")

@@ -2,7 +2,7 @@
 The repair of a bucket: the audit (`bastion fsck`) and the restore of a copy of root.
 
 In comes a store; out come findings (`audit`), or a new root that is committed in place of a lost or
-damaged one (`Restoring`). Neither runs in the leader. For the audit read `survey` (what is read),
+damaged one (`Restore`). Neither runs in the leader. For the audit read `survey` (what is read),
 `fsck` (the rules) and `overdue` (the rules about time); for the restore read `restore` (choosing a
 copy, reading what came after it, the commit), `restored_root` (the new root), `restored_arrays` and
 `unstarted_launches`.

@@ -66,7 +66,7 @@ class Copy:
     size_bytes: int
 
 
-class Restoring:
+class Restore:
     """
     A root, a copy of it, and the changes that restoring the copy would make.
 

@@ -139,7 +139,7 @@ class Service:
                 failures += 1
                 if failures >= MOST_FAILURES:
                     raise
-                self._journal.failure("a turn is thrown away", error)
+                self._journal.failure("a turn failed and is discarded", error)
                 self._sleep(STORE_RETRY_S)
                 continue
             if moved:
@@ -159,7 +159,7 @@ class Service:
         except (FencedError, StoreError) as error:
             self._journal.problem("giving up the lead", error)
             return 1
-        self._journal.note("gave up the lead; running jobs continue until the next bastion leads")
+        self._journal.note("gave up the lead; running jobs continue, the queue waits for a bastion")
         return 0
 
     def _sleep(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ from bastion.records.codec import encode
 from bastion.records.request import Answer
 from bastion.records.root import Root, decode_root
 from bastion.service.repair.fsck import audit
-from bastion.service.repair.restore import Restoring
+from bastion.service.repair.restore import Restore
 from bastion.service.repair.restored_root import EPOCHS_UNSEEN, SEQS_UNSEEN
 from bastion.spec import Array, Job, Process, Resources
 from tests.rigs.leader import Rig
@@ -27,9 +27,9 @@ def copied(rig: Rig) -> str:
     return key
 
 
-def restoring(rig: Rig, key: str = "") -> Restoring:
+def restoring(rig: Rig, key: str = "") -> Restore:
     """The restore of a copy, the newest by default."""
-    return Restoring(rig.bucket, rig.clock, key=key, nonce=rig.nonce)
+    return Restore(rig.bucket, rig.clock, key=key, nonce=rig.nonce)
 
 
 def brought_back(rig: Rig, key: str = "", *, root: bytes | None = None) -> Root:
