@@ -1,8 +1,8 @@
 """
-What a process sees besides, on request: the names that other schedulers gave to the same things.
+Variables that a process gets on request: the names that other schedulers use for the same values.
 
-Each has the meaning that its own documentation gives it; `docs/reference/environment.md` says how
-that fits what a job is here.
+Each has the meaning in its own documentation; `docs/reference/environment.md` says how that fits
+the jobs of Bastion.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def aliased(
     wanted: Iterable[Alias], ours: Mapping[str, str], *, devices: Iterable[int]
 ) -> dict[str, str]:
     """
-    The variables of the schedulers in `wanted`.
+    Return the variables of the schedulers in `wanted`.
 
     Args:
-        wanted: Whose names.
-        ours: What the process sees under our own names.
-        devices: What all processes of its replica on this machine may use.
+        wanted: The schedulers.
+        ours: The process's variables under their own names.
+        devices: The devices of all processes of its replica on this machine.
     """
     env: dict[str, str] = {}
     for scheduler in wanted:
@@ -52,7 +52,7 @@ def aliased(
                 every = ",".join(map(str, devices))
                 env["local_gpu_id"] = ours["CUDA_VISIBLE_DEVICES"].partition(",")[0]
                 env["master_ip_address"] = ours["BASTION_HOSTS"].partition(",")[0]
-                # The name that its documentation has, and the one that its launcher sets.
+                # The name in its documentation, and the one that its launcher sets.
                 env["local_accessible_gpu"] = env["local_accessible_gpus"] = every
             case _:
                 assert_never(scheduler)

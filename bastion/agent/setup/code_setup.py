@@ -1,7 +1,7 @@
 """
-Setting a host up: its folders, its code, and what earlier attempts of its job kept.
+The folders of a host, filled with its code and the output that earlier attempts of its job kept.
 
-The bundler brings the code, and is imported only where there is code to bring.
+The bundler fetches the code, and is imported only where there is code to fetch.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 _PAUSES_S = (2.0, 8.0)
-"""Between tries of a repository that does not answer: a host that is restarted costs no attempt."""
+"""Between tries of a repository that does not answer: its restart costs no attempt."""
 
 _CLOCK = SystemClock()
-"""Pauses between real calls: no simulation makes any."""
+"""Pauses between real calls, which no simulation makes."""
 
 
 class SetUpError(BastionError):
-    """A job cannot be set up on this machine; the message is what its users read."""
+    """A job cannot be set up on this machine; the message is shown to its users."""
 
 
 def set_up(
@@ -46,25 +46,35 @@ def set_up(
     settings: AgentSettings,
     *,
     say: Callable[[str], None],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Folders:
     """
-    The folders of a host that was never started, filled; `tell` is told with what.
+    Make and fill the folders of a host that was never started.
+
+    Args:
+        home: The agent's folders.
+        store: The bucket.
+        key: Of the host's attempt.
+        of: The host.
+        code: Of its launch.
+        settings: The agent's.
+        say: Takes a line for the agent's log.
+        report: Takes the current step, for the progress that users see.
 
     Raises:
-        SetUpError: It cannot be done, and trying again would not help.
+        SetUpError: It failed, and a retry would not help.
         StoreError: The store is out of reach.
     """
     try:
         folders = home.folders(key)
         if isinstance(code, ImageRef):
-            _bring_image(code, settings, say, tell)
+            _bring_image(code, settings, say, report)
         elif code is not None:
-            # An agent that died before the start may have filled it already.
+            # An agent that died before the start may have filled the folder.
             shutil.rmtree(folders.code)
-            bring(code, store, settings, home.cache, Path(folders.code), tell)
+            bring(code, store, settings, home.cache, Path(folders.code), report)
         if of.attempt > 1:
-            tell("what earlier attempts kept is fetched")
+            report("what earlier attempts kept is fetched")
             restore(store, of, Path(folders.output))
     except OSError as error:
         raise SetUpError(f"its folders cannot be written: {error}") from error
@@ -77,13 +87,13 @@ def bring(
     settings: AgentSettings,
     cache: Path,
     directory: Path,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     """
-    Make `directory`, which must not exist, a copy of `code`.
+    Copy `code` to `directory`, which must not exist.
 
     Raises:
-        SetUpError: It cannot be had, and trying again would not help.
+        SetUpError: It cannot be fetched, and a retry would not help.
         StoreError: The store is out of reach.
     """
     from bundler.checkout import checkout
@@ -93,36 +103,39 @@ def bring(
     from bundler.url import redacted
 
     def fetched(now: Progress) -> None:
-        tell(f"its code is fetched, {show_size(now.done)} of {show_size(now.total)} have come")
+        report(f"its code is fetched, {show_size(now.done)} of {show_size(now.total)} so far")
 
     try:
         match code:
             case BundleRef():
                 tree = fetch(code.digest, Bundles(store), cache, report=fetched)
             case GitRef():
-                tell(f"{redacted(code.url)} is cloned")
+                report(f"{redacted(code.url)} is cloned")
                 tree = _clone(code, settings, cache)
             case _:
-                raise SetUpError(f"its code was never sent: {code}")
-        tell("its code is copied into its folder")
+                raise SetUpError(f"its code was never uploaded: {code}")
+        report("its code is copied into its folder")
         checkout(tree, directory)
     except BundleError as error:
         raise SetUpError(str(error), hint=error.hint) from error
 
 
 def _bring_image(
-    code: ImageRef, settings: AgentSettings, say: Callable[[str], None], tell: Callable[[str], None]
+    code: ImageRef,
+    settings: AgentSettings,
+    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     from bastion.agent.containers.engine import Engine
     from bastion.agent.setup.image import ImageError, bring_image
 
     if not settings.engine_socket:
         raise SetUpError(
-            f"image {code.ref} cannot be run: nobody said that this machine runs containers",
+            f"image {code.ref} cannot be run: this machine is not configured to run containers",
             hint="an admin sets containers = true for a pool whose machines have docker",
         )
     try:
-        bring_image(code.ref, Engine(settings.engine_socket), say, tell)
+        bring_image(code.ref, Engine(settings.engine_socket), say, report)
     except ImageError as error:
         raise SetUpError(str(error), hint=error.hint) from error
 

@@ -1,9 +1,9 @@
 """
-What a process sees: its whole environment, from its instruction, its spec and where its gang lies.
+The whole environment of a process, from its instruction, its spec and the placement of its gang.
 
-Rules: pure; nothing of the agent's own environment comes in. Later groups outrank earlier ones:
+It is pure, and takes nothing from the agent's own environment. Later groups override earlier ones:
 the machine's few variables, rendezvous, the job's `env`, the process's `env`, secrets, then
-`BASTION_*`, the devices and aliases, which nobody may set for himself.
+`BASTION_*`, the devices and aliases, which a job cannot set.
 
 A **node** of the rendezvous is one host of one replica, so that torch's own rule holds:
 `RANK = NODE_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK`.
@@ -21,7 +21,7 @@ from bastion.spec.secret import Secret
 from bastion.value import value
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Source: Debian, /etc/login.defs ENV_SUPATH; the same for every user, as jobs are."""
+"""Source: Debian, /etc/login.defs ENV_SUPATH. It is the same for every user of jobs."""
 
 TPUS = frozenset({"v2", "v3", "v4", "v5e", "v5p", "v6e"})
 """Resource types that are TPUs: libtpu finds them by other variables than CUDA's."""
@@ -30,57 +30,57 @@ NEURONS = frozenset({"trainium", "inferentia2"})
 """Resource types that are driven by the files /dev/neuron<index>."""
 
 COUNTED = frozenset({"cpu", "memory"})
-"""Resource types that are amounts, not devices that a process could be given by index."""
+"""Resource types that are amounts, not devices with an index."""
 
 _MEGASCALE_PORT = 8080
 """Source: AXLearn and MaxText, `MEGASCALE_COORDINATOR_ADDRESS`; libtpu's default port."""
 
 _IN_IMAGE = {"TINI_KILL_PROCESS_GROUP": "1"}
-"""Docker's first process hands signals to all that its program runs, not to that alone. Source:
+"""Makes docker's init process forward signals to the whole process group of its program. Source:
 github.com/krallin/tini, "Process group killing"."""
 
 _NO_DEVICES = {"NVIDIA_VISIBLE_DEVICES": "void"}
-"""Images for GPUs ask for all of them, and are given them where NVIDIA's runtime is the default.
+"""Hides all GPUs: images for GPUs request all, and get them where NVIDIA's runtime is the default.
 Source: docs.nvidia.com/datacenter/cloud-native/container-toolkit, "GPU Enumeration"."""
 
 
 @value
 class Place:
-    """What one host's processes are told about their machine and their gang."""
+    """What the environment of one host's processes says about their machine and their gang."""
 
     home: str
-    """The home directory of the user they run as."""
+    """Home directory of the user that the processes run as."""
     user: str
     temporary: str = "/tmp"  # noqa: S108 - where every program looks; sockets need short paths
     path: str = PATH
     python: str = ""
-    """Where the Python environment lies that they run in; empty: there is none."""
+    """Folder of their Python environment; empty: none."""
     notice_file: str
     marks: str
     output: str
     addresses: tuple[str, ...]
-    """Of every host of the gang, replica by replica; of this host alone where it has no barrier."""
+    """Of every host of the gang, replica by replica; of this host alone if it has no barrier."""
     port: int
-    """Where the first host may listen for the others."""
+    """Port that the first host may listen on for the others."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of the job's secrets, by name."""
     secret_files: Mapping[str, str] = field(default_factory=dict)
     """Paths of those that are files too, by name."""
     in_image: bool = False
-    """They live in containers: what the image says of its own file system stands."""
+    """Whether they run in containers: paths of the image's file system are kept then."""
 
 
 def environments(
-    start: Start, job: Job, place: Place, told: Mapping[str, str] | None = None
+    start: Start, job: Job, place: Place, task: Mapping[str, str] | None = None
 ) -> tuple[dict[str, str], ...]:
     """
-    The environment of every process of the host that `start` names, in their order.
+    Return the environment of every process of the host that `start` names, in their order.
 
-    `told` is what a task knows of its array.
+    `task` are the variables of a task of an array.
     """
     shares = device_shares(start.devices, job.processes, hosts=start.hosts)
     if place.in_image:
-        shares = tuple(_counted_anew(share, gpus_of(start.devices)) for share in shares)
+        shares = tuple(_renumbered(share, gpus_of(start.devices)) for share in shares)
     ours = _of_host(start, job, place)
     every = dict.fromkeys(device for share in shares for device in _cuda(share))
     made = []
@@ -91,7 +91,7 @@ def environments(
         env.update(process.env)
         env.update(_secrets((*job.secrets, *process.secrets), place))
         env.update(ours)
-        env.update(told or {})
+        env.update(task or {})
         env.update(_of_process(start, index=index, processes=len(job.processes)))
         env.update(_devices(start, shares[index], place))
         env.update(aliased(job.aliases, env, devices=every))
@@ -103,36 +103,36 @@ def device_shares(
     devices: Mapping[str, tuple[int, ...]], processes: Sequence[Process], *, hosts: int
 ) -> tuple[dict[str, tuple[int, ...]], ...]:
     """
-    The assigned indices of each type, split between `processes` by what each asked for, in order.
+    Split the assigned indices of each type between `processes` by their requests, in order.
 
-    Where no process asks for a type that was assigned (an instance type was asked for, or a whole
-    machine), every process sees all of it. What a process asks for counts for all `hosts` of its
-    replica, so each host gives its part.
+    Where no process requests a type that was assigned (the job requested an instance type, or a
+    whole machine), every process sees all of it. The request of a process is for all `hosts` of its
+    replica, so each host contributes its part.
     """
     shares: tuple[dict[str, tuple[int, ...]], ...] = tuple({} for _ in processes)
     for kind, indices in devices.items():
         if kind in COUNTED:
             continue
-        asked = [process.resources.amounts[kind] // hosts for process in processes]
+        requested = [process.resources.amounts[kind] // hosts for process in processes]
         first = 0
-        for share, units in zip(shares, asked, strict=True):
-            share[kind] = indices[first : first + units] if any(asked) else tuple(indices)
+        for share, units in zip(shares, requested, strict=True):
+            share[kind] = indices[first : first + units] if any(requested) else tuple(indices)
             first += units
     return shares
 
 
 def gpus_of(devices: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The indices of those devices that NVIDIA's driver counts, in its order."""
+    """Return the indices of the devices that NVIDIA's driver counts, in its order."""
     others = TPUS | NEURONS | COUNTED
     return tuple(
         sorted(i for kind, indices in devices.items() if kind not in others for i in indices)
     )
 
 
-def _counted_anew(
+def _renumbered(
     share: Mapping[str, tuple[int, ...]], gpus: tuple[int, ...]
 ) -> dict[str, tuple[int, ...]]:
-    """`share` as a container counts it, which sees only the `gpus` of its host, from 0 on."""
+    """Renumber `share` for a container, which sees only the `gpus` of its host, from 0 on."""
     return {
         kind: indices if kind in TPUS | NEURONS else tuple(map(gpus.index, indices))
         for kind, indices in share.items()
@@ -141,7 +141,7 @@ def _counted_anew(
 
 def _of_machine(place: Place) -> dict[str, str]:
     if place.in_image:
-        # Names for programs that ask who they are: images do not know the user they run as.
+        # Names for programs that look up their user: images do not have that user.
         home = {"HOME": place.home} if place.home else {}
         return {**home, "USER": place.user, "LOGNAME": place.user, "PYTHONUNBUFFERED": "1"}
     python = {"VIRTUAL_ENV": place.python} if place.python else {}
@@ -153,7 +153,7 @@ def _of_machine(place: Place) -> dict[str, str]:
         "SHELL": "/bin/sh",
         "LANG": "C.UTF-8",
         "TMPDIR": place.temporary,
-        # A log is read while it is written: lines must not wait in a buffer of 8 KiB.
+        # Logs are followed: lines must not wait in a buffer of 8 KiB.
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -195,9 +195,9 @@ def _of_host(start: Start, job: Job, place: Place) -> dict[str, str]:
     }
 
 
-def _secrets(asked: Sequence[Secret], place: Place) -> dict[str, str]:
-    env = {secret.name: place.secrets[secret.name] for secret in asked}
-    files = {secret.name for secret in asked if secret.file}
+def _secrets(requested: Sequence[Secret], place: Place) -> dict[str, str]:
+    env = {secret.name: place.secrets[secret.name] for secret in requested}
+    files = {secret.name for secret in requested if secret.file}
     return env | {f"{name}_FILE": place.secret_files[name] for name in files}
 
 
@@ -213,9 +213,9 @@ def _of_process(start: Start, *, index: int, processes: int) -> dict[str, str]:
 
 def _devices(start: Start, share: Mapping[str, tuple[int, ...]], place: Place) -> Mapping[str, str]:
     env = {
-        # Empty, not unset: an unset variable would show every device of the machine.
+        # Empty, not unset: without the variable every device of the machine is visible.
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, _cuda(share))),
-        # Indices mean what nvidia-smi shows, not what CUDA guesses to be fastest first.
+        # Indices are those of nvidia-smi, not those of CUDA's default order, fastest first.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
     if place.in_image:
@@ -229,7 +229,7 @@ def _cuda(share: Mapping[str, tuple[int, ...]]) -> list[int]:
 
 def _tpu(start: Start, place: Place) -> dict[str, str]:
     """
-    How libtpu finds the other hosts of its slice, and Megascale the other slices.
+    Return the variables by which libtpu finds its slice's hosts, and Megascale the other slices.
 
     Source: cloud.google.com/tpu/docs/multislice-introduction.
     """
@@ -246,6 +246,6 @@ def _tpu(start: Start, place: Place) -> dict[str, str]:
 
 
 def _ranks(start: Start, *, index: int, processes: int) -> tuple[int, int]:
-    """(rank, world size) of a process, counted replica by replica, host by host."""
+    """Return (rank, world size) of a process, counted replica by replica, host by host."""
     before = start.replica * start.hosts + start.host
     return before * processes + index, start.replicas * start.hosts * processes

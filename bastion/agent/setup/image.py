@@ -1,9 +1,9 @@
 """
-Bringing an image to this machine: docker pulls it and keeps it, in its own words if it cannot.
+Pulling an image to this machine, by docker; its errors are shown in docker's own words.
 
-An image that is here is not pulled again: a digest is the same image for ever, and what only has a
-tag was not to be resolved when its launch was submitted. Whatever login docker's own client would
-use on this machine is used.
+An image on the machine is not pulled again. A digest is the same image for ever, and a bare tag
+could not be resolved when its launch was submitted. The login is the one that docker's own client
+would use on this machine.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from bundler.login import login_for
 from bundler.reference import split_reference
 
 PULL_S = 3600.0
-"""Longest pull: 100 GiB at 30 MiB/s. Devices wait for it, so it is not for ever."""
+"""Longest pull: 100 GiB at 30 MiB/s. It is bounded because devices wait for it."""
 
 _SILENT_S = 600.0
-"""Longest silence of one: docker says nothing while it unpacks a large layer."""
+"""Longest silence of a pull: docker reports nothing while it unpacks a large layer."""
 
 _AWAY_S = 60.0
 """How long an engine may be away, as when it is upgraded, before it counts as missing."""
 
 _SAY_S = 15.0
-"""Between two lines about one pull in the agent's log."""
+"""Between two lines of one pull in the agent's log."""
 
 
 class ImageError(BastionError):
-    """An image cannot be had on this machine; the message is docker's."""
+    """An image cannot be pulled to this machine; the message is docker's."""
 
 
 def bring_image(
     ref: str,
     engine: Engine,
     say: Callable[[str], None],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """
-    Return when the image `ref` is on this machine.
+    Pull the image `ref`, unless it is on this machine.
 
     Args:
         ref: `[registry/]name[:tag][@sha256:digest]`.
         engine: Of this machine.
         say: Takes a line for the agent's log now and then.
-        tell: Is told how far it is, whenever docker says it.
+        report: Takes the progress, whenever docker reports it.
         clock: In seconds.
         sleep: Waits.
 
     Raises:
-        ImageError: It cannot be had, or took longer than `PULL_S`.
+        ImageError: It cannot be pulled, or took longer than `PULL_S`.
     """
     began = clock()
     gone_at: float | None = None
     while True:
         try:
             if not engine.has_image(split_reference(ref).exact):
-                _pull(ref, engine, say, tell, until=began + PULL_S, clock=clock)
+                _pull(ref, engine, say, report, until=began + PULL_S, clock=clock)
                 say(f"image {ref} is here after {clock() - began:.0f} s")
         except EngineError as error:
             raise ImageError(f"image {ref} cannot be pulled: {error}") from error
@@ -80,7 +80,7 @@ def _pull(
     ref: str,
     engine: Engine,
     say: Callable[[str], None],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     until: float,
     clock: Callable[[], float],
@@ -93,30 +93,30 @@ def _pull(
     header = login.header if login else ""
     layers: dict[str, tuple[int, int]] = {}
     say_at = clock() + _SAY_S
-    for said in engine.pull(name.exact, header):
-        _count(said, layers)
-        tell(f"its image is pulled, {_so_far(layers)}")
+    for line in engine.pull(name.exact, header):
+        _record_progress(line, layers)
+        report(f"its image is pulled, {_so_far(layers)}")
         if clock() >= say_at:
             say(f"image {ref}: {_so_far(layers)}")
             say_at = clock() + _SAY_S
         if clock() >= until:
-            what = f"it is not here after {PULL_S / 60:g} min: {_so_far(layers)}"
+            what = f"it is not complete after {PULL_S / 60:g} min: {_so_far(layers)}"
             raise ImageError(
                 f"image {ref} cannot be pulled: {what}",
-                hint="docker keeps the layers that came: pull it on the machine beforehand",
+                hint="docker keeps finished layers: pull it on the machine beforehand",
             )
 
 
-def _count(said: dict[str, Any], layers: dict[str, tuple[int, int]]) -> None:
-    """Note how far a layer is: docker tells of each apart."""
-    progress = said.get("progressDetail") or {}
-    if said.get("status") == "Downloading" and "total" in progress:
-        layers[str(said["id"])] = int(progress.get("current", 0)), int(progress["total"])
-    elif said.get("status") in ("Download complete", "Pull complete") and said["id"] in layers:
-        total = layers[said["id"]][1]
-        layers[said["id"]] = total, total
+def _record_progress(line: dict[str, Any], layers: dict[str, tuple[int, int]]) -> None:
+    """Record the progress of a layer: docker reports each on its own."""
+    progress = line.get("progressDetail") or {}
+    if line.get("status") == "Downloading" and "total" in progress:
+        layers[str(line["id"])] = int(progress.get("current", 0)), int(progress["total"])
+    elif line.get("status") in ("Download complete", "Pull complete") and line["id"] in layers:
+        total = layers[line["id"]][1]
+        layers[line["id"]] = total, total
 
 
 def _so_far(layers: dict[str, tuple[int, int]]) -> str:
-    came, total = (sum(each) / (1 << 20) for each in zip(*layers.values(), (0, 0)))
-    return f"{came:.0f} of {total:.0f} MiB have come"
+    done, total = (sum(each) / (1 << 20) for each in zip(*layers.values(), (0, 0)))
+    return f"{done:.0f} of {total:.0f} MiB so far"

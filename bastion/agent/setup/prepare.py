@@ -1,9 +1,9 @@
 """
-What a host needs before its processes can start, in order: its secrets, its folders and code, its
-Python environment.
+The steps before a host's processes can start: its secrets, its folders and code, its Python
+environment.
 
-Secrets come first, for they fail soonest. Their values live here, in memory, until the keeper has
-them; an agent that dies before that leaves none behind, and the next one reads them again.
+Secrets come first, for they fail soonest. Their values are held here, in memory, until the keeper
+has them. An agent that dies before that leaves none behind, and the next agent reads them again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from bundler.reference import split_reference
 
 
 class SetupContext(Protocol):
-    """What preparing needs of an agent."""
+    """What `prepare` needs of an agent."""
 
     @property
     def store(self) -> ObjectStore:
@@ -45,7 +45,7 @@ class SetupContext(Protocol):
 
     @property
     def errands(self) -> Errands:
-        """How work is done beside the agent's own thread."""
+        """The agent's background work."""
         ...
 
     @property
@@ -66,7 +66,7 @@ class SetupContext(Protocol):
 
 @value
 class Prepared:
-    """A host that can start."""
+    """What has been prepared for a host."""
 
     folders: Folders
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -74,20 +74,20 @@ class Prepared:
     secret_files: Mapping[str, str] = field(default_factory=dict)
     """Paths of those that are files too, by name."""
     image: str = ""
-    """What its processes live in, which is here; empty: they live on the machine itself."""
+    """The pulled image that its processes run in; empty: they run on the machine itself."""
     recipe: Recipe | None = None
-    """Of the Python environment that it needs."""
+    """Of the Python environment that it needs; None: it needs none."""
     python: str = ""
     """The path of that environment, once there is one."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether the host can start."""
         return self.recipe is None or bool(self.python)
 
 
 def is_quick(launch: Launch, job: Job, of: HostFact) -> bool:
-    """Whether preparing is making three folders, with no call to anybody: not worth a lane."""
+    """Whether preparation only makes three folders, with no remote call: not worth a lane."""
     return launch.code is None and of.attempt == 1 and not job.every_secret
 
 
@@ -98,14 +98,15 @@ def prepare(
     launch: Launch,
     job: Job,
     start: Start,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Prepared:
     """
-    Prepare the host that `start` names; in a lane, unless it `is_quick`. `tell` is told what it
-    does meanwhile.
+    Prepare the host that `start` names; in a lane, unless it `is_quick`.
+
+    `report` takes the current step, for the progress that users see.
 
     Raises:
-        SetUpError: It cannot be done, and trying again would not help.
+        SetUpError: It failed, and a retry would not help.
         StoreError: The store is out of reach.
     """
     if context.settings.run_as is not None:
@@ -113,7 +114,7 @@ def prepare(
     secrets = values_of(job.every_secret, start.secrets, context.settings, project=start.project)
     code = launch.code
     settings, say = context.settings, context.say
-    folders = set_up(context.home, context.store, key, of, code, settings, say=say, tell=tell)
+    folders = set_up(context.home, context.store, key, of, code, settings, say=say, report=report)
     wanted = {each.name: secrets[each.name] for each in job.every_secret if each.file}
     files = _written(wanted, Path(folders.secrets))
     recipe = None
@@ -127,20 +128,20 @@ def prepare(
         recipe=recipe,
     )
     if settings.run_as is not None:
-        with _told():
+        with _ownership_errors():
             give_contents(folders.marks, settings.run_as)
     return _handed_over(prepared, settings) if prepared.is_whole else prepared
 
 
 def _handed_over(prepared: Prepared, settings: AgentSettings) -> Prepared:
     if settings.run_as is not None:
-        with _told():
+        with _ownership_errors():
             hand_over(prepared.folders.marks, settings.run_as)
     return prepared
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _ownership_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -156,10 +157,10 @@ def with_python(
     otherwise: Callable[[Exception], None],
 ) -> Prepared:
     """
-    `prepared`, whole if its Python environment is there; else that is being built: ask again.
+    Return `prepared`, whole if its Python environment exists; else start a build, and call again.
 
-    One host builds an environment while the others that need it wait, and no lane waits with them.
-    `otherwise` gets what the build raised, if it is this host's.
+    One host builds an environment while the other hosts that need it wait, without a lane.
+    `otherwise` gets the exception of the build, if the build is this host's.
     """
     recipe = prepared.recipe
     assert recipe is not None
@@ -173,7 +174,7 @@ def with_python(
 
 
 def _build(context: SetupContext, of: HostFact, recipe: Recipe) -> None:
-    """In the lane: build; what a failed build printed is the log of the first process."""
+    """Build, in the lane; the output of a failed build is the log of the first process."""
     try:
         mark = f"{os.path.realpath(context.home.cache.parent)}:python"
         build(recipe, mark=mark, environ=context.settings.environ)
@@ -181,23 +182,23 @@ def _build(context: SetupContext, of: HostFact, recipe: Recipe) -> None:
         prefix = layout.log(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=0
         )
-        with suppress(LogMismatchError):  # an earlier agent's build failed too
+        with suppress(LogMismatchError):  # the build of an earlier agent failed too
             write_segment(context.store, prefix, 0, error.printed)
         raise
 
 
 def _done(_: None) -> None:
-    """The next look finds it."""
+    """Do nothing: the next call of `with_python` finds the environment."""
 
 
 def _written(values: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write `values` into files of `folder` that nobody else may read; their paths, by name."""
+    """Write `values` into files of `folder`, readable by their user alone; paths by name."""
     if not values:
         return {}
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         for name, text in values.items():
-            # One may stand already, of an agent that died before the start.
+            # A file may exist already, of an agent that died before the start.
             with create_file(str(folder / name), mode=0o600) as out:
                 out.write(text.encode())
     except OSError as error:

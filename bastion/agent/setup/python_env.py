@@ -1,13 +1,14 @@
 """
-Python environments by the digest of what they are made of, so that a warm machine installs nothing.
+A cache of Python environments by the digest of their inputs: a warm machine installs nothing.
 
     <cache>/python/<digest>/<try>/    a virtual environment, whole or not
-    <cache>/python/<digest>/whole     the name of the one that is whole; touched when it is used
+    <cache>/python/<digest>/whole     the name of the whole one; touched when it is used
 
-Rules: an environment is built where it stays, for it holds its own path; it is whole from the one
-rename of `whole` on, after everything was brought to the disk. So a builder that is killed leaves a
-folder that nobody looks into, even while what it started still writes there. It is then read-only.
-A host that uses one has a link `python` in its work folder: while it stands, nothing is deleted.
+An environment is built in its final place, for it contains its own path. It is whole from the one
+rename of `whole` on, after everything was synced. A builder that is killed leaves a folder that is
+never used, even while its child processes still write there. A whole environment is read-only.
+A host that uses one has a link `python` in its work folder: while the link exists, the environment
+is not deleted.
 
 A digest is that of the lock file, of `pyproject.toml` where uv reads it, and of the interpreter.
 """
@@ -40,27 +41,27 @@ from bastion.value import value
 BUILD_S = 3600.0
 """Longest build: CUDA wheels of some gigabytes over a slow line, with room."""
 
-_LOOK_S = 1.0
-"""Between two looks at the disk while a build runs."""
+_CHECK_S = 1.0
+"""Between two checks of the disk while a build runs."""
 
 _FORMAT = 1
-"""Of the environments; another one makes all of them anew."""
+"""Format of the environments; a change rebuilds all of them."""
 
 _SHOWN_BYTES = 3000
-"""Of a failed build's output in the outcome, which holds 4096 characters."""
+"""Share of a failed build's output in the outcome, which has at most 4096 characters."""
 
 _PASSED = re.compile(
     r"(?:PIP|UV)_\w+|(?:HTTPS?|ALL|NO)_PROXY|SSL_CERT_(?:FILE|DIR)|REQUESTS_CA_BUNDLE|NETRC|"
     r"PATH|HOME|LANG|TMPDIR",
     re.IGNORECASE,
 )
-"""What a build sees of the agent's environment: where its indexes are, and how to reach them."""
+"""Variables of the agent that a build gets: its indexes, and how to reach them."""
 
 _PASSWORD = re.compile(rb"(?<=://)[^/@\s]+(?=@)")
 
 
 class BuildError(SetUpError):
-    """An environment cannot be built; `printed` is what the build printed, its last mebibyte."""
+    """An environment cannot be built; `printed` is the last mebibyte of the build's output."""
 
     def __init__(self, message: str, *, printed: bytes) -> None:
         super().__init__(message)
@@ -73,21 +74,21 @@ class Recipe:
 
     digest: str
     folder: Path
-    """Where its tries lie."""
+    """Folder of its tries."""
     lock: Path
     is_uv: bool
     has_hashes: bool
     interpreter: str
-    """A program, or a version that uv is to find."""
+    """A program, or a version for uv to find."""
 
 
 def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
     """
-    How `env` is built for the code in the folder `code`.
+    Return how `env` is built for the code in the folder `code`.
 
     Raises:
-        SetUpError: Its lock file is missing or cannot be kept by its digest, or this machine has no
-            such Python.
+        SetUpError: Its lock file is missing or cannot be cached by its digest, or this machine has
+            no such Python.
     """
     lock = code / env.lock
     data = _read(lock, env.lock)
@@ -114,7 +115,7 @@ def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
 
 
 def take(recipe: Recipe, link: Path) -> str:
-    """The path of the environment, if there is one; `link` keeps it while it is used."""
+    """Return the path of the environment, empty if there is none; `link` keeps it in use."""
     with LOCK:
         whole = recipe.folder / "whole"
         try:
@@ -135,18 +136,18 @@ def build(
     trouble: Callable[[str], str] = disk_trouble,
 ) -> None:
     """
-    Build the environment and make it the one that is whole; one builder of a digest at a time.
+    Build the environment and make it the whole one; one builder of a digest at a time.
 
     Args:
-        recipe: What is built.
-        mark: Carried by every process of the build, so that none is left when the machine is.
+        recipe: Of the environment.
+        mark: Of every process of the build, so that none outlives the machine.
         environ: The agent's variables; the build gets those that configure its tools.
-        trouble: Says why the disk of a folder takes nothing more; asked while the build runs,
-            because what fails for want of room often makes some before it ends.
+        trouble: Returns why the disk of a folder has no room. It is called while the build runs,
+            because a build that fails for want of room often frees some before it ends.
 
     Raises:
         BuildError: It cannot be built.
-        SetUpError: The disk does not take it.
+        SetUpError: It cannot be written to the disk.
     """
     try:
         recipe.folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +158,7 @@ def build(
             _run(command, recipe, place, env, trouble)
         place.with_suffix(".log").unlink(missing_ok=True)
         _protect(place)
-        # A machine that loses its power must not come back with half of it.
+        # After a power failure the machine must not have half of it.
         os.sync()
         new = recipe.folder / "whole.new"
         new.write_text(place.name)
@@ -178,7 +179,7 @@ def _read(path: Path, name: str) -> bytes:
 
 def _interpreter(version: str, *, has_uv: bool) -> str:
     """
-    The Python of that version on this machine.
+    Return the Python of that version on this machine.
 
     Raises:
         SetUpError: There is none.
@@ -200,21 +201,21 @@ def _interpreter(version: str, *, has_uv: bool) -> str:
 
 
 def _identity(interpreter: str) -> str:
-    """What a virtual environment made with it depends on."""
+    """Identify the interpreter by what a virtual environment of it depends on."""
     if not interpreter.startswith("/"):
         return f"{interpreter} of uv {platform.machine()}"
-    return _asked(interpreter, Path(interpreter).stat().st_mtime_ns)
+    return _queried_identity(interpreter, Path(interpreter).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=16)
-def _asked(interpreter: str, _mtime_ns: int) -> str:
-    ask = "import platform as p; print(p.python_version(), p.machine(), *p.libc_ver())"
-    said = subprocess.run([interpreter, "-I", "-c", ask], capture_output=True, check=True)
-    return f"{said.stdout.decode().strip()} {interpreter}"
+def _queried_identity(interpreter: str, _mtime_ns: int) -> str:
+    query = "import platform as p; print(p.python_version(), p.machine(), *p.libc_ver())"
+    done = subprocess.run([interpreter, "-I", "-c", query], capture_output=True, check=True)
+    return f"{done.stdout.decode().strip()} {interpreter}"
 
 
 def _commands(recipe: Recipe, place: Path) -> tuple[Sequence[str], ...]:
-    """What makes the environment at `place`, in order."""
+    """Return the commands that make the environment at `place`, in order."""
     python, uv = f"{place}/bin/python", shutil.which("uv")
     hashes = ["--require-hashes"] if recipe.has_hashes else []
     if uv is None:
@@ -257,14 +258,14 @@ def _run(
         return
     if is_full:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    said = _PASSWORD.sub(b"****", log.read_bytes())[-SEGMENT_BYTES:] or b"(no output)\n"
+    printed = _PASSWORD.sub(b"****", log.read_bytes())[-SEGMENT_BYTES:] or b"(no output)\n"
     what = " ".join(Path(word).name if word.startswith("/") else word for word in command[:3])
-    last = said[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()
-    # The last line is what an outcome is told by.
+    last = printed[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()
+    # The last line is the summary of an outcome.
     raise BuildError(
         f"{last}\nthe Python environment of {recipe.lock.name} cannot be built, {what} ended with"
         f" {code}: {last.rpartition(chr(10))[2]}",
-        printed=said,
+        printed=printed,
     )
 
 
@@ -272,14 +273,15 @@ def _outcome(
     process: subprocess.Popen[bytes], place: Path, trouble: Callable[[str], str]
 ) -> tuple[int | None, bool]:
     """
-    Wait for a build; whether its disk took nothing more at some time is the second value.
+    Wait for a build.
 
-    The first is its code, or None where it was killed because it took too long.
+    Returns:
+        Its exit code, None if it was killed for its timeout; and whether its disk was full.
     """
     is_full = False
-    for _ in range(int(BUILD_S / _LOOK_S)):
+    for _ in range(int(BUILD_S / _CHECK_S)):
         try:
-            code = process.wait(_LOOK_S)
+            code = process.wait(_CHECK_S)
         except subprocess.TimeoutExpired:
             is_full = is_full or bool(trouble(str(place)))
         else:
@@ -296,7 +298,7 @@ def _environment(place: Path, mark: str, environ: Mapping[str, str]) -> Mapping[
 
 
 def _protect(place: Path) -> None:
-    """Take away the right to write, files first; whoever is root keeps it all the same."""
+    """Remove the write permission, files first; root can write all the same."""
     for folder, _, names in os.walk(place, topdown=False):
         for path in (*(Path(folder, name) for name in names), Path(folder)):
             if not path.is_symlink():
@@ -304,7 +306,7 @@ def _protect(place: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Delete what builders left that were killed or failed; what is whole is not built again."""
+    """Delete the tries of builders that were killed or failed; a whole one is never rebuilt."""
     for left in folder.iterdir():
         delete(left)
     for left in folder.parent.glob(".gone-*"):

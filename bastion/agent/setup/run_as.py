@@ -1,4 +1,4 @@
-"""Jobs as another user than the agent: who that is, and whether it can reach what it must."""
+"""The user that jobs run as, where that is not the agent's, and its access to their folders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bastion.agent.machine.job_files import give_away
 from bastion.errors import SpecError
 
 _PASSED_THROUGH = 0o711
-"""Others may pass through a folder to one that is theirs, and may not see what else is in it."""
+"""Mode of a folder that other users may pass through, but not list."""
 
 
 def user_of(name: str) -> RunAs:
     """
-    The user that jobs run as.
+    Look up the user that jobs run as.
 
     Raises:
         SpecError: There is no such user, it is root, or this process is not root.
@@ -26,14 +26,14 @@ def user_of(name: str) -> RunAs:
         found = pwd.getpwnam(name)
     except KeyError:
         raise SpecError(
-            f"run_as: this machine has no user {name!r}", hint="make it, as with useradd --system"
+            f"run_as: this machine has no user {name!r}", hint="create it, as with useradd --system"
         ) from None
     if found.pw_uid == 0:
         raise SpecError(f"run_as: {name!r} is root; name another user, or none")
     if os.geteuid() != 0:
         raise SpecError(
             f"run_as: {name!r} is another user than the agent, which is not root",
-            hint="only an agent of root starts jobs as another user",
+            hint="only an agent that runs as root can start jobs as another user",
         )
     groups = os.getgrouplist(name, found.pw_gid)
     return RunAs(uid=found.pw_uid, gid=found.pw_gid, groups=tuple(groups))
@@ -43,10 +43,10 @@ def open_home(home: Path, user: RunAs) -> None:
     """
     Let `user` pass through the agent's home to the folders that will be its own.
 
-    What lies beside them stays root's: the keeper's folder, the numbers, code of other jobs.
+    The folders beside them stay root's: the keeper's folder, the numbers, code of other jobs.
 
     Raises:
-        SpecError: A folder above the home keeps others out.
+        SpecError: A folder above the home does not let the user pass.
         OSError: The folders of the home cannot be made.
     """
     (home / "numbers").mkdir(exist_ok=True)
@@ -67,20 +67,20 @@ def open_home(home: Path, user: RunAs) -> None:
 
 def give_contents(base: str, user: RunAs) -> None:
     """
-    Give `user` everything in the folder of a host, which itself stays closed to all but root.
+    Give `user` the contents of a host's folder, which itself stays closed to all but root.
 
     Raises:
-        OSError: It cannot be given away.
+        OSError: The owner cannot be changed.
     """
     give_away(base, user.uid, user.gid)
 
 
 def hand_over(base: str, user: RunAs) -> None:
     """
-    Give `user` the folder of a host: from now on the agent writes there only as into a job's.
+    Give `user` the folder of a host; the agent treats it as untrusted from now on.
 
     Raises:
-        OSError: It cannot be given away.
+        OSError: The owner cannot be changed.
     """
     os.chown(base, user.uid, user.gid, follow_symlinks=False)
 

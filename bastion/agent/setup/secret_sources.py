@@ -1,8 +1,8 @@
 """
-The secret managers of the clouds, asked as the machine's own identity.
+The secret managers of the clouds, queried with the machine's own identity.
 
-Google's is spoken with directly, as the bucket is; Amazon's through boto3. Both are imported when
-they are first asked. No error here holds a value: an answer that is no success has none in it.
+Google's is queried over HTTP, as the bucket is; Amazon's through boto3. Their libraries are
+imported at the first query. No error here contains a value: only an answer of success does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 class BusyError(Exception):
-    """It may answer if it is asked again; the message may be told."""
+    """A retry may succeed; the message contains no value."""
 
 
 def of_google(name: str, environ: Mapping[str, str]) -> bytes:
@@ -40,8 +40,8 @@ def of_google(name: str, environ: Mapping[str, str]) -> bytes:
         environ: The agent's variables, which may name another endpoint.
 
     Raises:
-        SetUpError: It says no.
-        BusyError: It did not say.
+        SetUpError: It refuses.
+        BusyError: It did not answer.
 
     Source: Secret Manager v1, `secretmanager.v1.json`, `projects.secrets.versions.access`.
     """
@@ -59,7 +59,7 @@ def of_google(name: str, environ: Mapping[str, str]) -> bytes:
     if answer.status == 429 or answer.status >= 500:
         raise BusyError(f"Secret Manager answered {answer.status}")
     if answer.status != 200:
-        raise SetUpError(f"Secret Manager says no to {version}: {_google_error(answer.data)}")
+        raise SetUpError(f"Secret Manager refuses {version}: {_google_error(answer.data)}")
     data: str = json.loads(answer.data)["payload"].get("data", "")
     return base64.b64decode(data, validate=True)
 
@@ -86,19 +86,19 @@ def _google_token(http: urllib3.PoolManager) -> dict[str, str]:
 
 def _google_error(body: bytes) -> str:
     try:
-        said = json.loads(body)["error"]
-        return f"{said['code']} {said['message']}"
+        error = json.loads(body)["error"]
+        return f"{error['code']} {error['message']}"
     except (ValueError, KeyError, TypeError):
         return "an answer that is not Google's"
 
 
 def of_amazon(name: str) -> bytes:
     """
-    What Secrets Manager holds under a name or an ARN, text or bytes.
+    Read a secret from Secrets Manager by its name or ARN, text or bytes.
 
     Raises:
-        SetUpError: It says no, or this machine has no credentials or region.
-        BusyError: It did not say.
+        SetUpError: It refuses, or this machine has no credentials or region.
+        BusyError: It did not answer.
     """
     from boto3.session import Session
     from botocore.config import Config
@@ -111,15 +111,15 @@ def of_amazon(name: str) -> bytes:
         client = Session().client("secretsmanager", region_name=region, config=once)
         found = client.get_secret_value(SecretId=name)
     except ClientError as error:
-        said = error.response["Error"]
+        fault = error.response["Error"]
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-        if status >= 500 or "Throttling" in said["Code"]:
-            raise BusyError(f"Secrets Manager answered {said['Code']}") from None
-        raise SetUpError(f"Secrets Manager says no: {said['Code']}: {said['Message']}") from None
+        if status >= 500 or "Throttling" in fault["Code"]:
+            raise BusyError(f"Secrets Manager answered {fault['Code']}") from None
+        raise SetUpError(f"Secrets Manager refuses: {fault['Code']}: {fault['Message']}") from None
     except HTTPClientError as error:
         raise BusyError(f"Secrets Manager did not answer: {type(error).__name__}") from None
     except BotoCoreError as error:
-        raise SetUpError(f"Secrets Manager cannot be asked: {error}") from None
+        raise SetUpError(f"Secrets Manager cannot be queried: {error}") from None
     text: str | None = found.get("SecretString")
     data: bytes = found["SecretBinary"] if text is None else text.encode()
     return data

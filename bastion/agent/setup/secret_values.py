@@ -3,11 +3,11 @@ The values of secrets, read on the machine just before the processes start.
 
     env:NAME    the agent's own variable BASTION_SECRET_<NAME>, and no other of its variables
     file:PATH   a plain file below the agent's folder of secrets; a link that leads out is refused
-    gcp:, aws:  the cloud's secret manager, asked as the machine's own identity
+    gcp:, aws:  the cloud's secret manager, queried with the machine's own identity
 
-Rules: which source a job may use was decided by the bastion and stands in the instruction; here is
-only the last fence, for sources on the machine itself. No error, and nothing else that is written
-down, ever holds a value: what a library raised unexpectedly is told by its kind alone.
+The bastion decides which source a job may use; the instruction carries the decision. This file is
+the second check, by what this machine may read. No error and no log ever contains a value: of an
+unexpected exception of a library only its type is shown.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from bastion.secret_rules import SecretRule
 from bastion.spec.secret import MAX_SECRET_BYTES, MIN_SECRET_BYTES, Secret
 
 VARIABLE_PREFIX = "BASTION_SECRET_"
-"""Of the agent's variables that jobs may be given: a prefix of its own, so that no other leaks."""
+"""Prefix of the agent's variables that jobs may get, so that no other variable leaks."""
 
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0)
-"""Between tries of a secret manager: a start waits for it this long, and then fails."""
+"""Backoff between tries of a secret manager; a start fails after the last."""
 
 _CLOCK = SystemClock()
-"""Pauses between real calls: no simulation makes any."""
+"""Pauses between real calls, which no simulation makes."""
 
 
 def values_of(
@@ -43,17 +43,17 @@ def values_of(
     clock: Clock = _CLOCK,
 ) -> dict[str, str]:
     """
-    The value of each of `secrets`, by name.
+    Read the value of each of `secrets`; by name.
 
     Args:
-        secrets: What the job asks for.
+        secrets: The secrets that the job requests.
         granted: The sources that its start instruction names, by name.
         settings: The agent's.
-        project: Whose job asks.
+        project: Of the job.
         clock: For the pauses between tries.
 
     Raises:
-        SetUpError: One cannot be had; the message names it, and never a value.
+        SetUpError: One cannot be read; the message names it, and never a value.
     """
     return {
         each.name: _value(each.name, granted.get(each.name), settings, project, clock)
@@ -66,8 +66,8 @@ def _value(
 ) -> str:
     if source is None:
         raise SetUpError(
-            f"secret {name}: this job may not ask for it any more",
-            hint="config/bastion.toml says who may",
+            f"secret {name}: this job may not use it any more",
+            hint="config/bastion.toml has the rules of secrets",
         )
     if not _is_for(project, source, settings.secret_sources):
         raise SetUpError(
@@ -84,8 +84,8 @@ def _is_for(project: str, source: str, listed: tuple[SecretRule, ...]) -> bool:
     """
     Whether this machine reads `source` for `project`, whatever the instruction says.
 
-    A project's own folder is its own. Without a list the machine's variables and its identity say
-    what it may read, and files of other folders it reads for nobody.
+    A project may always read its own folder. Without a list it may also read what the machine's
+    variables and its identity permit, but no file of another folder.
     """
     if source.startswith(f"file:{project}/") and ".." not in source.split("/"):
         return True
@@ -96,10 +96,10 @@ def _is_for(project: str, source: str, listed: tuple[SecretRule, ...]) -> bool:
 
 def _text(data: bytes) -> str:
     """
-    What a variable can hold of `data`.
+    Decode `data` as the value of a variable.
 
     Raises:
-        SetUpError: It cannot, or it could not be masked.
+        SetUpError: No variable can hold it, or it could not be masked.
     """
     if len(data) > MAX_SECRET_BYTES:
         raise SetUpError(f"more than {MAX_SECRET_BYTES} bytes")
@@ -109,7 +109,7 @@ def _text(data: bytes) -> str:
         text = "\0"
     if "\0" in text:
         raise SetUpError("not UTF-8 text without NUL, as a variable must be; store it as base64")
-    # An editor's last line end is no part of a token.
+    # The last line end comes from an editor, and is no part of a token.
     text = text.removesuffix("\n").removesuffix("\r")
     size = len(text.encode())
     if size < MIN_SECRET_BYTES:
@@ -128,19 +128,19 @@ def _read(source: str, settings: AgentSettings, clock: Clock) -> bytes:
         case "file":
             return _of_file(rest, Path(settings.secrets_dir))
         case "gcp":
-            return _patiently(partial(of_google, rest, settings.environ), clock)
+            return _with_retries(partial(of_google, rest, settings.environ), clock)
         case "aws":
-            return _patiently(partial(of_amazon, rest), clock)
+            return _with_retries(partial(of_amazon, rest), clock)
         case _:
             raise SetUpError("this machine's Bastion does not know this kind of source")
 
 
-def _patiently(ask: Callable[[], bytes], clock: Clock) -> bytes:
-    """Ask a secret manager, again while it is busy."""
+def _with_retries(query: Callable[[], bytes], clock: Clock) -> bytes:
+    """Query a secret manager; retry while it is busy."""
     pauses = iter(_PAUSES_S)
     while True:
         try:
-            return ask()
+            return query()
         except SetUpError:
             raise
         except BusyError as error:

@@ -126,7 +126,7 @@ def test_what_a_dead_keeper_knew_is_masked_whole(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("granted", "why"),
     [
-        ({}, "secret HF_TOKEN: this job may not ask for it any more"),
+        ({}, "secret HF_TOKEN: this job may not use it any more"),
         ({"HF_TOKEN": "file:vision/NONE"}, "secret HF_TOKEN: file:vision/NONE: no such file"),
     ],
 )

@@ -127,7 +127,7 @@ def test_the_keeper_runs_no_program_of_such_a_job(world: RealWorld, open_path: P
 def test_root_is_no_such_user(world: RealWorld) -> None:
     """A request to run as root is refused: that is what naming no user means."""
     assert isinstance(world.keeper, KeeperClient)
-    with pytest.raises(KeeperError, match="run_as 0 cannot be done"):
+    with pytest.raises(KeeperError, match="run_as 0 is impossible"):
         world.keeper.start(attempt("a", "true", run_as=RunAs(uid=0, gid=0)))
 
 

@@ -39,7 +39,7 @@ def of_machine(source: str, folder: Path | None, listed: tuple[SecretRule, ...])
 
 
 def refused(source: str, folder: Path | None = None) -> str:
-    """Why there is none; the name is in it, and the value never."""
+    """Return the error; the secret's name is in it, and the value never."""
     with pytest.raises(SetUpError) as caught:
         value(source, folder)
     said = str(caught.value)
@@ -127,7 +127,7 @@ def test_only_variables_with_the_prefix_are_given(monkeypatch: pytest.MonkeyPatc
 
 def test_a_secret_that_was_not_granted_is_not_read() -> None:
     """A name that the instruction does not have was denied since the launch was taken."""
-    with pytest.raises(SetUpError, match="secret B: this job may not ask for it any more"):
+    with pytest.raises(SetUpError, match="secret B: this job may not use it any more"):
         values_of([Secret("B")], {"A": "env:A"}, AgentSettings(machine="m"), project="vision")
 
 
@@ -145,23 +145,23 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
 
 def test_google_is_asked_for_the_latest_version(google: Asked) -> None:
-    """A secret without a version is its latest one; each is one request."""
+    """A secret without a version is its latest one; each read is one request."""
     assert value(f"gcp:{HF}") == VALUE
     assert value(f"gcp:{HF}/versions/1") == "old-s3cr3t-token"
     assert google.names == [f"{HF}/versions/latest", f"{HF}/versions/1"]
 
 
-def test_google_says_no(google: Asked) -> None:
-    """What Google says is told, and it is not asked again."""
+def test_a_refusal_of_google_is_shown(google: Asked) -> None:
+    """Google's reason is in the error, and there is no retry."""
     name = f"{HF}/versions/9"
     assert refused(f"gcp:{name}") == (
-        f"Secret Manager says no to {name}: 404 Secret Version [{name}] not found."
+        f"Secret Manager refuses {name}: 404 Secret Version [{name}] not found."
     )
     assert len(google.names) == 1
 
 
-def test_a_busy_google_is_asked_again(google: Asked) -> None:
-    """429 and 5xx pass; a start waits for a few tries and then fails."""
+def test_a_busy_google_is_retried(google: Asked) -> None:
+    """429 and 5xx are retried a few times; then the start fails."""
     google.failures = [503, 429]
     assert value(f"gcp:{HF}") == VALUE
     google.failures = [500] * 9
@@ -169,7 +169,7 @@ def test_a_busy_google_is_asked_again(google: Asked) -> None:
     assert len(google.failures) == 4
 
 
-def test_nonsense_from_google_is_told_by_its_kind_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nonsense_from_google_is_shown_by_its_type_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that cannot be understood may hold the value: it is not shown."""
     body = f'{{"payload": {{"data": "{VALUE}"}}}}'
     answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
@@ -194,12 +194,12 @@ def test_amazon_gives_text_and_bytes(amazon: None) -> None:
     made = client.create_secret(Name="prod/hf", SecretString=VALUE)
     client.create_secret(Name="bytes", SecretBinary=VALUE.encode())
     assert value("aws:prod/hf") == value(f"aws:{made['ARN']}") == value("aws:bytes") == VALUE
-    assert "Secrets Manager says no: ResourceNotFoundException: " in refused("aws:missing")
+    assert "Secrets Manager refuses: ResourceNotFoundException: " in refused("aws:missing")
 
 
 def test_a_machine_without_credentials_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with the machine itself is told at once."""
+    """A fault of the machine itself is shown without a retry."""
     with credentials():
         monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
         monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
-        assert refused("aws:hf").startswith("Secrets Manager cannot be asked: ")
+        assert refused("aws:hf").startswith("Secrets Manager cannot be queried: ")
