@@ -17,7 +17,8 @@ from bastion.client.change.requests import ChangeBody
 from bastion.client.handle import LaunchHandle
 from bastion.client.look.find_job import find_target, find_tasks
 from bastion.client.reader import Reader
-from bastion.client.submit.check import checked
+from bastion.client.submit.check import check
+from bastion.client.submit.context import read_context
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.origin import Origin, store_origin
 from bastion.records.request import (
@@ -84,22 +85,19 @@ class Client(Reader):
             BastionError: Its code could not be bundled.
             StoreError: The bucket is out of reach; nothing was submitted.
         """
-        from bastion.client.submit import provenance as origins
+        from bastion.client.submit.provenance import origin_of
 
-        good, warnings = self.checked(launch), tuple[str, ...]()
-        files = () if isinstance(launch, Launch) else origins.files_at(launch)
-        known = origin or origins.of_this_process()
-        tree = known.tree
-        if good.code is not None:
-            sent = self.send_code(good.code, report=report, python=good.python)
-            good, warnings = dataclasses.replace(good, code=sent.ref), sent.warnings
-            tree = origins.tree_of(sent.bundled) or tree
-        known = dataclasses.replace(known, files=(*known.files, *files), tree=tree)
+        checked = self.checked(launch)
+        sent = None
+        if checked.code is not None:
+            sent = self.send_code(checked.code, report=report, python=checked.python)
+        known = origin_of(origin, launch, sent.bundled if sent is not None else None)
         body = LaunchRequest(
-            launch=good,
+            launch=checked if sent is None else dataclasses.replace(checked, code=sent.ref),
             idempotency_key=idempotency_key,
             origin=store_origin(self.store, known),
         )
+        warnings = sent.warnings if sent is not None else ()
         return self._submitted(body, warnings=warnings, timeout_s=timeout_s)
 
     def rerun(
@@ -172,14 +170,15 @@ class Client(Reader):
             from bastion.client.submit.launch_file import read_launch
 
             launch = read_launch(Path(launch))
-        return checked(
+        context = read_context(
             launch,
             quota=self._quota_file.known(),
             user=self.user,
             project=self.project,
             machines=self._machine_resources,
-            target=self._target,
+            find=self._target,
         )
+        return check(launch, context)
 
     def what_if(self, launch: Launch | str | Path) -> Outlook:
         """

@@ -15,11 +15,27 @@ from bastion.records.origin import (
     origin_file,
     origin_paths,
 )
+from bastion.spec import Launch
 from bundler.errors import BundleError
 from bundler.upload import Bundle
 
 _CELLS = "_ih"
 """What IPython keeps in `__main__`: the text of every cell. Source: IPython, `HistoryManager`."""
+
+
+def origin_of(known: Origin | None, launch: Launch | str | Path, bundled: Bundle | None) -> Origin:
+    """
+    Return where a launch comes from.
+
+    Args:
+        known: What the caller says of it; None: this process.
+        launch: A launch, or the file that one was read from, which is stored with it.
+        bundled: The folder that was sent as its code, where it was one.
+    """
+    found = known or of_this_process()
+    files = () if isinstance(launch, Launch) else files_at(launch)
+    tree = tree_of(bundled) or found.tree
+    return replace(found, files=(*found.files, *files), tree=tree)
 
 
 def of_this_process() -> Origin:

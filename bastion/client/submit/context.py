@@ -1,0 +1,105 @@
+"""What the check of a launch needs beside the launch: read once, handed over as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from bastion import catalog
+from bastion.errors import NotFoundError, SpecError
+from bastion.spec import Launch
+from bastion.value import value
+from quota.amounts import Amounts
+
+if TYPE_CHECKING:
+    from quota.tree import Quota
+
+
+@value
+class LaunchContext:
+    """The facts that a launch is checked against."""
+
+    project: str = ""
+    """The project that the launch is charged to; empty where there is a problem with it."""
+    types: frozenset[str] = frozenset()
+    """Every resource type that the catalog, the quota file or a machine knows."""
+    targets: Mapping[str, str] = field(default_factory=dict)
+    """Ids of the jobs and launches that it waits for, by the name that was written."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the project, or with the names of targets."""
+    hint: str = ""
+
+
+def read_context(
+    launch: Launch,
+    *,
+    quota: Quota | None,
+    user: str,
+    project: str,
+    machines: Callable[[], Iterable[Amounts]],
+    find: Callable[[str, str], str],
+) -> LaunchContext:
+    """
+    Read what `launch` is checked against.
+
+    Args:
+        launch: As it was written.
+        quota: The quota file, or None when it cannot be read.
+        user: Who submits it.
+        project: The user's project, where the launch names none.
+        machines: Reads what machines have; called only for a resource type that is known nowhere
+            else.
+        find: Reads the id of the job or launch that a name means in a project.
+
+    Raises:
+        StoreError: The bucket is out of reach.
+    """
+    types = set(catalog.resource_types()) | (quota.types if quota is not None else set())
+    if not all(set(job.per_replica.types()) <= types for job in launch.jobs):
+        types |= {name for resources in machines() for name in resources.types()}
+    try:
+        charged = resolve_project(quota, user, launch.project or project)
+    except SpecError as error:
+        return LaunchContext(types=frozenset(types), problems=error.problems, hint=error.hint)
+    targets: dict[str, str] = {}
+    problems: list[str] = []
+    for name in launch.waits_for_others:
+        try:
+            targets[name] = find(name, charged)
+        except (NotFoundError, SpecError) as error:
+            problems.append(f"after: {error.message}")
+    return LaunchContext(
+        project=charged,
+        types=frozenset(types),
+        targets=targets,
+        problems=tuple(problems),
+        hint="bastion list --all shows what there is to wait for" if problems else "",
+    )
+
+
+def resolve_project(quota: Quota | None, user: str, project: str) -> str:
+    """
+    Return the project that a request of `user` is charged to.
+
+    Args:
+        quota: The quota file, or None when it cannot be read: then `project` is taken as it is.
+        user: Who submits it.
+        project: What the user named, or empty for the user's only project.
+
+    Raises:
+        SpecError: There is none, or several; the message lists them.
+    """
+    if quota is None:
+        if project:
+            return project
+        raise SpecError(
+            "project: none named, and the quota file that would tell yours cannot be read",
+            hint="name it: --project_id=PROJECT",
+        )
+    found = quota.resolve_project(user, project or None)
+    if isinstance(found, str):
+        return found
+    raise SpecError(
+        f"project: {found}", hint="--project_id=PROJECT names one, --user_id=USER says who you are"
+    )

@@ -1,0 +1,72 @@
+"""The check of a launch, as a function of the launch and what it is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from bastion.client.submit.check import check
+from bastion.client.submit.context import LaunchContext, read_context
+from bastion.errors import NotFoundError, SpecError
+from bastion.spec import Job, Launch, Process, Resources
+from quota.amounts import Amounts
+from quota.config import parse
+from tests.rigs.scripted_bastion import QUOTA
+
+
+def launch_of(*, after: tuple[str, ...] = (), instance_type: str = "", **asked: int) -> Launch:
+    """A launch of one job of one process."""
+    process = Process(["true"], resources=Resources(**asked))  # type: ignore[arg-type]
+    job = Job(name="main", processes=(process,), instance_type=instance_type)
+    return Launch(name="check", jobs=(job,), after=after)
+
+
+def test_every_kind_of_problem_is_told_at_once() -> None:
+    """A wrong type, instance type, project and target are one refusal."""
+    context = LaunchContext(problems=("project: no", "after: no job 'x'"), hint="look")
+    with pytest.raises(SpecError) as caught:
+        check(launch_of(instance_type="a9", h1oo=1), context)
+    wrong = caught.value.problems
+    assert [text.split(":")[0] for text in wrong] == [
+        "jobs.main.instance_type",
+        "project",
+        "after",
+        "resources.h1oo",
+    ]
+
+
+def test_what_is_right_is_written_out() -> None:
+    """The project, the ids of targets and the resources of an instance type are in what is sent."""
+    context = LaunchContext(project="blue", types=frozenset({"h100"}), targets={"prep": "prep-1"})
+    made = check(launch_of(after=("prep",), instance_type="a3-highgpu-8g"), context)
+    assert made.project == "blue"
+    assert [each.job for each in made.waits_for] == ["prep-1"]
+    assert made.jobs[0].per_replica["h100"] == 8
+
+
+def test_machines_are_read_only_for_a_type_that_is_known_nowhere_else() -> None:
+    """A launch of known types costs no read; what waits for nothing looks for no job."""
+    reads: list[str] = []
+
+    def machines() -> Iterable[Amounts]:
+        reads.append("machines")
+        return [Amounts({"odd": 1})]
+
+    def find(name: str, project: str) -> str:
+        reads.append(f"{project}/{name}")
+        raise NotFoundError(f"no job {name!r}")
+
+    def context_of(launch: Launch) -> LaunchContext:
+        quota = parse(QUOTA)
+        return read_context(
+            launch, quota=quota, user="ada", project="", machines=machines, find=find
+        )
+
+    assert context_of(launch_of(h100=1)).project == "blue"
+    assert reads == []
+    assert "odd" in context_of(launch_of(odd=1)).types
+    assert reads == ["machines"]
+    found = context_of(launch_of(after=("prep",), h100=1))
+    assert reads[1:] == ["blue/prep"]
+    assert found.problems == ("after: no job 'prep'",)
