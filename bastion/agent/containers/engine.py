@@ -1,10 +1,10 @@
 """
-The machine's container engine, asked over its socket: docker's HTTP API, and no client of docker's.
+A client of the machine's container engine: docker's HTTP API over its socket, without a library.
 
-One request a connection, in HTTP/1.0: an answer ends where its connection does, so the same few
-lines serve answers, progress that comes line by line, and the wait for a container's end. Paths
-carry no version, by which the engine speaks its own newest one. Standard library only: it runs in
-the program that the keeper starts for every container.
+Each connection carries one request, in HTTP/1.0. An answer ends with its connection, so the same
+few lines read answers, progress line by line, and the wait for a container's end. Paths have no
+version, so the engine uses its newest one. Standard library only: it runs in the program that the
+keeper starts for every container.
 
 Source: docs.docker.com/reference/api/engine; podman answers the same requests.
 """
@@ -24,18 +24,18 @@ DEFAULT_SOCKET = "/var/run/docker.sock"
 """Source: dockerd(8), the default of `--host`."""
 
 ANSWER_S = 60.0
-"""Longest silence of an engine: to remove a container it may have to wait for its processes."""
+"""Timeout of an answer: the removal of a container may wait for its processes."""
 
 NOT_FOUND, CONFLICT = 404, 409
-"""Status of an answer: there is no such container or image; it is not in a state for this."""
+"""HTTP status: no such container or image; not possible in its present state."""
 
 _HEAD_BYTES = 1 << 16
-"""Longest head of an answer: as much as the servers of HTTP allow."""
+"""Longest head of an answer: the usual limit of HTTP servers."""
 
 
 class EngineError(Exception):
     """
-    The engine said no.
+    The engine refused.
 
     Args:
         status: Of HTTP: see `NOT_FOUND` and `CONFLICT`.
@@ -48,16 +48,16 @@ class EngineError(Exception):
 
 
 class EngineGoneError(Exception):
-    """No engine answers; what it did with the last request is not known."""
+    """No engine answers; the outcome of the last request is unknown."""
 
 
 class Engine:
     """
-    An engine.
+    A container engine.
 
     Args:
         path: Of its socket.
-        answer_s: The longest that it may say nothing.
+        answer_s: Timeout of an answer.
     """
 
     def __init__(self, path: str, *, answer_s: float = ANSWER_S) -> None:
@@ -66,13 +66,13 @@ class Engine:
 
     def check(self) -> None:
         """
-        Return if it answers.
+        Return if the engine answers.
 
         Raises:
-            EngineGoneError: It does not.
-            EngineError: It does, with a no.
+            EngineGoneError: It does not answer.
+            EngineError: It answers with an error.
         """
-        self._ask("GET", "/_ping")
+        self._request("GET", "/_ping")
 
     def has_image(self, ref: str) -> bool:
         """
@@ -80,10 +80,10 @@ class Engine:
 
         Raises:
             EngineGoneError: It does not answer.
-            EngineError: It cannot say.
+            EngineError: It answers with an error.
         """
         try:
-            self._ask("GET", f"/images/{quote(ref, safe='/')}/json")
+            self._request("GET", f"/images/{quote(ref, safe='/')}/json")
         except EngineError as error:
             if error.status == NOT_FOUND:
                 return False
@@ -92,15 +92,15 @@ class Engine:
 
     def pull(self, ref: str, login: str = "") -> Iterator[dict[str, Any]]:
         """
-        Bring an image to this machine: what the engine tells of it, as it does.
+        Pull an image to this machine; yield the engine's progress lines.
 
         Args:
-            ref: With a tag or a digest: without, every tag would come.
+            ref: With a tag or a digest; without one, every tag would be pulled.
             login: `X-Registry-Auth`, or empty.
 
         Raises:
             EngineGoneError: It stopped answering.
-            EngineError: It cannot be had; the message is the engine's or the registry's.
+            EngineError: The pull failed; the message is the engine's or the registry's.
         """
         head = {"X-Registry-Auth": login} if login else {}
         connection = self._send("POST", "/images/create?" + urlencode({"fromImage": ref}), head)
@@ -109,10 +109,10 @@ class Engine:
             while True:
                 *lines, rest = rest.split(b"\n")
                 for line in filter(bytes.strip, lines):
-                    said = json.loads(line)
-                    if "error" in said:
-                        raise EngineError(500, _line(said["error"]))
-                    yield said
+                    progress = json.loads(line)
+                    if "error" in progress:
+                        raise EngineError(500, _line(progress["error"]))
+                    yield progress
                 more = self._receive(connection)
                 if not more:
                     return
@@ -120,38 +120,38 @@ class Engine:
 
     def create(self, name: str, body: dict[str, Any]) -> str:
         """
-        Make a container, which runs nothing yet; its id. A name is used once: this is a fence.
+        Create a container and return its id; a name is used once, which makes this a fence.
 
         Raises:
-            EngineGoneError: It may have been made.
+            EngineGoneError: It may have been created.
             EngineError: It was not; `CONFLICT`: there is one of this name.
         """
-        found = self._ask("POST", f"/containers/create?name={quote(name)}", body)
+        found = self._request("POST", f"/containers/create?name={quote(name)}", body)
         return str(found["Id"])
 
     def start(self, container: str) -> None:
         """
-        Run it.
+        Start a container.
 
         Raises:
             EngineGoneError: It may run.
-            EngineError: It does not.
+            EngineError: It does not run.
         """
-        self._ask("POST", f"/containers/{container}/start")
+        self._request("POST", f"/containers/{container}/start")
 
     def attach(self, container: str) -> socket.socket:
         """
-        Its output from now on, in frames, until it has written all it ever will: see `Frames`.
+        Return a stream of its output from now on, to its end, in frames: see `Frames`.
 
         Raises:
-            EngineGoneError: It does not answer.
-            EngineError: It cannot be had.
+            EngineGoneError: The engine does not answer.
+            EngineError: The attach failed.
         """
         path = f"/containers/{container}/attach?stream=1&stdout=1&stderr=1"
         connection = self._send("POST", path, {"Connection": "Upgrade", "Upgrade": "tcp"})
         head = b""
         while not head.endswith(b"\r\n\r\n"):
-            # Byte by byte: what follows the head is the stream's.
+            # Byte by byte: what follows the head belongs to the stream.
             byte = self._receive(connection, 1)
             if not byte or len(head) > _HEAD_BYTES:
                 connection.close()
@@ -167,10 +167,10 @@ class Engine:
 
     def wait(self, container: str) -> socket.socket:
         """
-        A connection that says nothing of use until the container runs no more, and then ends.
+        Return a connection that closes when the container has stopped; ignore its data.
 
         Raises:
-            EngineGoneError: It cannot be had.
+            EngineGoneError: The engine does not answer.
         """
         connection = self._send("POST", f"/containers/{container}/wait")
         connection.settimeout(None)
@@ -178,56 +178,56 @@ class Engine:
 
     def kill(self, container: str, signal: str) -> None:
         """
-        Send a signal to its first process; none where it does not run.
+        Send a signal to its first process, if it runs.
 
         Raises:
             EngineGoneError: It may have been sent.
             EngineError: It was not.
         """
         try:
-            self._ask("POST", f"/containers/{container}/kill?signal={signal}")
+            self._request("POST", f"/containers/{container}/kill?signal={signal}")
         except EngineError as error:
             if error.status not in (NOT_FOUND, CONFLICT):
                 raise
 
     def state(self, container: str) -> dict[str, Any]:
         """
-        How it is: `Running`, `ExitCode`, `OOMKilled`, `Error`.
+        Return its state: `Running`, `ExitCode`, `OOMKilled`, `Error`.
 
         Raises:
-            EngineGoneError: Nobody can say.
+            EngineGoneError: The engine does not answer.
             EngineError: `NOT_FOUND`: there is no such container.
         """
-        found: dict[str, Any] = self._ask("GET", f"/containers/{container}/json")["State"]
+        found: dict[str, Any] = self._request("GET", f"/containers/{container}/json")["State"]
         return found
 
     def containers(self, label: str) -> list[tuple[str, dict[str, str]]]:
         """
-        Every container that carries `label` (`name=value`), in whatever state: id and labels.
+        Return id and labels of every container with `label` (`name=value`), in any state.
 
         Raises:
             EngineGoneError: It does not answer.
-            EngineError: It cannot say.
+            EngineError: It answers with an error.
         """
         filters = json.dumps({"label": [label]})
         path = "/containers/json?" + urlencode({"all": "1", "filters": filters})
-        return [(str(each["Id"]), dict(each["Labels"])) for each in self._ask("GET", path)]
+        return [(str(each["Id"]), dict(each["Labels"])) for each in self._request("GET", path)]
 
     def remove(self, container: str) -> None:
         """
-        Kill everything in it and take it away; returns when it is gone, or is being taken away.
+        Kill and remove a container; return when it is removed, or its removal is in progress.
 
         Raises:
-            EngineGoneError: It does not answer.
-            EngineError: It is there still.
+            EngineGoneError: The engine does not answer.
+            EngineError: The container still exists.
         """
         try:
-            self._ask("DELETE", f"/containers/{container}?force=1&v=1")
+            self._request("DELETE", f"/containers/{container}?force=1&v=1")
         except EngineError as error:
             if error.status not in (NOT_FOUND, CONFLICT):
                 raise
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         with self._send(method, path, body=body) as connection:
             answer = self._head(connection)
             while more := self._receive(connection):
@@ -257,14 +257,14 @@ class Engine:
         return connection
 
     def _head(self, connection: socket.socket) -> bytes:
-        """Read the head of an answer and judge it; what was read beyond it."""
-        said = b""
-        while b"\r\n\r\n" not in said:
+        """Read the head of an answer and check its status; return the bytes beyond it."""
+        data = b""
+        while b"\r\n\r\n" not in data:
             more = self._receive(connection)
-            if not more or len(said) > _HEAD_BYTES:
+            if not more or len(data) > _HEAD_BYTES:
                 raise EngineGoneError(f"{self._path}: the answer broke off")
-            said += more
-        head, _, rest = said.partition(b"\r\n\r\n")
+            data += more
+        head, _, rest = data.partition(b"\r\n\r\n")
         self._check(head, connection, rest)
         return rest
 
@@ -284,16 +284,16 @@ class Engine:
         try:
             return connection.recv(size)
         except OSError as error:
-            why = error.strerror or f"it said nothing for {self._answer_s:g} s"
+            why = error.strerror or f"no answer for {self._answer_s:g} s"
             raise EngineGoneError(f"{self._path}: {why}") from None
 
 
 class Frames:
     """
-    The frames of an attached stream taken apart: stdout and stderr, as they came.
+    Decodes the frames of an attached stream: stdout and stderr, in their order.
 
-    Source: docs.docker.com/reference/api/engine, "Stream format": a byte that names the stream,
-    three of nothing, the length in four, big-endian.
+    Source: docs.docker.com/reference/api/engine, "Stream format": one byte for the stream, three
+    zero bytes, and the length in four bytes, big-endian.
     """
 
     __slots__ = ("_left", "_rest")
@@ -303,7 +303,7 @@ class Frames:
         self._left = 0
 
     def take(self, data: bytes) -> bytes:
-        """What the container wrote, of these next bytes of the stream."""
+        """Return the output of the container in the next bytes of the stream."""
         self._rest += data
         found = []
         while self._rest:

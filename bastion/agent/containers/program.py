@@ -1,20 +1,20 @@
 """
-What the keeper runs for a process that lives in a container: this program, one for each.
+The program that the keeper runs in place of a process in a container, one for each.
 
-    run SOCKET NAME WORDS SHM CONTAINER PROGRAM [ARGUMENT...]    be the container, to its end
-    remove SOCKET LABEL SHM                                      end every container so labelled
+    run SOCKET NAME WORDS SHM CONTAINER PROGRAM [ARGUMENT...]    run the container to its end
+    remove SOCKET LABEL SHM                                      remove every container with LABEL
 
-To the keeper, `run` is the process: it writes what the container writes, hands SIGTERM on, and ends
-as the container ends, by the same code or signal. It runs only a container that it has made itself,
-and NAME is used once: what began before is never begun again. CONTAINER is what it is made of, but
-for its program and its environment. The environment is this program's own, each name behind
-`PREFIX`: so nothing that is meant for the container befalls this program, and nothing of it stands
-where everybody can read it. What no code can say goes into the file WORDS, as JSON: that it could
-not be set up, and why; or that its memory limit ended it. SHM is a folder in memory, made here, for
-the containers of one attempt to share.
+To the keeper, `run` is the process. It writes the container's output, forwards SIGTERM, and ends as
+the container ends, by the same code or signal. It runs only a container that it has created itself,
+and NAME is used once, so no container starts twice. CONTAINER is the body of its creation, without
+program and environment. The environment is this program's own, each name behind `PREFIX`. So no
+variable of the container affects this program, and none is on a command line, which any user can
+read. The file WORDS gets, as JSON, what no exit code expresses: that the container could not be set
+up, and why; or that its memory limit ended it. SHM is a folder in memory, made here and shared by
+the containers of one attempt.
 
-`remove` is how the keeper undoes an attempt before it writes down the end: it exits 0 only when the
-engine has said that no such container is left.
+`remove` is the keeper's undo of an attempt. It exits 0 only when the engine has confirmed that no
+such container is left.
 
 Standard library only; it knows neither the bucket nor what a job is.
 """
@@ -44,87 +44,88 @@ if TYPE_CHECKING:
     from typing import Any
 
 HOME_LABEL = "bastion.home"
-"""Of every container: the home of the agent it belongs to."""
+"""Label of every container: the home of its agent."""
 
 ATTEMPT_LABEL = "bastion.attempt"
-"""Of every container: home and key, as in `BASTION_MARK`."""
+"""Label of every container: home and key, as in `BASTION_MARK`."""
 
 PREFIX = "+"
-"""Before the name of every variable that is the container's."""
+"""Prefix of the name of every variable of the container."""
 
 SETUP_CODE = 125
-"""Of a container that never ran. Source: docker-run(1), "Exit Status"."""
+"""Exit code of a container that never ran. Source: docker-run(1), "Exit Status"."""
 
 _SIGNALLED = 128
-"""What ended by the signal n left its container with 128 + n. Source: tini(1), docker-run(1)."""
+"""Plus n: exit code of a container whose program ended by the signal n. Source: tini(1),
+docker-run(1)."""
 
 _DEADLY = "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM XCPU XFSZ SYS"
-"""Signals that end whoever did not care for them. Source: signal(7)."""
+"""Signals that end a process that does not handle them. Source: signal(7)."""
 
-_AGAIN_S = 0.5
+_RETRY_S = 0.5
 """Between two tries while the engine does not answer."""
 
 
 class Container:
     """
-    The one container that this process stands for.
+    The container that this process represents.
 
     Args:
-        engine: Whose it is.
+        engine: That runs it.
         name: Its name.
-        body: What it is made of: see `Engine.create`.
+        body: Of its creation: see `Engine.create`.
     """
 
     def __init__(self, engine: Engine, name: str, body: dict[str, Any]) -> None:
         self._engine = engine
         self._name = name
         self._body = body
-        self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._is_told = False
-        """Whether a SIGTERM waits to be handed on."""
+        self._wakeup_read, self._wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._has_sigterm = False
+        """Whether a SIGTERM waits to be forwarded."""
 
     def listen(self) -> None:
-        """Take SIGTERM from now on, to hand it on."""
-        signal.signal(signal.SIGTERM, self._hear)
-        signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
+        """Handle SIGTERM from now on, to forward it."""
+        signal.signal(signal.SIGTERM, self._handle)
+        signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
 
     def run(self) -> dict[str, Any]:
         """
-        Make it, run it, pass its output on; how it is once it has ended.
+        Create it, run it, copy its output, and return its state once it has ended.
 
         Raises:
             EngineError: It was not run.
-            EngineGoneError: It was not run, or nobody knows whether it was.
+            EngineGoneError: It was not run, or that is unknown.
         """
         container = self._engine.create(self._name, self._body)
         output: socket.socket | None = self._engine.attach(container)
-        if self._is_told:
+        if self._has_sigterm:
             end_by(signal.SIGTERM)
         self._engine.start(container)
         while True:
             try:
                 self._follow(container, output or self._engine.attach(container))
             except (EngineError, EngineGoneError) as error:
-                _say(str(error))
-                time.sleep(_AGAIN_S)
+                _log(str(error))
+                time.sleep(_RETRY_S)
             state = self._state(container)
             if not state["Running"]:
                 return state
-            # The engine went away and came back, and the container has outlived that.
+            # The engine was restarted, and the container still runs.
             output = None
 
     def _follow(self, container: str, output: socket.socket) -> None:
-        """Pass on what it writes, and SIGTERM, until it has ended or the engine breaks off."""
+        """Copy its output and forward SIGTERM until it has ended or the engine is gone."""
         ending = self._engine.wait(container)
         frames = Frames()
         talking = {output.fileno(): output, ending.fileno(): ending}
         waiter = select.poll()
-        for file in (*talking, self._bell):
+        for file in (*talking, self._wakeup_read):
             waiter.register(file, select.POLLIN)
         while talking:
-            for file, _ in waiter.poll(_AGAIN_S * 1e3 if self._is_told else None):
-                if file == self._bell:
-                    os.read(self._bell, 1 << 12)
+            for file, _ in waiter.poll(_RETRY_S * 1e3 if self._has_sigterm else None):
+                if file == self._wakeup_read:
+                    os.read(self._wakeup_read, 1 << 12)
                     continue
                 data = _received(talking[file])
                 if talking[file] is output:
@@ -132,34 +133,34 @@ class Container:
                 if not data:
                     waiter.unregister(file)
                     talking.pop(file).close()
-            if self._is_told:
-                self._hand_on(container)
+            if self._has_sigterm:
+                self._forward_sigterm(container)
 
-    def _hand_on(self, container: str) -> None:
-        self._is_told = False
+    def _forward_sigterm(self, container: str) -> None:
+        self._has_sigterm = False
         try:
             self._engine.kill(container, "SIGTERM")
         except (EngineError, EngineGoneError) as error:
-            self._is_told = True
-            _say(f"SIGTERM is not handed on yet: {error}")
+            self._has_sigterm = True
+            _log(f"SIGTERM is not forwarded yet: {error}")
 
-    def _hear(self, _number: int, _frame: object) -> None:
-        self._is_told = True
+    def _handle(self, _number: int, _frame: object) -> None:
+        self._has_sigterm = True
 
     def _state(self, container: str) -> dict[str, Any]:
-        """How it is, as soon as the engine can say it: it may run on without its engine."""
-        is_said = False
+        """Return its state, once the engine answers: it may run on without its engine."""
+        is_logged = False
         while True:
             try:
                 return self._engine.state(container)
             except (EngineError, EngineGoneError) as error:
                 if isinstance(error, EngineError) and error.status == NOT_FOUND:
-                    _say("somebody took its container away")
+                    _log("its container was removed")
                     return {"Running": False, "ExitCode": _SIGNALLED + signal.SIGKILL}
-                if not is_said:
-                    _say(f"{error}; what it writes meanwhile may be missing here")
-                    is_said = True
-                time.sleep(_AGAIN_S)
+                if not is_logged:
+                    _log(f"{error}; what it writes meanwhile may be missing here")
+                    is_logged = True
+                time.sleep(_RETRY_S)
 
 
 def run(
@@ -167,14 +168,14 @@ def run(
     name: str,
     words: str,
     shm: str,
-    said: str,
+    creation: str,
     *command: str,
     environ: Mapping[str, str],
 ) -> int:
     """
-    Be the container `name`, from its beginning to its end; the code to exit with.
+    Run the container `name` to its end, and return the code to exit with.
 
-    Ends this process by a signal where the container was ended by one.
+    Ends this process by a signal if the container was ended by one.
     """
     env = [
         f"{variable[len(PREFIX) :]}={text}"
@@ -182,35 +183,40 @@ def run(
         if variable.startswith(PREFIX)
     ]
     env += [f"{strays.MARK}={environ[strays.MARK]}"] if strays.MARK in environ else []
-    body = {**json.loads(said), "Env": env, "Entrypoint": [command[0]], "Cmd": list(command[1:])}
+    body = {
+        **json.loads(creation),
+        "Env": env,
+        "Entrypoint": [command[0]],
+        "Cmd": list(command[1:]),
+    }
     container = Container(Engine(socket_path), name, body)
     container.listen()
     try:
         make_shared(shm, body["User"])
         state = container.run()
-        # Too late to change how it ended; and an interpreter that goes would not catch it any more.
+        # It has ended; and an interpreter that exits would not handle the signal any more.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except (EngineError, EngineGoneError, OSError) as error:
-        _leave_word(words, {"setup_failure": str(error)})
-        _say(str(error))
+        _write_word(words, {"setup_failure": str(error)})
+        _log(str(error))
         return SETUP_CODE
     code = int(state["ExitCode"])
     if state.get("OOMKilled") and code:
-        _leave_word(words, {"out_of_memory": True})
+        _write_word(words, {"out_of_memory": True})
     if code > _SIGNALLED and (number := code - _SIGNALLED) in _deadly():
         end_by(number)
     return code
 
 
 def remove(socket_path: str, label: str, shm: str) -> int:
-    """Make an end of every container that carries `label`; 0 when the engine says there is none."""
+    """Remove every container with `label`; return 0 once the engine lists none."""
     engine = Engine(socket_path)
     try:
         for container, _ in engine.containers(label):
             engine.remove(container)
         left = engine.containers(label)
     except (EngineError, EngineGoneError) as error:
-        sys.stderr.write(f"containers with {label} are not known to be gone: {error}\n")
+        sys.stderr.write(f"containers with {label} may still exist: {error}\n")
         return 1
     if not left and shm:
         shutil.rmtree(shm, ignore_errors=True)
@@ -218,7 +224,7 @@ def remove(socket_path: str, label: str, shm: str) -> int:
 
 
 def end_by(number: int) -> None:
-    """End this process by a signal, without a core: it is another that died."""
+    """End this process by a signal, without a core dump: that is the container's."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
@@ -236,7 +242,7 @@ def make_shared(folder: str, user: str) -> None:
     Make the folder that the containers of one attempt share, for their `user` ("uid:gid") alone.
 
     Raises:
-        OSError: Its name is taken by what is no folder of this user.
+        OSError: Its name is taken, and not by a folder of this user.
     """
     uid, gid = map(int, user.split(":"))
     try:
@@ -244,15 +250,15 @@ def make_shared(folder: str, user: str) -> None:
         os.chown(folder, uid, gid)
     except FileExistsError:
         found = os.lstat(folder)
-        # A sibling may have made it and not yet given it away.
+        # A sibling may have made it and not yet changed its owner.
         is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid in (uid, os.geteuid())
         if not is_ours or stat.S_IMODE(found.st_mode) & 0o077:
             what = "another user of this machine has made it"
             raise OSError(errno.EEXIST, what, folder) from None
 
 
-def _leave_word(path: str, word: dict[str, object]) -> None:
-    # That the word cannot be left changes nothing of how it ended.
+def _write_word(path: str, word: dict[str, object]) -> None:
+    # A word that cannot be written does not change how it ended.
     with contextlib.suppress(OSError):
         replace_file(path, json.dumps(word).encode())
 
@@ -273,7 +279,7 @@ def _write(data: bytes) -> None:
         data = data[os.write(1, data) :]
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     _write(f"[bastion: {text}]\n".encode())
 
 
