@@ -1,4 +1,4 @@
-"""When a log is flushed: at once for the first bytes, then the older and calmer the rarer."""
+"""When a log is flushed: the first bytes at once, later ones less often as the log gets older."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from bastion.value import value
 @value
 class Pace:
     """
-    How often logs go to the bucket.
+    How often logs are flushed to the bucket.
 
-    A young log, or one that somebody follows, goes every `young_s`; an old one every `old_s`, or
-    as soon as `old_bytes` wait.
+    A young log, or one that a user follows, is flushed every `young_s`; an old one every `old_s`,
+    or as soon as `old_bytes` are pending.
     """
 
     young_s: float = 2.0
@@ -21,10 +21,10 @@ class Pace:
 
 
 CLOUD = Pace()
-"""What a bucket bills for: about 1,500 segments a day for a process that prints all the time."""
+"""For a bucket, which bills writes: 1,500 segments a day for a process that prints all the time."""
 
 LOCAL = Pace(young_s=0.1, old_s=0.2)
-"""A folder costs nothing but its files."""
+"""For a folder, whose writes are free."""
 
 
 def due_at(
@@ -37,15 +37,15 @@ def due_at(
     urgent_until: float,
 ) -> float | None:
     """
-    When the bytes that wait should be flushed, on the caller's clock; None when none wait.
+    Return when the pending bytes should be flushed, on the caller's clock; None if there are none.
 
     Args:
         pace: How often.
-        shipped_bytes: What is in the bucket.
-        size_bytes: What the process wrote so far.
+        shipped_bytes: Size of the log in the bucket.
+        size_bytes: Size of the log on the machine.
         started_at: When the process started.
-        waiting_since: When the oldest byte that waits was seen.
-        urgent_until: Until when somebody follows, or something happened that people will read.
+        waiting_since: When the oldest pending byte was seen.
+        urgent_until: Until when a user follows the log, or is likely to read it after an event.
     """
     if size_bytes <= shipped_bytes:
         return None

@@ -1,14 +1,15 @@
 """
-Writing a process's log: create-only segments, named by the offset of their first byte.
+The segments of a process's log: create-only, named by the offset of their first byte.
 
     <prefix>000000000000.log      the first bytes
-    <prefix>000000000113.log      what came after the first 113
+    <prefix>000000000113.log      the bytes after the first 113
 
-A gap or an overlap cannot hide, and the next name is always known: following is reading it.
-The bytes between two offsets never change, so whoever writes a segment writes the same; one that
-stands already, longer or shorter than ours, is compared and counts as written.
+Gaps and overlaps are visible in the names. The next name is always known, so following a log is
+reading the next name. The bytes between two offsets never change, so every writer of a segment
+writes the same bytes. An existing segment, longer or shorter than ours, is compared and counts as
+written.
 
-This file must not know jobs or keys: it is handed a prefix.
+This file must not know jobs or keys: it gets a prefix.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from bastion.errors import BastionError, ConflictError, OversizeError
 from bastion.store.port import ObjectStore
 
 SEGMENT_BYTES = 1 << 20
-"""The most one segment holds: a flood is sent in pieces that need little memory."""
+"""Largest segment: a flood of output is sent in pieces that need little memory."""
 
 _DIGITS = 12
 _SUFFIX = ".log"
 
 
 class LogMismatchError(BastionError):
-    """A segment stands that holds other bytes than this log: nothing more may be written to it."""
+    """A segment exists with other bytes than this log's, so nothing more may be written."""
 
 
 def segment_key(prefix: str, offset: int) -> str:
-    """The name of the segment that begins at `offset`."""
+    """Return the key of the segment that begins at `offset`."""
     return f"{prefix}{offset:0{_DIGITS}d}{_SUFFIX}"
 
 
 def offset_of(key: str) -> int | None:
-    """The offset in a segment's name, or None when `key` is no segment's."""
+    """Return the offset in a segment's key, or None if `key` is not a segment's."""
     name = key.rpartition("/")[2]
     digits = name.removesuffix(_SUFFIX)
     return int(digits) if name.endswith(_SUFFIX) and digits.isdecimal() else None
@@ -41,36 +42,36 @@ def offset_of(key: str) -> int | None:
 
 def write_segment(store: ObjectStore, prefix: str, offset: int, data: bytes) -> int:
     """
-    Write `data`, which stands at `offset` of the log, and return the offset up to which it stands.
+    Write `data` at `offset` of the log, and return the offset up to which the log is stored.
 
-    That is not always `offset + len(data)`: where an earlier writer's segment stands, it is the
-    end of that one, which may be shorter or longer.
+    That is not always `offset + len(data)`: where an earlier writer's segment exists, it is the
+    end of that segment, which may be shorter or longer.
 
     Raises:
-        LogMismatchError: Another log's bytes stand there.
-        StoreError: In doubt; try again.
+        LogMismatchError: A segment with other bytes exists.
+        StoreError: The outcome is unknown; retry.
     """
     key = segment_key(prefix, offset)
     try:
         store.create(key, data)
     except ConflictError:
         try:
-            standing = store.read(key, limit_bytes=2 * SEGMENT_BYTES)
+            existing = store.read(key, limit_bytes=2 * SEGMENT_BYTES)
         except OversizeError as error:
-            raise LogMismatchError(f"{key}: stands with bytes that are not this log's") from error
-        assert standing is not None
-        common = min(len(standing.data), len(data))
-        if not standing.data or standing.data[:common] != data[:common]:
+            raise LogMismatchError(f"{key}: exists with bytes that are not this log's") from error
+        assert existing is not None
+        common = min(len(existing.data), len(data))
+        if not existing.data or existing.data[:common] != data[:common]:
             raise LogMismatchError(
-                f"{key}: stands with {len(standing.data)} bytes that are not this log's"
+                f"{key}: exists with {len(existing.data)} bytes that are not this log's"
             ) from None
-        return offset + len(standing.data)
+        return offset + len(existing.data)
     return offset + len(data)
 
 
 def shipped_bytes(store: ObjectStore, prefix: str) -> int:
     """
-    Up to where the log at `prefix` stands without a gap.
+    Return the size of the log at `prefix` up to its first gap.
 
     Raises:
         StoreError: Out of reach.

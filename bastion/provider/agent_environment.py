@@ -1,10 +1,10 @@
 """
 The environment of an agent that the bastion starts on its own machine.
 
-An agent does not need what the bastion has: whoever runs jobs beside it could take its identity.
-It gets what a program needs to run and to reach the bucket, the settings that are an agent's, and
-credentials of its own: a variable whose name begins with `AGENT_` is given to agents without that
-beginning. Where none of these is a credential, agents have the bastion's own.
+An agent does not get all of the bastion's variables, for a job beside it could take the bastion's
+identity. It gets what a program needs to run and to reach the bucket, the settings of agents, and
+credentials of its own: a variable with the prefix `AGENT_` is given to agents without the prefix.
+Where none of these is a credential, agents have the bastion's own.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _PASSED = frozenset(
         "DOCKER_HOST",
     }
 )
-_PASSED_BEGINNINGS = ("LC_", "XDG_", "UV_", "PIP_", "BASTION_GIT_", "BASTION_SECRET", "NVIDIA_")
+_PASSED_PREFIXES = ("LC_", "XDG_", "UV_", "PIP_", "BASTION_GIT_", "BASTION_SECRET", "NVIDIA_")
 _PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
-_OF_CLOUDS = ("AWS_", "GOOGLE_", "CLOUDSDK_", "GCE_METADATA_")
+_CLOUD_PREFIXES = ("AWS_", "GOOGLE_", "CLOUDSDK_", "GCE_METADATA_")
 _CREDENTIALS = frozenset(
     {
         "GOOGLE_APPLICATION_CREDENTIALS",
@@ -55,7 +55,7 @@ _OWN = "AGENT_"
 
 
 def agent_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of an agent, given those of its bastion."""
+    """Return the variables of an agent, given those of its bastion."""
     passed = {name: text for name, text in environ.items() if _is_passed(name)}
     if has_own_credentials(environ):
         passed = {name: text for name, text in passed.items() if name not in _SECRETS}
@@ -64,7 +64,7 @@ def agent_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_own_credentials(environ: Mapping[str, str]) -> bool:
-    """Whether agents are given credentials of their own."""
+    """Whether agents get credentials of their own."""
     return any(f"{_OWN}{name}" in environ for name in _CREDENTIALS)
 
 
@@ -72,5 +72,5 @@ def _is_passed(name: str) -> bool:
     return (
         name in _PASSED
         or name.lower() in _PROXIES
-        or name.startswith((*_PASSED_BEGINNINGS, *_OF_CLOUDS))
+        or name.startswith((*_PASSED_PREFIXES, *_CLOUD_PREFIXES))
     )

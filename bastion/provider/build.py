@@ -1,4 +1,4 @@
-"""Which build of Bastion this is: two that could understand each other differently differ here."""
+"""The identity of this build of Bastion, by which an agent of another build is recognised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGES = ("bastion", "bundler", "quota")
 
 @cache
 def build_digest() -> str:
-    """The sha256 of every file of the program: a release and an edited checkout differ alike."""
+    """Return the sha256 over every file of the program; an edited checkout has another one too."""
     top = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for path in sorted(path for package in _PACKAGES for path in (top / package).rglob("*.py")):

@@ -1,7 +1,7 @@
 """
-Machines that are only remembered: a provider that follows a script, for tests and the simulation.
+A provider of machines that exist only in memory, for tests and the simulation.
 
-It has no thread: what is due by the clock happens at the next call.
+It has no thread: a change that is due by the clock happens at the next call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bastion.value import value
 
 @value
 class _Made:
-    """One machine: what is listed, and when it moves on."""
+    """One machine: its listing, and when its state changes next."""
 
     listed: Listed
     due_at: float = 0.0
@@ -26,13 +26,13 @@ class _Made:
 
 class FakeProvider:
     """
-    A provider whose machines boot and go after a time.
+    A provider whose machines boot and are deleted after a time.
 
     Args:
-        clock: Says what is due.
+        clock: Decides what is due.
         boot_s: From `create` to `running`.
         delete_s: From `delete` to `gone`.
-        on_state: Told whenever a machine is seen to become `running` or `gone`.
+        on_state: Called whenever a machine becomes `running` or `gone`.
     """
 
     def __init__(
@@ -49,22 +49,22 @@ class FakeProvider:
         self._on_state = on_state
         self._made: dict[str, _Made] = {}
         self.stock: int | None = None
-        """How many machines more can be made; None: any number."""
+        """How many more machines can be created; None: any number."""
         self.is_reachable = True
-        """False: every call raises, and nothing is done."""
+        """False: every call raises and changes nothing."""
         self.answers_lost = 0
-        """How many of the next changes are done, but raise as if nobody knew."""
+        """How many of the next changes are made, but raise as if the outcome were unknown."""
         self.created: list[str] = []
-        """Names of every machine ever made, in order."""
+        """Names of every machine ever created, in order."""
 
     def list(self) -> tuple[Listed, ...]:
         """See the port."""
-        self._asked()
+        self._catch_up()
         return tuple(made.listed for _, made in sorted(self._made.items()))
 
     def create(self, machine: Machine, pool: Pool) -> None:
         """See the port."""
-        self._asked()
+        self._catch_up()
         made = self._made.get(machine.name)
         if made is None:
             if self.stock == 0:
@@ -79,45 +79,45 @@ class FakeProvider:
             self._made[machine.name] = _Made(
                 listed=listed, due_at=self._clock.monotonic() + self._boot_s
             )
-        self._answer(f"create {machine.name}")
+        self._lose_answer(f"create {machine.name}")
 
     def delete(self, name: str) -> None:
         """See the port."""
-        self._asked()
+        self._catch_up()
         made = self._made.get(name)
         if made is not None and made.listed.state not in ("deleting", "gone"):
             self._made[name] = _Made(
                 listed=replace(made.listed, state="deleting"),
                 due_at=self._clock.monotonic() + self._delete_s,
             )
-        self._answer(f"delete {name}")
+        self._lose_answer(f"delete {name}")
 
     def stop(self, name: str) -> None:
-        """The agent of a machine dies."""
+        """Kill the agent of a machine."""
         made = self._made[name]
         self._made[name] = replace(made, listed=replace(made.listed, state="stopped"))
 
     def vanish(self, name: str) -> None:
-        """A machine is gone from one moment to the next, and no longer listed."""
+        """Remove a machine at once, so that it is no longer listed."""
         del self._made[name]
 
-    def _asked(self) -> None:
+    def _catch_up(self) -> None:
         if not self.is_reachable:
-            raise ProviderUnavailableError("the provider cannot be asked now")
+            raise ProviderUnavailableError("the provider cannot be reached now")
         now = self._clock.monotonic()
         for name, made in sorted(self._made.items()):
             if made.due_at > now:
                 continue
             if made.listed.state == "creating":
-                self._become(name, replace(made.listed, state="running"))
+                self._change(name, replace(made.listed, state="running"))
             elif made.listed.state == "deleting":
-                self._become(name, replace(made.listed, state="gone"))
+                self._change(name, replace(made.listed, state="gone"))
 
-    def _become(self, name: str, listed: Listed) -> None:
+    def _change(self, name: str, listed: Listed) -> None:
         self._made[name] = _Made(listed=listed)
         self._on_state(listed)
 
-    def _answer(self, what: str) -> None:
+    def _lose_answer(self, what: str) -> None:
         if self.answers_lost > 0:
             self.answers_lost -= 1
             raise ProviderUnavailableError(f"{what} was never answered")

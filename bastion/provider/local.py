@@ -3,20 +3,20 @@ Machines on this very machine: each is a folder with an agent of its own.
 
     <directory>/<name>/machine      "<pool> <zone>": it exists
     <directory>/<name>/agent        "<pid> <start>" of the agent that was started last
-    <directory>/<name>/build        which build of Bastion that agent is, and how long it keeps work
+    <directory>/<name>/build        the agent's build of Bastion, and how long it keeps work
     <directory>/<name>/home/        the agent's home
-    <directory>/<name>/deleting     it is being deleted: this never goes back
+    <directory>/<name>/deleting     it is being deleted, which is irreversible
     <directory>/<name>/gone         nothing of it runs; the folder stays, so the name is used up
-    <directory>/<name>/ballast      1 MiB that is given up when the disk is full
+    <directory>/<name>/ballast      1 MiB that is deleted when the disk is full
     <directory>/<name>/lock         held while one of these is changed
 
-The agent is a program of its own, in a session of its own: it outlives whoever made it. One of
-another build than its bastion's is ended and started anew, which touches no job: it would not know
-what newer instructions say. So is one that was told to keep work for another time. Deleting is
-done by that program too (`bastion agent end`), which knows what an agent leaves behind; `delete`
-begins it and `list` sees that it goes on, even if it was killed.
+The agent is a program of its own, in a session of its own: it outlives the process that started it.
+An agent of another build than its bastion's is restarted, for it might not understand newer
+instructions. So is an agent with another `keep_work_s` or `run_as`. A restart does not affect jobs.
+Deletion is the work of that program too (`bastion agent end`), which knows what an agent leaves
+behind. `delete` begins it, and `list` restarts it if it was killed.
 
-The folder of a machine that is gone keeps what its jobs left for as long as its agent would have.
+The folder of a machine that is gone keeps the files of its jobs for as long as its agent would.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from bastion.provider.agent_environment import agent_environment
 from bastion.provider.port import Listed, State
 
 COMMAND = (sys.executable, "-m", "bastion", "agent")
-"""What starts an agent; the arguments are those of `bastion.agent.main`."""
+"""Command that starts an agent; the arguments are those of `bastion.agent.main`."""
 
 _HEARTBEAT_S = 30
 
 BALLAST_BYTES = 1 << 20
-"""Of a file that only holds room: an agent that starts writes some kilobytes."""
+"""Size of a file that reserves disk space: an agent that starts writes some kilobytes."""
 _PLENTY = 8
-"""Room is held on a disk that has so many times as much."""
+"""The ballast is written where the disk has this many times its size free."""
 _DIGITS = 20
-"""More than a process id or its start in clock ticks has."""
+"""More digits than a process id or its start in clock ticks has."""
 
 _DETACH = '"$@" >>"$BASTION_AGENT_LOG" 2>&1 </dev/null & echo $!'
-"""The shell ends at once, so the program belongs to nobody who could forget to reap it."""
+"""The shell ends at once, so the program is re-parented and this process need not reap it."""
 
 
 class LocalProvider:
@@ -60,11 +60,11 @@ class LocalProvider:
 
     Args:
         root_url: The bucket that their agents serve.
-        directory: Where they lie; made if it is missing.
-        clock: Its wall clock says how old the folders are.
-        command: What starts an agent.
-        build: What tells this build of Bastion from others.
-        keep_work_s: How long what jobs leave behind is kept, also of a machine that is gone.
+        directory: Of their folders; created if it is missing.
+        clock: Its wall clock gives the age of the folders.
+        command: Starts an agent.
+        build: Identifies this build of Bastion.
+        keep_work_s: How long files of jobs are kept, also of a machine that is gone.
         run_as: The user that jobs run as; empty: the one that agents run as.
     """
 
@@ -91,10 +91,10 @@ class LocalProvider:
         """See the port."""
         with _explained(self._directory):
             folders = sorted(self._directory.glob("*/machine"))
-            return tuple(self._look(path.parent) for path in folders)
+            return tuple(self._inspect(path.parent) for path in folders)
 
     def create(self, machine: Machine, pool: Pool) -> None:
-        """See the port; an agent that has died is started again."""
+        """See the port; an agent that has died is restarted."""
         folder = self._directory / machine.name
         with _explained(folder), _locked(folder):
             if (folder / "deleting").exists():
@@ -116,36 +116,36 @@ class LocalProvider:
                 return
             with _locked(folder):
                 (folder / "deleting").touch()
-            self._look(folder)
+            self._inspect(folder)
 
-    def _look(self, folder: Path) -> Listed:
+    def _inspect(self, folder: Path) -> Listed:
         pool, zone, *_ = (*_words(folder / "machine"), "", "")
         if not pool or not folder.name.startswith(f"{pool}-"):
-            # A note that a power failure left empty or spoilt; it is written anew by `create`.
+            # A power failure left the file empty or damaged; `create` rewrites it.
             pool, zone = pool_of(folder.name), ""
         return Listed(name=folder.name, pool=pool, state=self._state(folder), zone=zone)
 
     def _state(self, folder: Path) -> State:
         if (folder / "gone").exists():
-            self._forget_work(folder)
+            self._delete_old_work(folder)
             return "gone"
         if (folder / "deleting").exists():
             with _locked(folder):
-                return "gone" if self._go_on_deleting(folder) else "deleting"
+                return "gone" if self._continue_deletion(folder) else "deleting"
         if self._is_foreign(folder):
             with _locked(folder):
-                if self._is_foreign(folder):  # it may have been started anew meanwhile
+                if self._is_foreign(folder):  # it may have been restarted meanwhile
                     _end_agent(folder)
         return "running" if _agent_lives(folder) else "stopped"
 
     def _is_foreign(self, folder: Path) -> bool:
         return _agent_lives(folder) and " ".join(_words(folder / "build")) != self._build
 
-    def _go_on_deleting(self, folder: Path) -> bool:
+    def _continue_deletion(self, folder: Path) -> bool:
         if _lives(folder / "end"):
             return False
         if (folder / "home" / "ended").exists():
-            if _agent_lives(folder):  # it was only starting when its home was ended
+            if _agent_lives(folder):  # it was still starting when its home was ended
                 _end_agent(folder)
                 return False
             _write(folder / "gone", "")
@@ -153,7 +153,7 @@ class LocalProvider:
         _write(folder / "end", self._run(folder, ("end", "--home", str(folder / "home"))))
         return False
 
-    def _forget_work(self, folder: Path) -> None:
+    def _delete_old_work(self, folder: Path) -> None:
         home = folder / "home"
         if home.exists() and self._clock.wall() - home.stat().st_mtime > self._keep_work_s:
             shutil.rmtree(home, ignore_errors=True)
@@ -174,12 +174,12 @@ class LocalProvider:
         )
 
     def _run(self, folder: Path, arguments: Sequence[str]) -> str:
-        """Start our program in the background; "<pid> <start>" of it."""
+        """Start our program in the background; return its "<pid> <start>"."""
         home = folder / "home"
         home.mkdir(mode=0o700, exist_ok=True)
         here = str(Path(__file__).resolve().parents[2])
         env = agent_environment(os.environ) | {"BASTION_AGENT_LOG": str(home / "agent.log")}
-        # The program must find this very Bastion, installed or not, from its own folder.
+        # The program must import this Bastion, installed or not, from its own folder.
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (here, env.get("PYTHONPATH"))))
         shell = subprocess.run(
             ["/bin/sh", "-c", _DETACH, "sh", *self._command, *arguments],
@@ -195,7 +195,7 @@ class LocalProvider:
 
 
 def _agent_lives(folder: Path) -> bool:
-    """Whether an agent serves the folder: the one we noted, or the one that holds its home."""
+    """Whether an agent serves the folder: the recorded one, or the holder of its home's lock."""
     return _lives(folder / "agent") or _lives(folder / "home" / "agent.lock")
 
 
@@ -207,20 +207,20 @@ def _end_agent(folder: Path) -> None:
 
 
 def _lives(path: Path) -> bool:
-    """Whether the process that `path` notes as "<pid> <start>" runs."""
-    said = _words(path)
-    if len(said) != 2 or not all(word.isdecimal() and len(word) < _DIGITS for word in said):
+    """Whether the process that `path` records as "<pid> <start>" runs."""
+    words = _words(path)
+    if len(words) != 2 or not all(word.isdecimal() and len(word) < _DIGITS for word in words):
         return False
-    return said[1] != "0" and _started(int(said[0])) == int(said[1])
+    return words[1] != "0" and _started(int(words[0])) == int(words[1])
 
 
 def _started(pid: int) -> int:
-    """When `pid` was started, in clock ticks since boot; 0 when there is no such living process."""
+    """Return when `pid` was started, in clock ticks since boot; 0 if no such process lives."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    # The name in parentheses may hold anything, ")" included: count from the last one.
+    # The name in parentheses may contain ")": count from the last one.
     fields = stat[stat.rfind(b")") + 2 :].split()
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
 
@@ -233,7 +233,7 @@ def _words(path: Path) -> tuple[str, ...]:
 
 
 def _write(path: Path, text: str) -> None:
-    """A reader sees the old text or the new, even if this process or its machine dies."""
+    """Replace a file: a reader sees the old text or the new, even after a power failure."""
     temporary = path.with_name(f".{path.name}.new")
     with temporary.open("w") as file:
         file.write(text + "\n")
@@ -249,9 +249,9 @@ def _free_bytes(folder: Path) -> int:
 
 def _keep_ballast(folder: Path) -> None:
     """
-    Hold some room, where there is plenty, for the notes of a machine whose disk is full.
+    Reserve disk space, where there is plenty, for the files of a machine whose disk is full.
 
-    An agent must be started anew there: it alone stops what runs, tells of it, and makes room.
+    An agent must be restarted there: only the agent stops jobs, reports that, and frees space.
     """
     path = folder / "ballast"
     if path.exists() or _free_bytes(folder) < _PLENTY * BALLAST_BYTES:

@@ -1,7 +1,7 @@
 """
 `open_provider`: from a pool to its provider; the only place that chooses between adapters.
 
-Adapters are imported here, when they are chosen, so that nobody pays for a cloud he does not use.
+Adapters are imported here, when they are chosen, so that unused cloud SDKs are not imported.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from bastion.machine import Pool
 from bastion.provider.port import Provider
 
 PROVIDERS = ("local", "fake")
-"""What a pool may name."""
+"""The providers that a pool may name."""
 
 
 def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
     """
-    The provider of `pool`; pools of one provider share its machines by name.
+    Return the provider of `pool`; pools of one provider share its machines by name.
 
     Args:
         pool: A pool of `config/bastion.toml`.
         root_url: The bucket that its machines' agents serve.
-        machines_dir: Where a local provider keeps its machines.
+        machines_dir: Folder of a local provider's machines.
 
     Raises:
         SpecError: There is no such provider.

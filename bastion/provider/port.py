@@ -1,8 +1,8 @@
 """
-The port to where machines come from: four operations.
+The port to a provider of machines: three operations.
 
-Rules every adapter keeps: `create` and `delete` are idempotent by name; a name is created once and
-never re-used; `create` of a machine that stands but whose agent is dead starts the agent again.
+Every adapter keeps these rules. `create` and `delete` are idempotent by name. A name is created
+once and never reused. `create` of a machine that exists but whose agent is dead restarts the agent.
 A machine that `list` shows as `gone` is confirmed deleted: nothing of it runs any more.
 """
 
@@ -14,12 +14,12 @@ from bastion.machine import Machine, Pool
 from bastion.value import value
 
 State = Literal["creating", "running", "stopped", "deleting", "gone"]
-"""Where a machine is; `stopped`: it stands, but its agent does not run."""
+"""State of a machine; `stopped`: it exists, but its agent does not run."""
 
 
 @value
 class Listed:
-    """One machine, as its provider shows it."""
+    """One machine, as its provider lists it."""
 
     name: str
     pool: str
@@ -28,32 +28,32 @@ class Listed:
 
 
 class Provider(Protocol):
-    """Where machines come from."""
+    """A provider of machines."""
 
     def list(self) -> tuple[Listed, ...]:
         """
-        Every machine of this bastion, those being deleted included.
+        Return every machine of this bastion, those being deleted included.
 
         Raises:
-            ProviderUnavailableError: It cannot be asked now.
+            ProviderUnavailableError: It cannot be reached now.
         """
         ...
 
     def create(self, machine: Machine, pool: Pool) -> None:
         """
-        Begin to make `machine`, or see that it runs; returns before it is ready.
+        Begin to create `machine`, or ensure that it runs; return before it is ready.
 
         Raises:
-            NoCapacityError: There is none now.
-            ProviderUnavailableError: It cannot be asked now; the outcome is unknown.
+            NoCapacityError: There is no capacity now.
+            ProviderUnavailableError: It cannot be reached now; the outcome is unknown.
         """
         ...
 
     def delete(self, name: str) -> None:
         """
-        Begin to delete the machine called `name`; it is no error when there is none.
+        Begin to delete the machine called `name`; a missing machine is no error.
 
         Raises:
-            ProviderUnavailableError: It cannot be asked now; the outcome is unknown.
+            ProviderUnavailableError: It cannot be reached now; the outcome is unknown.
         """
         ...
