@@ -34,6 +34,19 @@ def test_every_row_is_parsed() -> None:
     assert len(lines) == len(rows())
 
 
+def test_every_term_is_in_use() -> None:
+    """Each term occurs in the code or its tests: a row goes with the word."""
+    files = [*rules.sources(), *(REPOSITORY / "tests").rglob("*.py")]
+    source = "\n".join(path.read_text().lower() for path in files)
+    unused = [term for term, _, _ in rows() if not re.search(spelled(term), source)]
+    assert not unused
+
+
+def spelled(term: str) -> str:
+    """Return a pattern of a term as prose, names and plurals spell it."""
+    return r"[\W_]*".join(re.findall(r"\w+", term.lower()))
+
+
 def test_no_class_has_a_forbidden_name() -> None:
     """No class is named by a word that the glossary replaces by another."""
     given_up = {word for _, _, other in rows() for word in other.split(", ")}
