@@ -41,10 +41,10 @@ def stored(store: MemoryStore) -> bytes:
     st.binary(min_size=1, max_size=300),
     st.lists(st.tuples(st.integers(1, 80), st.booleans()), max_size=30),
 )
-def test_writers_that_die_and_begin_anew_leave_one_log(
+def test_writers_that_die_and_restart_leave_one_log(
     log: bytes, tries: list[tuple[int, bool]]
 ) -> None:
-    """Whoever continues from what is listed, or from what he believed, adds no gap nor overlap."""
+    """A writer that continues from the listing or its own offset leaves no gap or overlap."""
     store = new_store()
     believed = 0
     for size, begins_anew in tries:
@@ -63,23 +63,23 @@ def test_writers_that_die_and_begin_anew_leave_one_log(
 @pytest.mark.parametrize(
     ("standing", "ours"), [(b"abc", b"abc"), (b"ab", b"abc"), (b"abcd", b"abc")]
 )
-def test_a_segment_that_stands_counts(standing: bytes, ours: bytes) -> None:
-    """An earlier writer's segment of the same log, shorter or longer, is taken as it is."""
+def test_an_existing_segment_counts(standing: bytes, ours: bytes) -> None:
+    """An earlier writer's segment of the same log, shorter or longer, counts as written."""
     store = new_store()
     write_segment(store, PREFIX, 7, standing)
     assert write_segment(store, PREFIX, 7, ours) == 7 + len(standing)
 
 
 @pytest.mark.parametrize("standing", [b"", b"xbc", b"abx"])
-def test_foreign_bytes_are_never_taken(standing: bytes) -> None:
-    """A segment that holds other bytes than ours is an error, never hidden."""
+def test_foreign_bytes_are_an_error(standing: bytes) -> None:
+    """A segment with other bytes than ours is an error, never hidden."""
     store = new_store()
     store.create(segment_key(PREFIX, 0), standing)
     with pytest.raises(LogMismatchError, match="not this log's"):
         write_segment(store, PREFIX, 0, b"abc")
 
 
-def test_a_lost_answer_is_found_out() -> None:
+def test_a_lost_answer_is_recognised() -> None:
     """The write that landed without an answer is recognised at the next try."""
     faults = iter([Fault.AFTER])
     store = FaultyStore(new_store(), lambda *_: next(faults, None))
@@ -88,8 +88,8 @@ def test_a_lost_answer_is_found_out() -> None:
     assert write_segment(store, PREFIX, 0, b"abc") == 3
 
 
-def test_what_follows_a_gap_does_not_count() -> None:
-    """Shipped is only what stands without a gap."""
+def test_segments_after_a_gap_do_not_count() -> None:
+    """Only bytes before the first gap are shipped."""
     store = new_store()
     write_segment(store, PREFIX, 0, b"abc")
     write_segment(store, PREFIX, 5, b"def")
@@ -105,8 +105,8 @@ def test_what_follows_a_gap_does_not_count() -> None:
         (PREFIX + "12.txt", None),
     ],
 )
-def test_names_say_offsets(key: str, offset: int | None) -> None:
-    """The offset is read off the name, and only off a segment's name."""
+def test_names_have_offsets(key: str, offset: int | None) -> None:
+    """The offset is read from the name, and only from a segment's name."""
     assert offset_of(key) == offset
 
 
@@ -128,7 +128,7 @@ def test_names_say_offsets(key: str, offset: int | None) -> None:
 def test_when_a_log_is_flushed(
     pace: Pace, shipped: int, size: int, age: float, urgent: bool, wait: float | None
 ) -> None:
-    """First bytes at once; young or followed logs soon; old ones rarely, or when much waits."""
+    """First bytes at once; young or followed logs soon; old ones rarely or when much waits."""
     at = due_at(
         pace,
         shipped_bytes=shipped,

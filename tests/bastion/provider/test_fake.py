@@ -20,7 +20,7 @@ ONE, TWO = (Machine(name=f"pool-1-{n}", pool="pool", zone="z") for n in range(2)
 
 
 def test_machines_boot_and_go_in_their_time() -> None:
-    """States follow the clock, and each that is reached is told once."""
+    """States follow the clock, and each new state is reported once."""
     clock = VirtualClock()
     told: list[Listed] = []
     provider = FakeProvider(clock, boot_s=60.0, delete_s=30.0, on_state=told.append)
@@ -38,7 +38,7 @@ def test_machines_boot_and_go_in_their_time() -> None:
 
 
 def test_a_stock_runs_out() -> None:
-    """With nothing in stock a new machine is refused; one that stands is not."""
+    """Without stock a new machine is refused; an existing one is not."""
     provider = FakeProvider(VirtualClock())
     provider.stock = 1
     provider.create(ONE, POOL)
@@ -48,7 +48,7 @@ def test_a_stock_runs_out() -> None:
     assert provider.created == [ONE.name]
 
 
-def test_a_lost_answer_is_a_done_deed() -> None:
+def test_a_lost_answer_is_still_a_change() -> None:
     """A change whose answer is lost is made all the same."""
     provider = FakeProvider(VirtualClock())
     provider.answers_lost = 1
@@ -58,7 +58,7 @@ def test_a_lost_answer_is_a_done_deed() -> None:
 
 
 def test_an_unreachable_provider_does_nothing() -> None:
-    """While it cannot be asked, nothing is made or deleted."""
+    """While it is unreachable, nothing is created or deleted."""
     provider = FakeProvider(VirtualClock())
     provider.is_reachable = False
     for ask in (
@@ -72,7 +72,7 @@ def test_an_unreachable_provider_does_nothing() -> None:
 
 
 def test_a_machine_may_vanish() -> None:
-    """What vanishes is no longer listed, as some clouds do."""
+    """A machine that vanishes is no longer listed, as in some clouds."""
     provider = FakeProvider(VirtualClock())
     provider.create(ONE, POOL)
     provider.vanish(ONE.name)

@@ -80,7 +80,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_a_machine_presents_itself_as_its_pool_says(site: Site) -> None:
-    """The agent of a new machine greets with the resources and labels of its pool."""
+    """The agent of a new machine registers with the resources and labels of its pool."""
     site.provider.create(site.machine, POOL)
     site.until(site.bucket.facts)
     hello = site.bucket.facts()[0]
@@ -118,7 +118,7 @@ def test_deleting_while_it_begins_leaves_no_process(site: Site, delay_s: float) 
     assert site.state() == "gone"
 
 
-def test_an_agent_of_another_build_is_started_anew(site: Site) -> None:
+def test_an_agent_of_another_build_is_restarted(site: Site) -> None:
     """
     What runs goes on under the keeper; the new agent ships what it prints meanwhile. One that is to
     keep work for another time is started anew too, and told.
@@ -149,7 +149,7 @@ def test_an_agent_of_another_build_is_started_anew(site: Site) -> None:
     assert any("--keep_work_s=1209600" in said for said in site.living())
 
 
-def test_machines_are_told_which_user_jobs_run_as(site: Site, tmp_path: Path) -> None:
+def test_agents_get_the_user_of_their_pool(site: Site, tmp_path: Path) -> None:
     """An agent is started with the user of its pool; one that was started without is foreign."""
     usual, url = site.provider, site.provider._root_url
     told = tmp_path / "told"
@@ -177,8 +177,8 @@ def test_many_creates_make_one_agent(site: Site) -> None:
     assert sum("-m bastion agent" in said for said in site.living()) == 1
 
 
-def test_a_killed_deletion_goes_on(site: Site) -> None:
-    """The program that deletes may be killed: the next listing begins it again."""
+def test_a_killed_deletion_is_restarted(site: Site) -> None:
+    """If the program that deletes is killed, the next listing restarts it."""
     site.provider.create(site.machine, POOL)
     site.until(site.bucket.facts)
     site.provider.delete(MACHINE)
@@ -189,7 +189,7 @@ def test_a_killed_deletion_goes_on(site: Site) -> None:
 
 
 def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
-    """What jobs left can be looked at after the machine is gone, and goes with age."""
+    """Files of jobs can be read after the machine is gone, and are deleted by age."""
     site.provider.create(site.machine, POOL)
     site.until(site.bucket.facts)
     site.delete()
@@ -204,7 +204,7 @@ def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
 
 @pytest.mark.parametrize("note", ["machine", "agent"])
 @pytest.mark.parametrize("text", ["", "\0\0", "x y z"])
-def test_a_damaged_note_harms_its_machine_alone(site: Site, note: str, text: str) -> None:
+def test_a_damaged_file_affects_its_machine_alone(site: Site, note: str, text: str) -> None:
     """A note that a power failure left empty or spoilt is written anew; others are listed."""
     site.provider.create(site.machine, POOL)
     (site.folder / MACHINE / note).write_text(text)

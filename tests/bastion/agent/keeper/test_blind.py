@@ -25,7 +25,7 @@ DAEMON = (
 
 @pytest.fixture(params=["cgroups", "no-cgroups"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealWorld]:
-    """A real keeper, with cgroups if this machine lets it have some, and without."""
+    """A real keeper, with cgroups if this machine permits them, and without."""
     made = RealWorld(tmp_path / "home", use_cgroups=request.param == "cgroups")
     yield made
     made.close()
@@ -52,7 +52,7 @@ def until_reaped(world: RealWorld, key: str) -> Running | Ended:
 def test_a_daemon_that_cannot_be_seen_keeps_its_attempt_open(
     world: RealWorld, tmp_path: Path
 ) -> None:
-    """The end of a job is told only when the keeper could look, and what it left is dead."""
+    """The end is reported only after the keeper could see that every descendant is dead."""
     up = tmp_path / "up"
     os.mkfifo(up)
     world.keeper.start(attempt("a", shell(DAEMON, UP=str(up))))
@@ -67,8 +67,8 @@ def test_a_daemon_that_cannot_be_seen_keeps_its_attempt_open(
     assert strays.look(daemon) is None
 
 
-def test_a_stop_reaches_a_job_without_a_look(world: RealWorld) -> None:
-    """SIGTERM needs no descriptor: a job is told to end, and ends in its own way."""
+def test_a_stop_needs_no_descriptor(world: RealWorld) -> None:
+    """SIGTERM needs no descriptor: the job receives it and ends in its own way."""
     world.keeper.start(attempt("a", OBEYS_5))
     world.wrote("a")
     with world.limited(resource.RLIMIT_NOFILE, 0):
@@ -79,8 +79,8 @@ def test_a_stop_reaches_a_job_without_a_look(world: RealWorld) -> None:
     assert [notice.reason for notice in record.notices] == ["cancel"]
 
 
-def test_a_kill_reaches_a_job_without_a_look(world: RealWorld) -> None:
-    """A job that is deaf is killed when its grace is over, though the keeper can open nothing."""
+def test_a_kill_needs_no_descriptor(world: RealWorld) -> None:
+    """A job that ignores SIGTERM is killed after its grace, though the keeper can open no file."""
     world.keeper.start(attempt("a", IGNORES))
     world.wrote("a")
     with world.limited(resource.RLIMIT_NOFILE, 0):
@@ -89,8 +89,8 @@ def test_a_kill_reaches_a_job_without_a_look(world: RealWorld) -> None:
     assert world.ended("a").processes[0].signal == signal.SIGKILL
 
 
-def test_a_connection_that_there_is_no_room_for_is_taken_later(world: RealWorld) -> None:
-    """A keeper that can accept nobody serves on, and accepts again once it can."""
+def test_a_connection_without_room_is_accepted_later(world: RealWorld) -> None:
+    """A keeper that cannot accept a connection continues, and accepts it once it can."""
     with world.limited(resource.RLIMIT_NOFILE, 0):
         waiting = subprocess.Popen(
             [sys.executable, "-c", _CONNECTS, str(world.home)], stdout=subprocess.PIPE
@@ -141,8 +141,8 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("act", ["find", "kill", "look", "children", "older"])
-def test_what_cannot_be_seen_is_never_an_answer(act: str, tmp_path: Path) -> None:
-    """Looking without a descriptor raises; a new life records nothing of what may still live."""
+def test_a_failed_read_of_proc_is_an_error(act: str, tmp_path: Path) -> None:
+    """Reads without a descriptor raise; a new life records nothing of what may still live."""
     (tmp_path / "spool").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", _BLIND, str(tmp_path), act],
@@ -154,7 +154,7 @@ def test_what_cannot_be_seen_is_never_an_answer(act: str, tmp_path: Path) -> Non
 
 
 def test_a_keeper_that_cannot_be_seen_is_not_gone(world: RealWorld) -> None:
-    """A client without descriptors does not call its keeper dead: another would follow it."""
+    """A client without descriptors does not report its keeper dead: that would start another."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
     try:

@@ -19,13 +19,13 @@ from tests.rigs.keepers import attempt
 
 
 def scripted(script: Script) -> tuple[FakeHome, VirtualClock, FakeKeeper]:
-    """A keeper whose every process does the same."""
+    """A keeper whose processes all follow one script."""
     home, clock = FakeHome(), VirtualClock()
     return home, clock, FakeKeeper(home, clock, lambda process: script)
 
 
 def test_everything_due_happens_in_order() -> None:
-    """A long leap of the clock tells everything in between, once and in order."""
+    """A long leap of the clock reports every event in between, once and in order."""
     script = Script(output=((1.0, b"one"), (2.0, b"two")), runs_s=3.0)
     _, clock, keeper = scripted(script)
     keeper.start(attempt("a", "x"))
@@ -41,7 +41,7 @@ def test_everything_due_happens_in_order() -> None:
 
 
 def test_poll_sleeps_no_longer_than_needed() -> None:
-    """`poll` moves the clock to the next thing that is due, not to its time-out."""
+    """`poll` moves the clock to the next due event, not to its timeout."""
     _, clock, keeper = scripted(Script(runs_s=5.0))
     begun = clock.monotonic()
     keeper.start(attempt("a", "x"))
@@ -50,8 +50,8 @@ def test_poll_sleeps_no_longer_than_needed() -> None:
     assert clock.monotonic() == begun + 5.0
 
 
-def test_time_limits_hold_while_nobody_calls() -> None:
-    """Limit, grace and kill are where they belong, however late the next call is."""
+def test_time_limits_hold_without_calls() -> None:
+    """Limit, grace and kill have their exact times, however late the next call is."""
     _, clock, keeper = scripted(Script(runs_s=inf, on_notice=None))
     keeper.start(attempt("a", "x", max_runtime_s=50.0, grace_s=7.0))
     clock.advance(1000.0)
@@ -63,7 +63,7 @@ def test_time_limits_hold_while_nobody_calls() -> None:
 
 @pytest.mark.parametrize("leaves_strays", [True, False])
 def test_a_crash_leaves_what_was_chosen(*, leaves_strays: bool) -> None:
-    """Processes of a crashed keeper vanish or go on, until the next life ends them."""
+    """Processes of a crashed keeper vanish, or run until the next life kills them."""
     home, clock, keeper = scripted(Script(runs_s=100.0))
     keeper.start(attempt("a", "x"))
     keeper.crash(leaves_strays=leaves_strays)
@@ -78,7 +78,7 @@ def test_a_crash_leaves_what_was_chosen(*, leaves_strays: bool) -> None:
 
 
 def test_lives_only_grow() -> None:
-    """A life that has been cannot come back."""
+    """A life that is over cannot begin again."""
     home, clock, _ = scripted(Script())
     with pytest.raises(KeeperError):
         FakeKeeper(home, clock, lambda process: Script(), life=1)

@@ -24,7 +24,7 @@ def opened(path: Path) -> Journal:
     return Journal(str(path / "journal"))
 
 
-def test_replay_knows_everything(tmp_path: Path) -> None:
+def test_replay_restores_every_line(tmp_path: Path) -> None:
     """A reopened journal has lives, starts, leaders and ends."""
     journal = opened(tmp_path)
     journal.begin(3)
@@ -42,7 +42,7 @@ def test_replay_knows_everything(tmp_path: Path) -> None:
 
 
 def test_a_torn_line_is_cut(tmp_path: Path) -> None:
-    """Half a last line, as a crash leaves it, is as if it had not been written."""
+    """Half a last line, as after a crash, is ignored."""
     journal = opened(tmp_path)
     journal.begin(1)
     run(journal, "a")
@@ -57,7 +57,7 @@ def test_a_torn_line_is_cut(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", [b"\0\0\0", b"{}", b"[1]", b'{"end":"nobody","record":{}}', b"7"])
 def test_a_strange_line_harms_only_itself(tmp_path: Path, line: bytes) -> None:
-    """A line that means nothing is passed over."""
+    """A line that cannot be parsed is skipped."""
     journal = opened(tmp_path)
     journal.begin(1)
     with (tmp_path / "journal").open("ab") as file:
@@ -68,7 +68,7 @@ def test_a_strange_line_harms_only_itself(tmp_path: Path, line: bytes) -> None:
 
 
 def test_lives_only_grow(tmp_path: Path) -> None:
-    """A life that has been, or an older one, cannot begin."""
+    """A life that is over, or an older one, cannot begin."""
     opened(tmp_path).begin(4)
     for life in (4, 3):
         with pytest.raises(ValueError, match="life"):
@@ -77,7 +77,7 @@ def test_lives_only_grow(tmp_path: Path) -> None:
 
 
 def test_forgotten_attempts_leave_the_file(tmp_path: Path) -> None:
-    """The file stays small however many attempts have been, and the rest survives."""
+    """The file stays small after any number of attempts, and keeps the ones not forgotten."""
     journal = opened(tmp_path)
     journal.begin(1)
     run(journal, "kept")
@@ -92,7 +92,7 @@ def test_forgotten_attempts_leave_the_file(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_refuses_starts_and_keeps_ends(tmp_path: Path) -> None:
-    """A commit that finds no room says so; an end stays added and gets there later."""
+    """A commit without room fails; an end stays added and is written later."""
     journal = opened(tmp_path)
     journal.begin(1)
     journal.exec("a", at=1.0, processes=1)

@@ -76,7 +76,7 @@ def below(pid: int) -> set[int]:
 
 
 def sleeping(seconds: str) -> list[int]:
-    """Pids of everything that sleeps for exactly `seconds`, wherever it hangs in the tree."""
+    """Pids of all processes that sleep for exactly `seconds`, anywhere in the tree."""
     wanted = f"sleep\0{seconds}\0".encode()
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -91,7 +91,7 @@ def stop(world: RealWorld, key: str, *, grace_s: float = 10.0) -> None:
 
 
 @pytest.mark.parametrize("kind", ["marked", "wiped"])
-def test_daemons_are_killed_before_the_end_is_told(world: RealWorld, kind: str) -> None:
+def test_daemons_are_killed_before_the_end_is_reported(world: RealWorld, kind: str) -> None:
     """A double fork into another session does not outlive the attempt, even with a wiped mark."""
     unique = f"1000.{os.getpid()}"
     world.keeper.start(attempt("a", python(DAEMON, kind, unique)))
@@ -119,7 +119,7 @@ def test_daemons_of_others_are_left_alone(world: RealWorld) -> None:
 
 
 def test_a_whole_tree_that_ignores_term_is_killed(world: RealWorld) -> None:
-    """Children and grandchildren that ignore SIGTERM are all dead when the end is told."""
+    """Children and grandchildren that ignore SIGTERM are all dead when the end is reported."""
     tree = "trap '' TERM; (trap '' TERM; sleep 1000; sleep 1000) & echo up; sleep 1000; sleep 1000"
     world.keeper.start(attempt("a", tree, tree))
     world.wrote("a", process=0)
@@ -142,7 +142,7 @@ def test_term_reaches_the_whole_tree(world: RealWorld) -> None:
 
 
 def test_a_failure_before_a_late_notice_is_its_own(world: RealWorld, tmp_path: Path) -> None:
-    """A stop that the keeper hears after the process has failed changes nothing of that failure."""
+    """A stop that arrives after the process has failed does not change that failure."""
     go = tmp_path / "go"
     world.keeper.start(attempt("a", f"echo up; while [ ! -e {go} ]; do sleep 0.02; done; exit 3"))
     world.wrote("a")
@@ -165,7 +165,7 @@ def test_a_failure_before_a_late_notice_is_its_own(world: RealWorld, tmp_path: P
     assert record.failed_by_itself
 
 
-def test_a_stopped_process_hears_the_notice(world: RealWorld) -> None:
+def test_a_stopped_process_gets_the_notice(world: RealWorld) -> None:
     """A process under SIGSTOP is continued by a stop, so that it can end in its own way."""
     world.keeper.start(attempt("a", OBEYS_5))
     world.wrote("a")
@@ -213,7 +213,7 @@ def test_a_fork_race_ends(world: RealWorld) -> None:
 
 
 def test_the_notice_file_says_why(world: RealWorld, tmp_path: Path) -> None:
-    """The notice file is there before SIGTERM: reason, by whom, grace and deadline."""
+    """The notice file exists before SIGTERM: reason, requester, grace and deadline."""
     path = tmp_path / "notice.json"
     line = f"trap 'cat {path}; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done"
     world.keeper.start(attempt("a", line, notice_path=str(path)))
@@ -225,10 +225,8 @@ def test_the_notice_file_says_why(world: RealWorld, tmp_path: Path) -> None:
     assert said["deadline"] > 1_700_000_000
 
 
-def test_a_notice_file_that_a_job_made_a_pipe_holds_nothing_up(
-    world: RealWorld, tmp_path: Path
-) -> None:
-    """Pipes where the notice is written keep neither this job's end nor another's start."""
+def test_a_notice_file_that_is_a_pipe_blocks_nothing(world: RealWorld, tmp_path: Path) -> None:
+    """Pipes in place of the notice file delay neither this job's end nor another's start."""
     notice = tmp_path / "notice"
     line = f"mkfifo {notice} {notice}.new; echo up; exec sleep 1000"
     world.keeper.start(attempt("a", line, notice_path=str(notice)))
@@ -253,7 +251,7 @@ def test_a_notice_is_not_written_through_a_link(world: RealWorld, tmp_path: Path
     assert json.loads(notice.read_text())["reason"] == "cancel"
 
 
-def test_a_notice_nobody_can_write_stops_all_the_same(world: RealWorld) -> None:
+def test_a_notice_that_cannot_be_written_stops_all_the_same(world: RealWorld) -> None:
     """A notice path that does not exist does not keep a process from being stopped."""
     world.keeper.start(attempt("a", SLEEPS, notice_path="/no/such/folder/notice"))
     world.wrote("a")
@@ -270,8 +268,8 @@ def test_a_notice_nobody_can_write_stops_all_the_same(world: RealWorld) -> None:
         (ProcessStart(argv=("/bin/ls",), env={}, cwd="/no/dir"), "no such directory: /no/dir"),
     ],
 )
-def test_what_cannot_be_started_says_why(world: RealWorld, process: ProcessStart, why: str) -> None:
-    """A missing program, right or directory is told in words, and the keeper goes on."""
+def test_a_failed_start_has_a_reason(world: RealWorld, process: ProcessStart, why: str) -> None:
+    """A missing program, right or directory is in the message, and the keeper continues."""
     world.keeper.start(attempt("a", process))
     assert why in world.ended("a").processes[0].setup_failure
     world.keeper.start(attempt("b", EXITS))
@@ -279,7 +277,7 @@ def test_what_cannot_be_started_says_why(world: RealWorld, process: ProcessStart
 
 
 def test_open_files_run_out_for_users_first(tmp_path: Path) -> None:
-    """Where open files are few an attempt is refused them in words, and the keeper still serves."""
+    """Where open files are few an attempt fails with a reason, and the keeper still serves."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
     try:
@@ -329,8 +327,8 @@ def test_broken_pipes_kill_as_everywhere(world: RealWorld) -> None:
     assert world.log("a") == b"y\ndone\n"
 
 
-def test_an_agent_that_reconnects_learns_everything(world: RealWorld) -> None:
-    """A new connection finds what ended while nobody was connected, and is told what comes."""
+def test_an_agent_that_reconnects_misses_nothing(world: RealWorld) -> None:
+    """A new connection lists what ended without a connection, and receives later events."""
     assert isinstance(world.keeper, KeeperClient)
     world.keeper.start(attempt("a", "echo one; sleep 0.1; exit 6"))
     world.keeper.start(attempt("b", SLEEPS))
@@ -376,7 +374,7 @@ def test_a_session_without_mark_is_found_by_its_leader(world: RealWorld) -> None
 
 
 def test_two_keepers_cannot_have_one_home(world: RealWorld) -> None:
-    """A second keeper of a home does not start, and says who holds it."""
+    """A second keeper of a home does not start, and its error names the first."""
     with pytest.raises(KeeperError, match=r"another keeper holds .* life 1"):
         spawn_keeper(world.home, life=2, permit_s=0)
     world.keeper.start(attempt("a", EXITS))
@@ -394,7 +392,7 @@ def test_an_older_life_cannot_come_back(world: RealWorld) -> None:
 
 
 def test_a_home_that_was_removed_is_not_made_again(tmp_path: Path) -> None:
-    """A keeper that was slow to start ends itself: whoever removed its home wants none there."""
+    """A keeper that starts late exits, and does not create its removed home again."""
     home = tmp_path / "removed"
     words = [sys.executable, "-m", "bastion.agent.keeper", "--home", str(home), "--life", "1"]
     ran = subprocess.run([*words, "--permit_s", "0"], capture_output=True, text=True, check=False)
@@ -420,16 +418,16 @@ def test_term_ends_the_keeper_in_order(world: RealWorld) -> None:
     assert [notice.reason for notice in record.notices] == [KEEPER_STOPPED]
 
 
-def test_hangups_and_interrupts_are_nothing(world: RealWorld) -> None:
-    """SIGHUP and SIGINT do not touch the keeper."""
+def test_hangups_and_interrupts_are_ignored(world: RealWorld) -> None:
+    """SIGHUP and SIGINT have no effect on the keeper."""
     for number in (signal.SIGHUP, signal.SIGINT):
         os.kill(world.pid, number)
     world.keeper.start(attempt("a", HELLO))
     world.ended("a")
 
 
-def test_the_keeper_outlives_who_started_it(world: RealWorld) -> None:
-    """A keeper is nobody's child here, and has a session of its own."""
+def test_the_keeper_outlives_its_starter(world: RealWorld) -> None:
+    """A keeper is no child of its starter, and has a session of its own."""
     seen = strays.look(world.pid)
     assert seen
     assert seen.parent != os.getpid()
@@ -483,7 +481,7 @@ def test_keys_are_not_paths(world: RealWorld) -> None:
 
 
 def test_the_keeper_stays_small(world: RealWorld) -> None:
-    """Under 14 MB resident, after work: a machine's memory is its users'."""
+    """Under 14 MB resident, after work: a machine's memory is for jobs."""
     for number in range(50):
         world.keeper.start(attempt(f"a{number}", HELLO))
     for number in range(50):

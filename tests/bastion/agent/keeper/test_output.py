@@ -44,7 +44,7 @@ def test_a_flood_is_bounded_and_the_cut_is_seen(world: RealWorld) -> None:
 
 
 def test_a_flood_without_end_can_be_stopped(world: RealWorld) -> None:
-    """`yes` does not keep the keeper from hearing a stop."""
+    """`yes` does not keep the keeper from reading a stop."""
     world.keeper.start(replace(attempt("a", "exec yes"), spool_limit_bytes=4 << 20))
     world.wrote("a", 1 << 20)
     world.keeper.stop("a", reason="cancel", by="alice", grace_s=10.0)
@@ -61,7 +61,7 @@ def test_binary_output_is_kept_as_it_is(world: RealWorld) -> None:
 
 
 def test_closing_output_early_is_no_end(world: RealWorld) -> None:
-    """A process that closes stdout and stderr goes on until it exits."""
+    """A process that closes stdout and stderr runs until it exits."""
     world.keeper.start(attempt("a", "echo bye; exec >&- 2>&-; sleep 0.2; exit 9"))
     record = world.ended("a")
     assert record.processes[0].code == 9

@@ -23,14 +23,14 @@ REF = GitRef(url="https://example.org/x.git", commit="1" * 40)
         ([BundleError("refused our key")], 1, 0.0),
     ],
 )
-def test_a_repository_that_is_away_is_asked_again(
+def test_an_unreachable_repository_is_retried(
     answers: list[BundleError | None],
     tries: int,
     slept_s: float,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two pauses, then it is an error; what a later try cannot change is one at once."""
+    """It fails after two retries; an error that no retry can change is raised at once."""
     asked: list[BundleError | None] = []
 
     def fetch_commit(*_: object, **__: object) -> Path:

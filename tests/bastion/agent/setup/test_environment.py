@@ -116,8 +116,8 @@ def test_ranks_count_replica_by_replica_host_by_host(replica: int, host: int) ->
         assert env["BASTION_HOSTS"] == "h0,h1,h2,h3,h4,h5"
 
 
-def test_the_process_outranks_the_job_and_nobody_the_bastion() -> None:
-    """Env of the process wins over the job's, both over defaults; the devices are not for them."""
+def test_the_process_overrides_the_job_and_neither_the_bastion() -> None:
+    """The env of a process overrides the job's, both override defaults; neither sets devices."""
     env = one(
         start(devices={"h100": (1,)}),
         job(
@@ -144,13 +144,13 @@ def test_the_process_outranks_the_job_and_nobody_the_bastion() -> None:
         ({"v4": (0, 1, 2, 3)}, (0,), 1, ("",)),
     ],
 )
-def test_devices_are_split_by_what_each_asked_for(
+def test_devices_are_split_by_request(
     devices: dict[str, tuple[int, ...]],
     asked: tuple[int, ...],
     hosts: int,
     visible: tuple[str, ...],
 ) -> None:
-    """Each process sees its own share in order, and none of another's."""
+    """Each process sees its own share in order, and none of another process."""
     processes = [
         Process(["a"], resources=Resources(**({"h100": units} if units else {}))) for units in asked
     ]
@@ -161,7 +161,7 @@ def test_devices_are_split_by_what_each_asked_for(
 
 
 def test_shares_of_two_types_are_apart() -> None:
-    """Types are split each on its own."""
+    """Each type is split on its own."""
     processes = (
         Process(["a"], resources=Resources(h100=1, a10=2)),
         Process(["b"], resources=Resources(h100=1)),
@@ -173,7 +173,7 @@ def test_shares_of_two_types_are_apart() -> None:
 
 
 def test_a_slice_finds_its_hosts_and_the_other_slices() -> None:
-    """Hosts of a TPU slice know each other; several slices know their coordinator."""
+    """Hosts of a TPU slice get each other's addresses; several slices get their coordinator's."""
     said = start(devices={"v4": (0, 1, 2, 3)}, replicas=2, hosts=2, tier=1)
     env = one(said, where=place("a", "b", "c", "d"))
     assert (env["TPU_WORKER_ID"], env["TPU_WORKER_HOSTNAMES"]) == ("0", "a,b")
@@ -189,10 +189,10 @@ def test_a_slice_finds_its_hosts_and_the_other_slices() -> None:
     ("asked", "hosts", "limit"),
     [((), 1, None), ((10,), 1, 10), ((10, 20), 1, 30), ((10, 0), 1, None), ((40,), 2, 20)],
 )
-def test_processes_share_the_memory_they_asked_for(
+def test_processes_share_the_memory_that_they_request(
     asked: tuple[int, ...], hosts: int, limit: int | None
 ) -> None:
-    """There is a limit only where every process named one."""
+    """There is a limit only where every process requests memory."""
     processes = tuple(
         Process(["a"], resources=Resources(**({"memory": units} if units else {})))
         for units in asked or (0,)
@@ -204,7 +204,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "reference" / "environment.md"
 
 
 def test_the_reference_names_every_variable() -> None:
-    """What any process can see stands on the page, and the page names nothing else."""
+    """Every variable of a process is on the page, and the page names no other."""
     gang = start(devices={"v4": (0,), "h100": (1,)}, replicas=2)
     seen = one(
         gang,
@@ -263,13 +263,13 @@ def test_other_schedulers_names_mean_what_they_meant() -> None:
 
 
 def test_an_unknown_scheduler_is_refused() -> None:
-    """A slip in a name is told with the names there are."""
+    """The error for an unknown name lists the known names."""
     with pytest.raises(SpecError, match=r"aliases\[0\]: 'cluster' is unknown, .*clusterfudge"):
         job(aliases=["cluster"])
 
 
-def test_a_container_counts_its_devices_anew() -> None:
-    """It sees the GPUs of its host alone, from 0 on, and of each process those that are its own."""
+def test_a_container_renumbers_its_devices() -> None:
+    """It sees the GPUs of its host alone, from 0 on, and each process sees its own."""
     two = tuple(Process(["true"], resources=Resources(h100=1)) for _ in range(2))
     made = environments(
         start(devices={"h100": (3, 6)}), job(*two), replace(PLACE, in_image=True, home="")
@@ -278,8 +278,8 @@ def test_a_container_counts_its_devices_anew() -> None:
     assert "NVIDIA_VISIBLE_DEVICES" not in made[0]
 
 
-def test_what_an_image_says_of_itself_stands() -> None:
-    """Nothing of the machine's own files is set, and no GPU is given to an image that asks."""
+def test_variables_of_an_image_are_kept() -> None:
+    """No path of the machine is set, and an image that requests GPUs gets none."""
     env = one(start(), where=replace(PLACE, in_image=True, home=""))
     assert not env.keys() & {"PATH", "HOME", "SHELL", "LANG", "TMPDIR"}
     assert (env["USER"], env["CUDA_VISIBLE_DEVICES"]) == ("ada", "")

@@ -40,7 +40,7 @@ BUILD_S = 120.0
 
 @pytest.fixture
 def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which tool is in the PATH; none has a cache or an index."""
+    """The tool in the PATH, without a cache or an index."""
     programs = tmp_path / "bin"
     programs.mkdir()
     if request.param == "uv":
@@ -54,7 +54,7 @@ def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class Code:
-    """A folder of code with a lock file, and the wheels that this names."""
+    """A folder of code with a lock file, and the wheels in that file."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "code"
@@ -71,7 +71,7 @@ class Code:
         (self.root / name).write_text(f"{text}\n")
 
     def digest(self, **env: str) -> str:
-        """What an environment for it is kept by."""
+        """Return the digest of its environment."""
         return recipe_of(PythonEnv(**env), self.root, self.cache).digest
 
 
@@ -82,8 +82,8 @@ def code(tmp_path: Path) -> Code:
 
 
 @pytest.mark.parametrize("tool", TOOLS, indirect=True)
-def test_an_environment_is_there_whole_or_not_at_all(code: Code, tool: str) -> None:
-    """What a killed builder left is nobody's; what was built is found again, and is read-only."""
+def test_an_environment_is_whole_or_missing(code: Code, tool: str) -> None:
+    """The try of a killed builder is deleted; a built environment is found again and read-only."""
     recipe = recipe_of(PythonEnv(), code.root, code.cache)
     left = recipe.folder / "try-killed"
     (left / "bin").mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_an_environment_is_there_whole_or_not_at_all(code: Code, tool: str) -> N
 
 @pytest.mark.parametrize("tool", QUICK, indirect=True)
 def test_a_failed_build_says_why(code: Code, tool: str) -> None:
-    """A package with another hash is not installed; the output is told, without passwords."""
+    """A package with another hash is not installed; the output is shown, without passwords."""
     (code.root / "requirements.txt").write_text(
         f"--no-index\n--find-links {code.wheels}\ngreet==1.0 --hash=sha256:{'0' * 64}\n"
     )
@@ -116,7 +116,7 @@ def test_a_failed_build_says_why(code: Code, tool: str) -> None:
 
 
 def test_a_build_that_meets_a_full_disk_is_the_machines_fault(code: Code) -> None:
-    """What fails while the disk takes nothing more is no failure of the job's."""
+    """A failure while the disk is full is not the job's."""
     (code.root / "requirements.txt").write_text("--no-index\nmissing==1.0\n")
     recipe = recipe_of(PythonEnv(), code.root, code.cache)
     with pytest.raises(SetUpError, match="No space left on device") as caught:
@@ -146,7 +146,7 @@ def test_a_uv_lock_is_synced_as_it_stands(code: Code, tool: str) -> None:
 
 
 def test_a_digest_is_that_of_the_lock_and_the_interpreter(code: Code) -> None:
-    """Another lock file is another environment; where it is called something else is not."""
+    """Another lock file is another environment; the same file under another name is not."""
     first = code.digest()
     shutil.copy(code.root / "requirements.txt", code.root / "other.txt")
     assert code.digest(lock="other.txt") == first
@@ -158,7 +158,7 @@ def test_a_digest_is_that_of_the_lock_and_the_interpreter(code: Code) -> None:
     "line", ["-r base.txt", "-c limits.txt", "-e .", "./pkg", "/pkg", "mine @ file:///pkg"]
 )
 def test_a_lock_that_needs_other_files_is_refused(code: Code, line: str) -> None:
-    """What the digest would not know is an error that names the line."""
+    """A line that the digest does not cover is an error that names the line."""
     code.lock(line)
     with pytest.raises(SetUpError, match=f"requirements.txt, line 3: '{line}' stands for files"):
         code.digest()
@@ -174,7 +174,7 @@ def test_a_lock_that_is_missing_is_named(code: Code) -> None:
 
 @pytest.mark.parametrize("tool", ["pip"], indirect=True)
 def test_what_a_machine_lacks_is_named(code: Code, tool: str) -> None:
-    """A version that nobody can bring, or a lock that only uv reads, is an error."""
+    """A version that cannot be installed, or a lock that only uv reads, is an error."""
     with pytest.raises(SetUpError, match=r"this machine has no Python 3\.99, its agent runs on 3"):
         code.digest(python="3.99")
     (code.root / "uv.lock").touch()
@@ -182,8 +182,8 @@ def test_what_a_machine_lacks_is_named(code: Code, tool: str) -> None:
         code.digest(lock="uv.lock")
 
 
-def test_only_what_nobody_uses_is_cleaned(tmp_path: Path) -> None:
-    """An environment goes when it was taken long ago and no living host links to it."""
+def test_only_unused_environments_are_deleted(tmp_path: Path) -> None:
+    """An environment is deleted if it was taken long ago and no living host links to it."""
     home = FolderHome(tmp_path)
     places = {}
     for name in ("used", "old", "new"):
@@ -255,7 +255,7 @@ def test_jobs_that_start_together_build_once(tool: str, machine: Machine, code: 
 
 @pytest.mark.parametrize("tool", QUICK, indirect=True)
 def test_the_output_of_a_failed_build_is_kept(tool: str, machine: Machine, code: Code) -> None:
-    """The outcome has its end, the log all of it; the next attempt tries again."""
+    """The outcome has the end of it, the log all of it; the next attempt retries."""
     code.lock("nothing-of-this-name==1.0")
     submit(machine, code)
     machine.bucket.instruct(start())

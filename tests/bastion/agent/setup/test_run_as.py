@@ -47,14 +47,14 @@ def open_path() -> Iterator[Path]:
 
 @pytest.fixture(params=["cgroups", "no-cgroups"])
 def world(request: pytest.FixtureRequest, open_path: Path) -> Iterator[RealWorld]:
-    """A real keeper of root's."""
+    """A real keeper that runs as root."""
     made = RealWorld(open_path / "home", use_cgroups=request.param == "cgroups")
     yield made
     made.close()
 
 
-def test_a_job_is_that_user_and_no_other(world: RealWorld) -> None:
-    """User, group and groups are those that were named, and no right of root's is left."""
+def test_a_job_runs_as_that_user_alone(world: RealWorld) -> None:
+    """User, group and groups are the requested ones, and no right of root is left."""
     line = "id -u; id -g; id -G; grep CapEff /proc/self/status; umask; pwd"
     world.keeper.start(attempt("a", line, run_as=NOBODY, umask=0o027))
     assert world.ended("a").processes[0].code == 0
@@ -64,8 +64,8 @@ def test_a_job_is_that_user_and_no_other(world: RealWorld) -> None:
     assert said[4:6] == ["0027", "/tmp"]
 
 
-def test_what_is_the_keepers_stays_the_keepers(world: RealWorld) -> None:
-    """Socket, journal, spool and environment of the keeper are out of the job's reach."""
+def test_files_of_the_keeper_are_out_of_reach(world: RealWorld) -> None:
+    """A job cannot read socket, journal, spool or environment of the keeper."""
     keeper = world.home / "keeper"
     refused = [f"cat {keeper}/journal", f"ls {keeper}/spool", f"kill -0 {world.pid}"]
     refused += [f"cat /proc/{world.pid}/environ", f"test -w {keeper}/socket"]
@@ -75,8 +75,8 @@ def test_what_is_the_keepers_stays_the_keepers(world: RealWorld) -> None:
     assert world.log("a") == b""
 
 
-def test_such_a_job_is_stopped_and_killed(world: RealWorld) -> None:
-    """A deaf job and the daemon that it left behind are killed at the end of the grace."""
+def test_a_job_of_another_user_is_stopped_and_killed(world: RealWorld) -> None:
+    """A job that ignores SIGTERM, and its daemon, are killed at the end of the grace period."""
     daemon = "setsid sh -c 'trap \"\" TERM; exec sleep 1000' & "
     world.keeper.start(attempt("a", daemon + IGNORES, run_as=NOBODY))
     world.wrote("a")
@@ -84,7 +84,7 @@ def test_such_a_job_is_stopped_and_killed(world: RealWorld) -> None:
     assert world.ended("a").processes[0].signal == signal.SIGKILL
 
 
-def test_a_clean_up_is_that_user_too(world: RealWorld) -> None:
+def test_a_clean_up_runs_as_that_user_too(world: RealWorld) -> None:
     """`on_end` has no more rights than the job."""
     world.keeper.start(attempt("a", "exit 0", on_end="id -u", on_end_s=10.0, run_as=NOBODY))
     world.ended("a")
@@ -100,18 +100,18 @@ def test_a_clean_up_is_that_user_too(world: RealWorld) -> None:
         (ProcessStart(argv=("/bin/ls",), env={}, cwd="/no/dir"), "no such directory: /no/dir"),
     ],
 )
-def test_what_such_a_job_cannot_start_says_why(
+def test_a_program_that_the_user_may_not_start_is_an_error(
     world: RealWorld, process: ProcessStart, why: str
 ) -> None:
-    """A program or directory that the user may not use is a failed set-up in words."""
+    """A program or directory that the user may not use is a failed set-up with a reason."""
     world.keeper.start(attempt("a", process, run_as=NOBODY))
     record = world.ended("a")
     assert why in record.processes[0].setup_failure
     assert record.machine_fault == ""
 
 
-def test_the_keeper_runs_no_program_of_such_a_job(world: RealWorld, open_path: Path) -> None:
-    """Programs that watch over a job come from the system's folders, not from its `PATH`."""
+def test_the_keeper_runs_no_program_of_a_job(world: RealWorld, open_path: Path) -> None:
+    """Tools of the keeper come from the system's folders, not from the job's `PATH`."""
     folder = open_path / "bin"
     folder.mkdir()
     for name in ("nvidia-smi", "py-spy"):
@@ -124,15 +124,15 @@ def test_the_keeper_runs_no_program_of_such_a_job(world: RealWorld, open_path: P
     assert not (open_path / "was_run").exists()
 
 
-def test_root_is_no_such_user(world: RealWorld) -> None:
-    """A request to run as root is refused: that is what naming no user means."""
+def test_run_as_root_is_refused(world: RealWorld) -> None:
+    """A request to run as root is refused; a request without a user means the keeper's own."""
     assert isinstance(world.keeper, KeeperClient)
     with pytest.raises(KeeperError, match="run_as 0 is impossible"):
         world.keeper.start(attempt("a", "true", run_as=RunAs(uid=0, gid=0)))
 
 
-def test_the_user_is_found_by_its_name() -> None:
-    """A name gives the user's numbers; root, and who is not there, are refused in words."""
+def test_the_user_is_looked_up_by_name() -> None:
+    """A name gives the user's numbers; root and unknown users are refused with a reason."""
     found = pwd.getpwuid(65534)
     assert user_of(found.pw_name) == replace(NOBODY, gid=found.pw_gid, groups=(found.pw_gid,))
     for name, why in (("root", "is root"), ("no-such-user", "has no user")):
@@ -140,8 +140,8 @@ def test_the_user_is_found_by_its_name() -> None:
             user_of(name)
 
 
-def test_a_home_that_the_user_cannot_reach_is_told(open_path: Path) -> None:
-    """The folder that keeps the user out is named; without one, only its own path is opened."""
+def test_a_home_that_the_user_cannot_reach_is_an_error(open_path: Path) -> None:
+    """The error names the closed folder; without one, only the home's own path is opened."""
     home = open_path / "closed" / "home"
     home.mkdir(parents=True)
     (open_path / "closed").chmod(0o700)
@@ -154,8 +154,8 @@ def test_a_home_that_the_user_cannot_reach_is_told(open_path: Path) -> None:
     assert modes == {"work": 0o711, "cache": 0o711, "keeper": 0o700, "numbers": 0o700}
 
 
-def test_folders_are_given_whole_and_last(open_path: Path) -> None:
-    """Everything in a host's folder becomes the user's, links themselves, and then the folder."""
+def test_contents_are_handed_over_before_the_folder(open_path: Path) -> None:
+    """The contents of a host's folder, links themselves included, get the user, then the folder."""
     home = FolderHome(open_path)
     folders = home.folders("key")
     Path(folders.code, "sub").mkdir()
@@ -173,14 +173,14 @@ def test_folders_are_given_whole_and_last(open_path: Path) -> None:
     home.take_back("key")
 
 
-def test_a_folder_that_is_gone_cannot_be_given(open_path: Path) -> None:
-    """What cannot be given away is an error, and no half of a gift passes for a whole."""
+def test_a_missing_folder_cannot_be_handed_over(open_path: Path) -> None:
+    """A change of owner that fails, even in part, is an error."""
     with pytest.raises(FileNotFoundError):
         give_away(f"{open_path}/none", 65534, 65534)
 
 
-def test_a_container_has_that_user_and_its_program_has_not() -> None:
-    """The engine is asked by the keeper's user; what it runs is the user that was named."""
+def test_a_container_runs_as_that_user_and_its_program_does_not() -> None:
+    """Requests to the engine come from the keeper's user; the container has the job's user."""
     settings = AgentSettings(machine="m", home="/home", engine_socket="/s", run_as=NOBODY)
     one = ProcessStart(argv=("python",), env={}, cwd="/w")
     plain = AttemptStart(key="k", processes=(one,), grace_s=1.0, run_as=NOBODY)
@@ -194,7 +194,7 @@ def test_a_container_has_that_user_and_its_program_has_not() -> None:
 
 
 def test_an_agent_prepares_for_that_user() -> None:
-    """The folders of a host are the user's before its processes start, and so are their names."""
+    """The folders of a host belong to the user before its processes start, as do their names."""
     owners: list[int] = []
 
     def script(process: ProcessStart) -> Script:
@@ -211,8 +211,8 @@ def test_an_agent_prepares_for_that_user() -> None:
     assert rig.bucket.told() == ("claimed", "started", "ended", "drained")
 
 
-def test_the_keeper_is_told_of_that_user(open_path: Path) -> None:
-    """What the agent asks the keeper to start names the user of its settings."""
+def test_the_start_request_names_that_user(open_path: Path) -> None:
+    """The agent's start request has the user of its settings."""
     launch = Launch(name="launch", jobs=(job(),), project="vision")
     prepared = Prepared(folders=FolderHome(open_path).folders("k"))
     wanted = attempt_start(
@@ -222,7 +222,7 @@ def test_the_keeper_is_told_of_that_user(open_path: Path) -> None:
 
 
 def test_a_real_agent_runs_jobs_as_that_user(open_path: Path) -> None:
-    """A job is the user, writes where it should, and is kept from the agent's files."""
+    """A job runs as the user, can write its output, and cannot read the agent's files."""
     name = pwd.getpwuid(NOBODY.uid).pw_name
     machine = Machine(open_path, f"--run_as={name}")
     machine.begin()

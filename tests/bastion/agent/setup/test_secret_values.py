@@ -57,7 +57,7 @@ def test_a_file_is_read_without_its_line_end(tmp_path: Path) -> None:
 
 
 def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
-    """Whatever a source or a link says, only plain files below the folder are given out."""
+    """Whatever the source or a link, only plain files below the folder are read."""
     folder = tmp_path / "secrets"
     folder.mkdir()
     (tmp_path / "secrets-of-others").mkdir()
@@ -71,8 +71,8 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
         assert "no such file" in refused(f"file:{path}", folder)
 
 
-def test_a_machine_gives_no_files_of_another_project(tmp_path: Path) -> None:
-    """Whatever an instruction names, a job gets files of its own folder, or listed ones."""
+def test_no_file_of_another_project_is_read(tmp_path: Path) -> None:
+    """Whatever an instruction names, a job gets only files of its own folder, or listed ones."""
     for project in ("vision", "red"):
         (tmp_path / project).mkdir()
         (tmp_path / project / "A").write_text(VALUE)
@@ -109,13 +109,15 @@ def test_a_list_is_all_that_a_machine_reads(
         (b"x" * 70_000, "more than 65536 bytes"),
     ],
 )
-def test_what_cannot_be_given_or_masked_is_refused(tmp_path: Path, data: bytes, why: str) -> None:
+def test_a_value_that_cannot_be_set_or_masked_is_refused(
+    tmp_path: Path, data: bytes, why: str
+) -> None:
     """A value that no variable can hold, or that could not be masked, is an error."""
     (tmp_path / "A").write_bytes(data)
     assert why in refused("file:A", tmp_path)
 
 
-def test_only_variables_with_the_prefix_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_variables_with_the_prefix_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """`env:` reaches the variables that are meant for jobs, and none of the agent's own."""
     monkeypatch.setenv("BASTION_SECRET_HF", VALUE)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", VALUE)
@@ -126,7 +128,7 @@ def test_only_variables_with_the_prefix_are_given(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_secret_that_was_not_granted_is_not_read() -> None:
-    """A name that the instruction does not have was denied since the launch was taken."""
+    """A name that is missing from the instruction was denied after the launch was accepted."""
     with pytest.raises(SetUpError, match="secret B: this job may not use it any more"):
         values_of([Secret("B")], {"A": "env:A"}, AgentSettings(machine="m"), project="vision")
 
@@ -144,7 +146,7 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         assert not asked.strange
 
 
-def test_google_is_asked_for_the_latest_version(google: Asked) -> None:
+def test_the_latest_version_is_read_from_google(google: Asked) -> None:
     """A secret without a version is its latest one; each read is one request."""
     assert value(f"gcp:{HF}") == VALUE
     assert value(f"gcp:{HF}/versions/1") == "old-s3cr3t-token"

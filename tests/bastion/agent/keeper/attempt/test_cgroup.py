@@ -1,4 +1,4 @@
-"""Cgroups, where this machine lets us write them."""
+"""Cgroups, where this machine permits them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_daemon_without_any_trace_is_killed(world: RealWorld) -> None:
     assert sum(not process.zombie for process in seen) == 1
 
 
-def test_the_memory_limit_is_kept_and_told(world: RealWorld) -> None:
+def test_the_memory_limit_is_enforced_and_recorded(world: RealWorld) -> None:
     """A process over its memory limit is killed, and the record says why."""
     assert isinstance(world.keeper, KeeperClient)
     if not world.keeper.can_limit_memory:
@@ -60,7 +60,7 @@ def test_the_memory_limit_is_kept_and_told(world: RealWorld) -> None:
 
 
 def test_a_tiny_memory_limit_never_reaches_the_keeper(world: RealWorld) -> None:
-    """A limit below what any program needs ends the attempt alone, and the keeper goes on."""
+    """A limit below what any program needs ends the attempt alone, and the keeper continues."""
     assert isinstance(world.keeper, KeeperClient)
     if not world.keeper.can_limit_memory:
         pytest.skip("no memory cgroup can be written here")
@@ -85,7 +85,7 @@ def test_nothing_is_left_of_a_keeper_that_has_ended(world: RealWorld) -> None:
 
 
 def test_a_new_life_empties_old_cgroups(world: RealWorld) -> None:
-    """What a killed keeper left in its cgroups, without a mark, dies before the next one serves."""
+    """Processes in a killed keeper's cgroups, without a mark, die before the next one serves."""
     world.keeper.start(attempt("a", python(WIPED), SLEEPS))
     world.wrote("a", process=1)
     left = set(strays.children(world.pid))
@@ -98,7 +98,7 @@ def test_a_new_life_empties_old_cgroups(world: RealWorld) -> None:
 
 
 def test_a_limit_that_the_machine_cannot_set_is_no_fault_of_the_job(tmp_path: Path) -> None:
-    """Without a descriptor to set a memory limit, a job is not said to be over it."""
+    """Without a descriptor to set a memory limit, a job is not recorded as over it."""
     place = Place(home=str(tmp_path), base=str(tmp_path), is_unified=True, has_memory=True)
     (tmp_path / "one").mkdir()
     cgroup = Cgroup([place], "one")

@@ -25,12 +25,12 @@ def world(tmp_path: Path) -> Iterator[RealWorld]:
 
 
 def rule(*signs: str, timeout_s: float = 0.5, devices: tuple[int, ...] = ()) -> IdleRule:
-    """A rule that ends what shows none of `signs`."""
+    """A rule that ends an attempt without one of `signs`."""
     return IdleRule(timeout_s=timeout_s, signs=signs, devices=devices)
 
 
 def stop(world: RealWorld, key: str) -> ExitRecord:
-    """End it as a user does; its record."""
+    """End it as a user does, and return its record."""
     world.keeper.stop(key, reason="cancel", by="ann", grace_s=10.0)
     return world.ended(key)
 
@@ -44,12 +44,12 @@ def program(folder: Path, name: str, *lines: str) -> None:
 
 
 def looked(path: Path, times: int) -> bool:
-    """Whether the scripted nvidia-smi was asked that often."""
+    """Whether the scripted nvidia-smi ran that often."""
     return path.exists() and path.read_text().count("asked") >= times
 
 
 def test_work_of_processors_is_a_sign_of_life(world: RealWorld) -> None:
-    """A silent job that computes goes on; the same job is hung where only output counts."""
+    """A silent job that computes runs on; the same job is hung where only output counts."""
     world.keeper.start(attempt("calm", SLEEPS, idle=rule("output", "processor")))
     lives = rule("output", "processor", timeout_s=1.5)
     world.keeper.start(attempt("busy", BUSY, idle=lives))
@@ -62,7 +62,7 @@ def test_work_of_processors_is_a_sign_of_life(world: RealWorld) -> None:
 
 
 def test_use_of_its_own_devices_is_a_sign_of_life(world: RealWorld, tmp_path: Path) -> None:
-    """What nvidia-smi says of the devices it was given counts; what others use does not."""
+    """Use of its own devices counts, by nvidia-smi; use of other devices does not."""
     asked = tmp_path / "asked"
     program(tmp_path / "bin", "nvidia-smi", f"echo asked >> {asked}", "echo '0, 0'", "echo '3, 97'")
     env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
@@ -75,8 +75,8 @@ def test_use_of_its_own_devices_is_a_sign_of_life(world: RealWorld, tmp_path: Pa
     assert stop(world, "uses").notices[0].reason == "cancel"
 
 
-def test_an_nvidia_smi_that_hangs_hangs_nothing(world: RealWorld, tmp_path: Path) -> None:
-    """It is killed, its answer is none, and the attempt ends in time with nothing left."""
+def test_an_nvidia_smi_that_hangs_blocks_nothing(world: RealWorld, tmp_path: Path) -> None:
+    """It is killed without an answer, and the attempt ends in time with nothing left."""
     program(tmp_path / "bin", "nvidia-smi", "exec sleep 1000")
     env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
     signs = rule("output", "devices", devices=(0,))
@@ -85,7 +85,7 @@ def test_an_nvidia_smi_that_hangs_hangs_nothing(world: RealWorld, tmp_path: Path
 
 
 def test_where_no_device_can_be_seen_output_decides(world: RealWorld) -> None:
-    """Without nvidia-smi that sign is left out; where it is the only one, nothing is judged."""
+    """Without nvidia-smi that sign is left out; where it is the only one, there is no watch."""
     world.keeper.start(attempt("blind", SLEEPS, idle=rule("devices", devices=(0,), timeout_s=0.1)))
     world.keeper.start(attempt("a", SLEEPS, idle=rule("output", "devices", devices=(0,))))
     assert world.ended("a").idle == "no output for 0.5 s"
@@ -110,8 +110,8 @@ def test_stacks_of_every_process_are_in_the_log(world: RealWorld) -> None:
     assert world.log("a", 1) == b"up\n"
 
 
-def test_python_stacks_are_py_spys(world: RealWorld, tmp_path: Path) -> None:
-    """A py-spy in the job's `PATH` is asked for each Python process; why there is none is said."""
+def test_python_stacks_come_from_py_spy(world: RealWorld, tmp_path: Path) -> None:
+    """A py-spy in the job's `PATH` runs for each Python process; its absence is reported."""
     lines = "import time; print('up', flush=True); time.sleep(1000)"
     argv = (sys.executable, "-I", "-S", "-c", lines)
 
@@ -134,7 +134,7 @@ def test_python_stacks_are_py_spys(world: RealWorld, tmp_path: Path) -> None:
         assert said in world.log(key).decode()
 
 
-def test_what_is_dumped_is_stopped_all_the_same(world: RealWorld) -> None:
+def test_a_dumped_attempt_is_stopped_all_the_same(world: RealWorld) -> None:
     """A hung process that ignores the notice is killed after its grace, with all it started."""
     line = "trap '' TERM; echo up; setsid sleep 1000 & while :; do sleep 1000; done"
     world.keeper.start(attempt("a", line, idle=rule("output"), grace_s=0.2))
@@ -142,8 +142,8 @@ def test_what_is_dumped_is_stopped_all_the_same(world: RealWorld) -> None:
     assert (record.processes[0].signal, record.notices[0].reason) == (9, IDLE)
 
 
-def test_what_nvidia_smi_cannot_tell_is_no_use() -> None:
-    """Devices in MIG mode have no utilisation; errors and other text say nothing."""
+def test_unknown_utilisation_is_no_use() -> None:
+    """Devices in MIG mode have no utilisation; errors and other text are skipped."""
     said = b"0, 0\n1, 12\n2, [N/A]\n3, [Not Supported]\nNo devices were found\n 10 , 100\n"
     assert used_devices(said) == {1, 10}
 
@@ -152,6 +152,6 @@ def test_what_nvidia_smi_cannot_tell_is_no_use() -> None:
     ("seconds", "text"),
     [(1800.0, "30 min"), (7200.0, "2 h"), (90.0, "90 s"), (0.5, "0.5 s"), (60.0, "1 min")],
 )
-def test_times_are_said_as_people_do(seconds: float, text: str) -> None:
+def test_times_are_formatted_for_people(seconds: float, text: str) -> None:
     """In the largest unit that divides them."""
     assert span(seconds) == text

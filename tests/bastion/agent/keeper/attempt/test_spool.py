@@ -41,8 +41,8 @@ def test_everything_fits(tmp_path: Path) -> None:
 
 @settings(max_examples=40)
 @given(pieces=st.lists(st.integers(0, 120_000), max_size=12), limit_bytes=st.integers(0, 400_000))
-def test_no_byte_is_unaccounted(pieces: list[int], limit_bytes: int) -> None:
-    """Whatever is written under whatever limit: head, true count of what is cut, and tail."""
+def test_every_byte_is_counted(pieces: list[int], limit_bytes: int) -> None:
+    """Any output under any limit: head, exact count of the dropped bytes, and tail."""
     written = b""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "p0.log"
@@ -67,8 +67,8 @@ def test_no_byte_is_unaccounted(pieces: list[int], limit_bytes: int) -> None:
     assert len(head) + spool.dropped + len(tail) == len(written)
 
 
-def test_a_full_disk_is_a_gap_that_is_seen(tmp_path: Path) -> None:
-    """While the disk is full bytes are held, then counted; with room again the log goes on."""
+def test_a_full_disk_is_a_visible_gap(tmp_path: Path) -> None:
+    """While the disk is full bytes are held, then counted; with room again the log continues."""
     spool = Spool(str(tmp_path / "p0.log"), limit_bytes=1 << 20)
     spool.put(b"a" * 1000, 0.0)
     with disk_of(1500):
@@ -86,7 +86,7 @@ def test_a_full_disk_is_a_gap_that_is_seen(tmp_path: Path) -> None:
 
 
 def test_a_disk_full_to_the_end_loses_no_count(tmp_path: Path) -> None:
-    """What could not be written at the end is counted as dropped, and nothing is raised."""
+    """Bytes that could not be written at the end are counted as dropped, without an error."""
     spool = Spool(str(tmp_path / "p0.log"), limit_bytes=1 << 20)
     with disk_of(10):
         spool.put(b"x" * 50, 0.0)

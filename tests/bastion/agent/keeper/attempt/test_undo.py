@@ -35,7 +35,7 @@ def world(tmp_path: Path) -> Iterator[RealWorld]:
 
 
 def undoable(folder: Path, line: str) -> AttemptStart:
-    """An attempt that has made something, which can be undone once `may` is there."""
+    """An attempt that has made something, which can be undone once `may` exists."""
     (folder / "made").touch()
     undo = (sys.executable, "-I", "-S", "-c", UNDO, str(folder))
     return replace(attempt(KEY, line), undo=undo)
@@ -47,8 +47,8 @@ def tries(folder: Path) -> int:
     return tried.stat().st_size if tried.exists() else 0
 
 
-def test_an_end_waits_for_the_undoing(world: RealWorld, tmp_path: Path) -> None:
-    """While the command fails it is run again, and the attempt is not over though it is dead."""
+def test_an_end_waits_for_the_undo(world: RealWorld, tmp_path: Path) -> None:
+    """While the command fails it is retried, and the dead attempt is not over."""
     world.keeper.start(undoable(tmp_path, EXITS))
     world.until(lambda: tries(tmp_path) > 2, "it is not tried again")
     (state,) = world.keeper.attempts()
@@ -59,7 +59,7 @@ def test_an_end_waits_for_the_undoing(world: RealWorld, tmp_path: Path) -> None:
     assert (tmp_path / "undone").exists()
 
 
-def test_nothing_is_undone_while_something_lives(world: RealWorld, tmp_path: Path) -> None:
+def test_nothing_is_undone_while_a_process_lives(world: RealWorld, tmp_path: Path) -> None:
     """The command runs after the last process is dead, one that ignores SIGTERM too."""
     (tmp_path / "may").touch()
     world.keeper.start(undoable(tmp_path, IGNORES))
@@ -70,8 +70,8 @@ def test_nothing_is_undone_while_something_lives(world: RealWorld, tmp_path: Pat
     assert (tmp_path / "undone").exists()
 
 
-def test_a_later_life_undoes_what_an_older_left(world: RealWorld, tmp_path: Path) -> None:
-    """A keeper that is killed leaves the undoing to the next, which is not ready before."""
+def test_a_later_life_runs_the_undo_of_an_older(world: RealWorld, tmp_path: Path) -> None:
+    """A killed keeper leaves the undo to the next life, which is not ready before."""
     world.keeper.start(undoable(tmp_path, SLEEPS))
     world.wrote(KEY, 3)
     (tmp_path / "may").touch()
@@ -82,8 +82,8 @@ def test_a_later_life_undoes_what_an_older_left(world: RealWorld, tmp_path: Path
     assert world.record(KEY).lost
 
 
-def test_a_keeper_killed_while_it_undoes_is_followed(world: RealWorld, tmp_path: Path) -> None:
-    """Half an undoing is begun again by the next life."""
+def test_an_undo_survives_its_keeper(world: RealWorld, tmp_path: Path) -> None:
+    """The next life runs an interrupted undo again."""
     world.keeper.start(undoable(tmp_path, EXITS))
     world.until(lambda: tries(tmp_path) > 1, "it is not tried again")
     world.crash()
@@ -93,8 +93,8 @@ def test_a_keeper_killed_while_it_undoes_is_followed(world: RealWorld, tmp_path:
     assert world.record(KEY).lost
 
 
-def test_ending_a_home_undoes_what_it_held(world: RealWorld, tmp_path: Path) -> None:
-    """A machine that is given back has undone what its killed keeper could not."""
+def test_ending_a_home_runs_its_undos(world: RealWorld, tmp_path: Path) -> None:
+    """The end of a home runs the undo that its killed keeper could not."""
     world.keeper.start(undoable(tmp_path, SLEEPS))
     world.wrote(KEY, 3)
     (tmp_path / "may").touch()
@@ -104,7 +104,7 @@ def test_ending_a_home_undoes_what_it_held(world: RealWorld, tmp_path: Path) -> 
 
 
 def test_a_program_to_undo_is_a_path(world: RealWorld) -> None:
-    """A command that would have to be looked for is refused before anything is started."""
+    """A command without a path is refused before anything is started."""
     with pytest.raises(KeeperError, match="undo must begin with the path of a program: 'docker'"):
         world.keeper.start(replace(attempt(KEY, EXITS), undo=("docker", "rm")))
     assert world.keeper.attempts() == ()

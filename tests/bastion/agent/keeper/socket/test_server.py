@@ -27,7 +27,7 @@ GOOD = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealWorld]:
-    """One real keeper for all of these: nothing here may harm it."""
+    """One real keeper for all tests here: none may harm it."""
     made = RealWorld(tmp_path_factory.mktemp("home"))
     yield made
     made.close()
@@ -70,7 +70,7 @@ def answer(connection: socket.socket, line: bytes) -> dict[str, Any]:
     ],
 )
 def test_nonsense_is_answered(world: RealWorld, raw: socket.socket, line: bytes) -> None:
-    """A line that is no request gets an error, on a connection that goes on."""
+    """A line that is no request gets an error, and the connection stays open."""
     assert answer(raw, line)["error"] == "refused"
     assert answer(raw, b'{"id":2,"do":"ping"}')["ok"]["life"] == 1
 
@@ -120,8 +120,8 @@ def test_a_request_in_pieces_is_one(world: RealWorld, raw: socket.socket) -> Non
     assert [json.loads(line)["id"] for line in said.splitlines()] == [5, 5, 5]
 
 
-def test_a_connection_that_never_reads_harms_nobody(world: RealWorld) -> None:
-    """A watcher that takes nothing does not hold up the others."""
+def test_a_connection_that_never_reads_blocks_no_other(world: RealWorld) -> None:
+    """A watcher that reads nothing does not delay other connections."""
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.connect(str(world.home / "keeper" / "socket"))
         deaf.sendall(b'{"id":1,"do":"watch"}\n' + b'{"id":2,"do":"list"}\n' * 5000)
@@ -131,7 +131,7 @@ def test_a_connection_that_never_reads_harms_nobody(world: RealWorld) -> None:
 
 
 def test_a_line_without_end_is_cut_off(world: RealWorld) -> None:
-    """Who sends more than a request may have is hung up on."""
+    """A connection that sends more than the limit of a request is closed."""
     with socket.socket(socket.AF_UNIX) as endless:
         endless.connect(str(world.home / "keeper" / "socket"))
         with pytest.raises(OSError, match=r"pipe|reset"):
@@ -139,8 +139,8 @@ def test_a_line_without_end_is_cut_off(world: RealWorld) -> None:
                 endless.sendall(b"x" * (1 << 20))
 
 
-def test_who_hangs_up_after_asking_is_served(world: RealWorld) -> None:
-    """A start whose asker is gone before the answer is a start all the same."""
+def test_a_start_without_a_reader_is_a_start(world: RealWorld) -> None:
+    """A start whose connection closes before the answer is a start all the same."""
     with socket.socket(socket.AF_UNIX) as brief:
         brief.connect(str(world.home / "keeper" / "socket"))
         brief.sendall(json.dumps({**GOOD, "key": "brief"}).encode() + b"\n")
