@@ -160,7 +160,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_it_ends_as_its_container_does(bench: Bench) -> None:
-    """Output and code are the container's, and no word is left where a code says all."""
+    """Output and code are the container's, and no word is written where a code suffices."""
     assert bench.run("echo out; echo err >&2; exit 7")[0] == 7
     assert bench.run("echo out; exit 0", name="two") == (0, b"out\n")
     assert bench.words() == {}
@@ -173,7 +173,7 @@ def test_a_signal_is_a_signal(bench: Bench, name: str) -> None:
 
 
 def test_no_byte_is_lost(bench: Bench) -> None:
-    """Whatever was written before the end is passed on, bytes that are no text too."""
+    """All output before the end is copied, binary bytes too."""
     code, output = bench.run("yes 0123456789abcde | head -c 4194304; printf '\\377\\000end'")
     assert code == 0
     assert len(output) == 4194304 + 5
@@ -181,7 +181,7 @@ def test_no_byte_is_lost(bench: Bench) -> None:
 
 
 def test_the_environment_is_the_one_given(bench: Bench) -> None:
-    """Variables come through as they are, newlines too; nothing of the program's own does."""
+    """Variables are passed unchanged, newlines too; the program's own are not passed."""
     code, output = bench.run(
         'printf "%s|" "$LINES_2" "$PREFIXED" "$HIDDEN"; env', LINES_2="a\nb = c", PREFIXED="+x"
     )
@@ -189,13 +189,13 @@ def test_the_environment_is_the_one_given(bench: Bench) -> None:
     assert b"BASTION" not in output
 
 
-def test_the_program_is_what_was_said(bench: Bench) -> None:
-    """Arguments arrive as they were given, quotes and all."""
+def test_arguments_are_passed_unchanged(bench: Bench) -> None:
+    """Arguments arrive unchanged, quotes included."""
     assert bench.run("printf '%s' \"it's\"") == (0, b"it's")
 
 
-def test_term_is_handed_on(bench: Bench) -> None:
-    """SIGTERM to the program reaches the container, which may take its time over it."""
+def test_term_is_forwarded(bench: Bench) -> None:
+    """SIGTERM to the program reaches the container, which may end later."""
     process = bench.begin("trap 'echo told; exit 5' TERM; echo up; while :; do sleep 0.05; done")
     said(process, b"up\n")
     process.terminate()
@@ -204,8 +204,8 @@ def test_term_is_handed_on(bench: Bench) -> None:
     assert b"told\n" in output
 
 
-def test_term_reaches_what_the_program_started(bench: Bench) -> None:
-    """Not the first process alone is told, but all that it runs in its group."""
+def test_term_reaches_the_process_group(bench: Bench) -> None:
+    """SIGTERM reaches the first process and all others of its group."""
     below = "trap 'echo below; exit 0' TERM; echo up; sleep 100 & wait"
     line = f"trap 'wait; exit 0' TERM; ({below}) & wait"
     process = bench.begin(line)
@@ -216,7 +216,7 @@ def test_term_reaches_what_the_program_started(bench: Bench) -> None:
 
 
 def test_term_before_the_start_wins(bench: Bench) -> None:
-    """Told to end before there is a container, it runs none, or one that is told as well."""
+    """After an early SIGTERM it runs no container, or one that gets SIGTERM too."""
     process = bench.begin("echo up; exec sleep 1000")
     process.terminate()
     process.communicate(timeout=PATIENCE_S)
@@ -224,7 +224,7 @@ def test_term_before_the_start_wins(bench: Bench) -> None:
 
 
 def test_removing_kills_what_ignores_term(bench: Bench) -> None:
-    """Nothing of a container runs when its removal has been confirmed, nor is its memory left."""
+    """After a confirmed removal no process of the container runs, and its memory is free."""
     line = "trap '' TERM; echo up; (trap '' TERM; setsid sleep 1000) & while :; do sleep 1; done"
     process = bench.begin(line)
     said(process, b"up\n")
@@ -260,16 +260,16 @@ def test_a_name_is_used_once(bench: Bench) -> None:
     assert "is already in use" in bench.words()["setup_failure"]
 
 
-def test_an_image_that_is_not_there_is_told(bench: Bench) -> None:
-    """A container that cannot be made says why, in the engine's own words."""
+def test_a_missing_image_is_an_error(bench: Bench) -> None:
+    """A container that cannot be created is an error in the engine's own words."""
     code, output = bench.run("echo never", body={**bench.body(), "Image": "bench/none:1"})
     assert code == SETUP_CODE
     assert bench.words()["setup_failure"].startswith("No such image: bench/none:1")
     assert b"No such image" in output
 
 
-def test_a_mount_that_is_not_there_is_told(bench: Bench) -> None:
-    """A folder that does not exist is not made up."""
+def test_a_missing_mount_is_an_error(bench: Bench) -> None:
+    """A folder that does not exist is not created."""
     mount = {"Type": "bind", "Source": "/nowhere", "Target": "/mnt"}
     code, _ = bench.run("echo never", body=bench.body(Mounts=[mount]))
     assert code == SETUP_CODE
@@ -277,7 +277,7 @@ def test_a_mount_that_is_not_there_is_told(bench: Bench) -> None:
 
 
 def test_a_folder_is_shared(bench: Bench) -> None:
-    """What a container writes into a mounted folder lies there at once, as its user's own."""
+    """Files of a container in a mounted folder are visible at once, and its user's."""
     mine = bench.folder / "mine"
     mine.mkdir()
     mount = {"Type": "bind", "Source": str(mine), "Target": str(mine)}
@@ -287,8 +287,8 @@ def test_a_folder_is_shared(bench: Bench) -> None:
     assert (mine / "file").stat().st_uid == os.getuid()
 
 
-def test_removing_what_is_not_there_is_done(bench: Bench) -> None:
-    """A removal may be run again, and when there never was a container."""
+def test_removal_is_idempotent(bench: Bench) -> None:
+    """A removal may be repeated, and may run without a container."""
     assert bench.remove() == 0
     assert bench.run("exit 0")[0] == 0
     assert bench.remove() == 0
@@ -296,7 +296,7 @@ def test_removing_what_is_not_there_is_done(bench: Bench) -> None:
 
 
 def test_a_removed_container_ends_its_program(bench: Bench) -> None:
-    """Somebody who takes a container away has killed it."""
+    """The removal of a container kills it."""
     process = bench.begin("echo up; exec sleep 1000")
     said(process, b"up\n")
     ((container, _),) = bench.engine.containers(bench.label)
@@ -305,8 +305,8 @@ def test_a_removed_container_ends_its_program(bench: Bench) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-def test_conflicts_are_told_by_their_status(bench: Bench) -> None:
-    """A name that is taken is a conflict, whoever asks."""
+def test_conflicts_have_their_status(bench: Bench) -> None:
+    """A name that is taken is a conflict for every request."""
     body = {**bench.body(), "Entrypoint": ["sh"], "Cmd": [], "Env": []}
     Path(bench.shm).mkdir(exist_ok=True)
     bench.engine.create(f"{bench.folder.name}-x", body)
@@ -315,20 +315,20 @@ def test_conflicts_are_told_by_their_status(bench: Bench) -> None:
     assert caught.value.status == CONFLICT
 
 
-def test_a_pull_that_fails_says_why(bench: Bench) -> None:
-    """What cannot be pulled is told in the words of the engine or the registry."""
+def test_a_failed_pull_has_a_reason(bench: Bench) -> None:
+    """A failed pull is an error in the words of the engine or the registry."""
     with pytest.raises(EngineError, match=r"not found|refused|no such host|denied"):
         list(bench.engine.pull("127.0.0.1:1/bench/none:1"))
 
 
-def test_images_are_known(bench: Bench) -> None:
-    """What is here need not be pulled."""
+def test_present_images_are_recognised(bench: Bench) -> None:
+    """An image on the machine need not be pulled."""
     assert bench.engine.has_image(IMAGE)
     assert not bench.engine.has_image("bench/none:1")
 
 
-def test_no_engine_is_told(tmp_path: Path) -> None:
-    """Where no engine answers, that is the error, with the place that was asked."""
+def test_no_engine_is_an_error(tmp_path: Path) -> None:
+    """The error for a missing engine names its socket."""
     nowhere = Engine(str(tmp_path / "none"))
     with pytest.raises(EngineGoneError, match=f"no container engine at {tmp_path}/none: No such"):
         nowhere.check()
@@ -348,7 +348,7 @@ class TestAnEngineThatGoesAway:
         fake.end()
 
     def test_a_container_outlives_its_engine(self, bench: Bench) -> None:
-        """While the engine is away nothing ends; its end is told when the engine is back."""
+        """While the engine is away nothing ends; the end is reported once it is back."""
         assert bench.fake
         line = f"echo up; while ! test -e {bench.folder}/go; do sleep 0.02; done; echo late; exit 4"
         process = bench.begin(line)
@@ -379,19 +379,19 @@ class TestWithDocker:
         yield made
         made.end()
 
-    def test_the_image_says_where_it_begins(self, bench: Bench) -> None:
-        """The working directory and the variables of the image stand."""
+    def test_the_image_has_directory_and_variables(self, bench: Bench) -> None:
+        """The working directory and the variables of the image are kept."""
         assert bench.run("pwd; echo $OF_IMAGE") == (0, b"/work\nyes\n")
 
-    def test_the_memory_limit_is_told(self, bench: Bench) -> None:
+    def test_the_memory_limit_is_recorded(self, bench: Bench) -> None:
         """A container over its limit is killed, and the word says so."""
         body = bench.body(Memory=16 << 20, MemorySwap=16 << 20)
         code, _ = bench.run("x=a; while :; do x=$x$x; done", body=body)
         assert code == -signal.SIGKILL
         assert bench.words() == {"out_of_memory": True}
 
-    def test_no_device_is_there_that_was_not_given(self, bench: Bench) -> None:
-        """A request that no driver answers is told before anything runs."""
+    def test_a_device_without_a_driver_is_an_error(self, bench: Bench) -> None:
+        """A request that no driver answers fails before anything runs."""
         request = {"DeviceIDs": ["0"], "Capabilities": [["gpu"]]}
         code, _ = bench.run("echo never", body=bench.body(DeviceRequests=[request]))
         assert code == SETUP_CODE

@@ -89,8 +89,8 @@ def test_success_is_recorded(world: World) -> None:
     assert record.life == world.keeper.life == 1
 
 
-def test_output_is_told_and_kept(world: World) -> None:
-    """What a process writes is in the spool, in order, and its size is in the record."""
+def test_output_is_reported_and_kept(world: World) -> None:
+    """The output of a process is in the spool, in order, and its size is in the record."""
     world.keeper.start(attempt("a", HELLO))
     record = world.ended("a")
     assert world.log("a") == b"hello\n"
@@ -99,8 +99,8 @@ def test_output_is_told_and_kept(world: World) -> None:
     assert world.keeper.read("a", 0, offset=6, size_bytes=9) == b""
 
 
-def test_growth_is_told(world: World) -> None:
-    """The first bytes of a process that goes on are told without being asked for."""
+def test_growth_is_reported(world: World) -> None:
+    """The first bytes of a running process are reported without a request."""
     world.keeper.start(attempt("a", SLEEPS))
     world.wrote("a", 3)
     (state,) = world.keeper.attempts()
@@ -158,7 +158,7 @@ def test_a_start_that_cannot_be_recorded_is_a_fault_of_the_machine(world: World)
 
 
 def test_a_process_that_the_machine_has_no_room_for_is_its_fault(world: World) -> None:
-    """The record tells what the machine lacked; a program that does not exist is no such fault."""
+    """The record has what the machine lacked; a program that does not exist is no such fault."""
     with world.without_files():
         world.keeper.start(attempt("a", EXITS, EXITS, hold_s=100.0))
         record = world.ended("a")
@@ -183,8 +183,8 @@ def test_what_a_full_disk_swallowed_is_counted(world: World) -> None:
     assert (process.dropped_bytes, process.untold_bytes) == (4, 4)
 
 
-def test_notice_is_heard_and_recorded(world: World) -> None:
-    """A stop lets a process end in its own way within the grace, and says why it was stopped."""
+def test_notice_is_delivered_and_recorded(world: World) -> None:
+    """A stopped process ends in its own way within the grace; the record has the reason."""
     world.keeper.start(attempt("a", OBEYS_5))
     world.wrote("a")
     stop(world, "a")
@@ -274,8 +274,8 @@ def test_a_later_life_refuses_it_too(world: World) -> None:
     assert world.record("a") == ended
 
 
-def test_what_ran_when_the_keeper_died_is_lost(world: World) -> None:
-    """A new life has a record for everything, `lost` where nobody saw the end, logs included."""
+def test_attempts_of_a_dead_keeper_are_lost(world: World) -> None:
+    """A new life has a record of every attempt, `lost` where the end is unknown, and its logs."""
     world.keeper.start(attempt("a", SLEEPS))
     world.wrote("a", 3)
     world.crash()
@@ -302,7 +302,7 @@ def test_forget_deletes_record_and_log(world: World) -> None:
         world.log("a")
 
 
-def test_forget_refuses_what_runs(world: World) -> None:
+def test_forget_refuses_a_running_attempt(world: World) -> None:
     """A running attempt cannot be forgotten."""
     world.keeper.start(attempt("a", SLEEPS))
     with pytest.raises(ConflictError):
@@ -335,7 +335,7 @@ def test_permit_that_runs_out_stops_everything(make: Make) -> None:
     world.ended("b")
 
 
-def test_permit_renewed_goes_on(make: Make) -> None:
+def test_a_renewed_permit_is_extended(make: Make) -> None:
     """A renewal counts from when it was sent, and never takes time away."""
     world = make(permit_s=0.4)
     begun = world.clock.monotonic()
@@ -362,14 +362,14 @@ def test_malformed_start_is_refused_and_leaves_the_key_free(world: World) -> Non
 
 
 def test_poll_returns_in_time(world: World) -> None:
-    """`poll` with nothing to tell returns empty at its time-out."""
+    """`poll` without events returns empty at its timeout."""
     begun = world.clock.monotonic()
     assert world.keeper.poll(0.05) == ()
     assert 0.05 - ROUNDING_S <= world.clock.monotonic() - begun < 2.0
 
 
 def test_secrets_are_kept_in_memory_until_forgotten(world: World) -> None:
-    """Whoever connects learns what must be masked; a record of such an attempt has no output."""
+    """Every client gets the values to mask; a record of such an attempt has no output."""
     world.keeper.start(replace(attempt("a", SLEEPS), secrets=("s3cr3t-token",)))
     world.keeper.start(replace(attempt("b", COMPLAINS), secrets=("s3cr3t-token",)))
     world.keeper.start(attempt("c", SLEEPS))
@@ -379,7 +379,7 @@ def test_secrets_are_kept_in_memory_until_forgotten(world: World) -> None:
 
 
 def test_secrets_die_with_their_keeper(world: World) -> None:
-    """The next life knows that there were secrets, and not which."""
+    """The next life has the fact that there were secrets, without the values."""
     world.keeper.start(replace(attempt("a", SLEEPS), secrets=("s3cr3t-token",)))
     world.keeper.start(attempt("b", SLEEPS))
     world.crash()
@@ -395,7 +395,7 @@ SILENCE = IdleRule(timeout_s=0.3, signs=("output",))
 
 
 def test_silence_ends_an_attempt(world: World) -> None:
-    """Without a sign of life for its time it is stopped for that, with a word in its log."""
+    """An attempt without a sign of life for its timeout is stopped, and its log says so."""
     world.keeper.start(attempt("a", SLEEPS, idle=SILENCE))
     record = world.ended("a")
     assert [notice.reason for notice in record.notices] == [IDLE]
@@ -409,7 +409,7 @@ def test_silence_ends_an_attempt(world: World) -> None:
 
 
 def test_output_is_a_sign_of_life(world: World) -> None:
-    """Who prints again and again is not taken for hung."""
+    """A process that prints again and again is not hung."""
     world.keeper.start(attempt("a", TICKS, idle=IdleRule(timeout_s=5.0, signs=("output",))))
     world.wrote("a", 40)
     stop(world, "a")
@@ -418,8 +418,8 @@ def test_output_is_a_sign_of_life(world: World) -> None:
     assert [notice.reason for notice in record.notices] == ["preempt"]
 
 
-def test_silence_may_only_be_told(world: World) -> None:
-    """Where it shall go on, it is told once, and told again when it shows a sign."""
+def test_silence_may_only_be_reported(world: World) -> None:
+    """If it is not to end, the silence is reported once, and so is the next sign."""
     rule = IdleRule(timeout_s=0.2, ends=False, signs=("output",))
     world.keeper.start(attempt("a", PAUSES, idle=rule))
 
@@ -438,7 +438,7 @@ def test_silence_may_only_be_told(world: World) -> None:
 
 @pytest.mark.parametrize("line", [EXITS, FAILS, CRASHES])
 def test_a_clean_up_runs_however_it_ended(world: World, line: str) -> None:
-    """`on_end` runs once, in the same log, and its failure is told apart from the attempt's."""
+    """`on_end` runs once, in the same log; its failure is recorded apart from the attempt's."""
     world.keeper.start(attempt("a", line, on_end=TIDIES, on_end_s=60.0))
     record = world.ended("a")
     assert world.log("a").count(b"tidy\n") == 1
@@ -448,7 +448,7 @@ def test_a_clean_up_runs_however_it_ended(world: World, line: str) -> None:
 
 
 def test_a_clean_up_runs_after_a_stop_within_its_grace(world: World) -> None:
-    """Who ignores a notice is killed at half of the grace, so that the clean-up has the rest."""
+    """A process that ignores SIGTERM is killed at half of the grace; the clean-up has the rest."""
     world.keeper.start(attempt("a", IGNORES, on_end=IGNORES, on_end_s=60.0))
     world.wrote("a")
     stop(world, "a", grace_s=1.0)
@@ -461,7 +461,7 @@ def test_a_clean_up_runs_after_a_stop_within_its_grace(world: World) -> None:
 
 
 def test_a_clean_up_is_bounded(world: World) -> None:
-    """Who takes longer than it may is killed, and the attempt ends as it would have."""
+    """A clean-up over its time is killed, and the attempt's outcome does not change."""
     world.keeper.start(attempt("a", EXITS, on_end=SLEEPS, on_end_s=0.2))
     record = world.ended("a")
     assert record.ended_at - record.processes[0].ended_at >= 0.2 - ROUNDING_S
@@ -469,7 +469,7 @@ def test_a_clean_up_is_bounded(world: World) -> None:
 
 
 def test_a_clean_up_that_died_with_its_keeper_is_not_run_again(world: World) -> None:
-    """The next life has it lost, says so, and runs nothing."""
+    """The next life records that, and runs nothing."""
     world.keeper.start(attempt("a", EXITS, on_end=SLEEPS, on_end_s=600.0))
     world.until(lambda: b"up\n" in world.log("a"), "no clean-up began")
     world.crash()
@@ -480,8 +480,8 @@ def test_a_clean_up_that_died_with_its_keeper_is_not_run_again(world: World) -> 
     assert world.log("a").count(b"up\n") == 1
 
 
-def test_who_fails_is_held_as_long_as_was_asked(world: World) -> None:
-    """The record says until when the devices are to be kept, of a failure and of a hang."""
+def test_a_failed_attempt_is_held_as_requested(world: World) -> None:
+    """The record has the time until which devices are held, after a failure or a hang."""
     world.keeper.start(attempt("a", FAILS, hold_s=50.0))
     record = world.ended("a")
     assert record.hold_until == pytest.approx(record.ended_at + 50.0)
@@ -492,8 +492,8 @@ def test_who_fails_is_held_as_long_as_was_asked(world: World) -> None:
     assert short.hold_until == pytest.approx(short.started_at + 20.0)
 
 
-def test_who_is_stopped_or_succeeds_is_not_held(world: World, tmp_path: Path) -> None:
-    """Nothing is kept of what did not fail by itself, nor of what somebody wants ended."""
+def test_a_stopped_or_successful_attempt_is_not_held(world: World, tmp_path: Path) -> None:
+    """Devices are not held after a success or a stop."""
     world.keeper.start(attempt("a", EXITS, hold_s=50.0))
     assert world.ended("a").hold_until is None
     up = str(tmp_path / "up")

@@ -82,8 +82,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-def test_what_is_created_comes_to_run_once(place: Place) -> None:
-    """A created machine comes to run, and creating it again makes no second one."""
+def test_a_created_machine_runs_once(place: Place) -> None:
+    """A created machine runs, and a second `create` makes no second one."""
     place.provider.create(MACHINE, POOL)
     place.provider.create(MACHINE, POOL)
     place.until(MACHINE.name, "running")
@@ -91,8 +91,8 @@ def test_what_is_created_comes_to_run_once(place: Place) -> None:
     assert place.states() == {MACHINE.name: "running"}
 
 
-def test_a_dead_agent_shows_and_is_started_again(place: Place) -> None:
-    """A machine whose agent died is listed as stopped, and create starts its agent again."""
+def test_a_dead_agent_is_listed_and_restarted(place: Place) -> None:
+    """A machine whose agent died is listed as stopped, and `create` restarts its agent."""
     place.provider.create(MACHINE, POOL)
     place.until(MACHINE.name, "running")
     place.kill_agent(MACHINE.name)
@@ -101,8 +101,8 @@ def test_a_dead_agent_shows_and_is_started_again(place: Place) -> None:
     place.until(MACHINE.name, "running")
 
 
-def test_what_is_deleted_goes_and_its_name_is_used_up(place: Place) -> None:
-    """A deleted machine comes to be gone; neither delete nor create brings anything back."""
+def test_a_deleted_machine_is_gone_and_its_name_is_used_up(place: Place) -> None:
+    """A deleted machine becomes `gone`; neither delete nor create changes that."""
     place.provider.create(MACHINE, POOL)
     place.until(MACHINE.name, "running")
     place.provider.delete(MACHINE.name)
@@ -114,7 +114,7 @@ def test_what_is_deleted_goes_and_its_name_is_used_up(place: Place) -> None:
     assert place.states() == {MACHINE.name: "gone"}
 
 
-def test_deleting_what_is_not_there_is_no_error(place: Place) -> None:
+def test_deleting_an_unknown_machine_is_no_error(place: Place) -> None:
     """Deleting an unknown machine changes nothing."""
     place.provider.delete("here-1-0")
     assert place.states() == {}

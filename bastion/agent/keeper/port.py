@@ -101,7 +101,7 @@ class RunAs:
     uid: int
     gid: int
     groups: tuple[int, ...] = ()
-    """Every supplementary group."""
+    """Every group of the user, `gid` included."""
 
 
 @value

@@ -87,7 +87,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
 
 
 def test_a_job_runs_in_a_container(host: Host) -> None:
-    """Its processes run side by side, and logs and codes come out as those of plain ones do."""
+    """Its processes run side by side; logs and codes are those of plain processes."""
     first = "trap '' TERM; echo one; echo two >&2; touch $BASTION_MARKS_DIR/go"
     second = "while ! test -e $BASTION_MARKS_DIR/go; do sleep 0.02; done"
     host.run(shell(first, f"{second}; echo $BASTION_PROCESS_INDEX; exit 7"))
@@ -119,7 +119,7 @@ def test_it_sees_what_a_plain_process_sees(host: Host) -> None:
 
 
 def test_a_job_that_ignores_term_is_killed(host: Host) -> None:
-    """Cancelled, it has its grace; then nothing of it is left, whatever it had started."""
+    """A cancelled job has its grace; then all its processes are dead."""
     host.run(shell("trap '' TERM; (setsid sleep 1000 &); echo up; while :; do sleep 1; done"))
     host.wrote(b"up\n")
     host.bucket.instruct(stop(grace_s=0.2))
@@ -130,7 +130,7 @@ def test_a_job_that_ignores_term_is_killed(host: Host) -> None:
 
 
 def test_a_preempted_job_resumes_with_what_it_kept(host: Host) -> None:
-    """It is told by file and signal, saves, and finds what it saved in its next container."""
+    """It gets file and signal, saves, and its next container has the saved files."""
     line = (
         "cat $BASTION_OUTPUT_DIR/step; trap 'cat $BASTION_NOTICE_FILE;"
         " echo 41 >$BASTION_OUTPUT_DIR/step; exit 0' TERM; echo up; while :; do sleep 0.05; done"
@@ -152,7 +152,7 @@ def test_a_preempted_job_resumes_with_what_it_kept(host: Host) -> None:
 
 
 def test_a_clean_up_runs_in_a_container_too(host: Host) -> None:
-    """It finds what the job kept, and is gone like the rest."""
+    """It can read what the job kept, and its container is removed too."""
     job = shell(
         "echo kept >$BASTION_OUTPUT_DIR/f; exit 4", on_end=["sh", "-c", "cat $BASTION_OUTPUT_DIR/f"]
     )
@@ -179,7 +179,7 @@ def test_a_killed_agent_changes_nothing(host: Host) -> None:
 
 
 def test_a_killed_keeper_leaves_no_container(host: Host) -> None:
-    """The attempt is lost only when the next keeper life has made an end of its containers."""
+    """The attempt is lost only when the next keeper life has removed its containers."""
     host.run(shell("trap '' TERM; echo up; while :; do sleep 1; done"))
     host.wrote(b"up\n")
     assert len(host.containers()) == 1
@@ -191,7 +191,7 @@ def test_a_killed_keeper_leaves_no_container(host: Host) -> None:
 
 
 def test_a_killed_program_is_a_killed_process(host: Host) -> None:
-    """Without the program that stands for it, a container has no keeper, and goes."""
+    """A container without its program is removed."""
     host.run(shell("echo up; exec sleep 1000"))
     host.wrote(b"up\n")
     children = Path(f"/proc/{host.keeper_pid()}/task/{host.keeper_pid()}/children")
@@ -212,7 +212,7 @@ def test_a_time_limit_holds(host: Host) -> None:
     assert end.notice == "time limit"
 
 
-def test_an_image_that_cannot_be_pulled_is_told(host: Host) -> None:
+def test_an_image_that_cannot_be_pulled_is_an_error(host: Host) -> None:
     """A failed pull is a failed set-up, in docker's own words."""
     host.run(shell("echo never"), NONE)
     host.ended()
@@ -223,8 +223,8 @@ def test_an_image_that_cannot_be_pulled_is_told(host: Host) -> None:
     assert "manifest unknown" in end.detail or "connection refused" in end.detail
 
 
-def test_a_container_that_cannot_be_made_is_told(host: Host) -> None:
-    """What the engine refuses is a failed set-up, in its own words; nothing runs."""
+def test_a_container_that_cannot_be_created_is_an_error(host: Host) -> None:
+    """A refusal of the engine is a failed set-up, in its own words; nothing runs."""
     job = Job(
         processes=(
             Process("echo never", shell=True, resources=Resources(memory=1)),
@@ -240,8 +240,8 @@ def test_a_container_that_cannot_be_made_is_told(host: Host) -> None:
     assert (end.kind, end.detail) == ("setup_failed", "Minimum memory limit allowed is 6MB")
 
 
-def test_what_is_left_over_is_swept(host: Host) -> None:
-    """A container of this home that no attempt needs goes when an agent begins; others stay."""
+def test_leftover_containers_are_removed(host: Host) -> None:
+    """A container of this home without an attempt is removed when an agent starts; others stay."""
     home = str(host.home.resolve())
     body = {
         "Image": IMAGE,
@@ -275,8 +275,8 @@ class TestWithTheFake:
         made.finish()
         fake.end()
 
-    def test_no_end_is_written_while_the_engine_cannot_say(self, host: Host) -> None:
-        """A container may live on behind an engine that does not answer: its devices stay taken."""
+    def test_no_end_is_recorded_while_the_engine_is_away(self, host: Host) -> None:
+        """A container may run on without its engine, so its devices stay in use."""
         assert host.fake
         host.run(shell("trap '' TERM; echo up; while :; do sleep 1; done"))
         host.wrote(b"up\n")
@@ -289,7 +289,7 @@ class TestWithTheFake:
         host.ended()
 
     def test_an_image_is_pulled_once(self, host: Host, tmp_path: Path) -> None:
-        """What is not here is pulled, with the login that docker knows for its registry."""
+        """A missing image is pulled, with docker's login for its registry."""
         assert host.fake
         (tmp_path / "config.json").write_text('{"auths": {"127.0.0.1:1": {"auth": "YTpi"}}}')
         host.env["DOCKER_CONFIG"] = str(tmp_path)
@@ -302,8 +302,8 @@ class TestWithTheFake:
         assert len(host.fake.logins) == 1
         assert host.fake.logins[0]
 
-    def test_a_machine_says_whether_it_runs_containers(self, host: Host) -> None:
-        """The label it was given is taken back while no engine answers, and given again."""
+    def test_a_machine_reports_whether_it_runs_containers(self, host: Host) -> None:
+        """Its label is removed while no engine answers, and added again."""
         assert host.fake
         host.fake.close()
         host.begin()
@@ -320,8 +320,8 @@ class TestWithTheFake:
         host.until(lambda: label() == "true")
 
 
-def test_a_machine_without_containers_says_so(tmp_path: Path) -> None:
-    """An image on a machine that was not meant for it fails with what an admin can do."""
+def test_a_machine_without_containers_is_an_error(tmp_path: Path) -> None:
+    """An image on a machine without containers fails with a hint for admins."""
     made = Machine(tmp_path)
     made.bucket.spec(shell("echo never"), code=ImageRef(ref=IMAGE))
     made.begin()
@@ -348,7 +348,7 @@ class TestWithDocker:
         yield made
         made.finish()
 
-    def test_a_memory_limit_is_told(self, host: Host) -> None:
+    def test_a_memory_limit_is_recorded(self, host: Host) -> None:
         """A process over its own limit ends its job as out of memory."""
         resources = Resources(memory="16MiB")
         line = "x=a; while :; do x=$x$x; done"
@@ -360,7 +360,7 @@ class TestWithDocker:
         assert end.codes == (-9,)
 
     def test_processes_of_a_host_share_memory(self, host: Host) -> None:
-        """/dev/shm is one for all processes of an attempt, and as large as the machine's."""
+        """All processes of an attempt share one /dev/shm, as large as the machine's."""
         first = "echo there >/dev/shm/a; while ! test -e /dev/shm/b; do sleep 0.05; done; echo up"
         second = "while ! test -e /dev/shm/a; do sleep 0.05; done; cat /dev/shm/a; touch /dev/shm/b"
         host.run(shell(first, second))

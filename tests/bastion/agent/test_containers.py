@@ -1,4 +1,4 @@
-"""What a container is made of, by what was asked."""
+"""The body of a container, by the request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = AgentSettings(machine="m", home="/home", engine_socket="/run/docker.s
 def made(
     *asked: Process, devices: dict[str, tuple[int, ...]] | None = None
 ) -> tuple[AttemptStart, list[dict[str, Any]]]:
-    """An attempt in containers, and what each is made of."""
+    """An attempt in containers, and the body of each."""
     one = ProcessStart(argv=("python", "a.py"), env={"SECRET": "x"}, cwd="/w/code")
     plain = AttemptStart(
         key="p/j/a1-x/r0/h0", processes=(one,) * len(asked), grace_s=1.0, memory_limit_bytes=5
@@ -42,7 +42,7 @@ def made(
 
 
 def test_a_container_is_given_what_it_asked_for_and_no_more() -> None:
-    """No GPU, no limit and no privilege where none was asked for."""
+    """No GPU, no limit and no privilege without a request."""
     _, (body,) = made(Process(["x"]))
     host = body["HostConfig"]
     assert not host.keys() & {"Privileged", "DeviceRequests", "Memory", "Ulimits", "CapAdd"}
@@ -53,7 +53,7 @@ def test_a_container_is_given_what_it_asked_for_and_no_more() -> None:
 
 
 def test_gpus_and_memory_are_those_assigned() -> None:
-    """Every container of a host sees the GPUs of its attempt there; memory is each one's own."""
+    """Every container of a host sees the GPUs of its attempt there; each has a memory limit."""
     asked = (Process(["x"], resources=Resources(h100=1, memory="1GiB")), Process(["x"]))
     attempt, (first, second) = made(*asked, devices={"h100": (6, 3), "cpu": (), "memory": ()})
     for body in (first, second):
@@ -65,7 +65,7 @@ def test_gpus_and_memory_are_those_assigned() -> None:
 
 
 def test_no_variable_stands_in_an_argument() -> None:
-    """Values go by way of the program's own environment, behind a prefix; names differ by index."""
+    """Values are in the program's own environment, behind a prefix; names differ by index."""
     attempt, _ = made(Process(["x"]), Process(["x"]))
     first, second = attempt.processes
     assert first.env == {"+SECRET": "x"}
@@ -79,7 +79,7 @@ USER = f"{os.getuid()}:{os.getgid()}"
 
 
 def test_the_shared_folder_is_of_one_user_alone(tmp_path: Path) -> None:
-    """It is made for its user alone; containers of one attempt find it made already."""
+    """It is made for its user alone, once for all containers of one attempt."""
     folder = tmp_path / "bastion-1"
     make_shared(str(folder), USER)
     make_shared(str(folder), USER)
@@ -87,7 +87,7 @@ def test_the_shared_folder_is_of_one_user_alone(tmp_path: Path) -> None:
 
 
 def test_what_another_user_put_there_is_not_shared(tmp_path: Path) -> None:
-    """A link, a file or a folder that others may look into is refused and left as it is."""
+    """A link, a file or a folder that other users can read is refused and left as it is."""
     other = tmp_path / "other"
     other.mkdir(mode=0o755)
     (tmp_path / "link").symlink_to(other)

@@ -242,7 +242,14 @@ class Attempt:
                     self.cgroup = cgroup
 
     def remove_cgroup(self) -> bool:
-        """Remove its cgroup, if it has one; return False while a process lives inside."""
+        """
+        Remove its cgroup, if it has one; return False while a process lives inside.
+
+        Kills by the memory limit are recorded before.
+
+        Raises:
+            OSError: They cannot be seen.
+        """
         if self.cgroup is None:
             return True
         self.is_over_memory |= self.on_end is None and self.cgroup.oom_kills() > 0

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from bastion.agent.keeper.socket.request import Rule
 
 _CHECKS = 60
-"""Checks in one idle timeout: use of devices in a tenth of the time is missed once in 500."""
+"""Checks in one idle timeout. Use of devices a tenth of the time is missed in 1 of 500 timeouts."""
 
 _PAUSES_S = (0.05, 30.0)
 """Shortest and longest time between two checks."""

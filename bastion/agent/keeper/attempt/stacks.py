@@ -168,7 +168,7 @@ def _python_stacks(pid: int, path: str, *, is_late: bool, is_system_only: bool) 
 
 
 def _py_spy(interpreter: str, path: str) -> str:
-    """The py-spy beside the interpreter, as in its virtual environment, else that in `path`."""
+    """Return the py-spy beside the interpreter, as in a virtual environment, else in `path`."""
     folders = [os.path.dirname(interpreter), *path.split(":")]
     for folder in folders:
         found = f"{folder}/py-spy"
