@@ -1,4 +1,4 @@
-"""Places to run the contract of a store in: one adapter each, and how contenders meet there."""
+"""Stores under the contract: one adapter each, and how concurrent writers run on it."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Place:
     name: str
     store: ObjectStore
     processes: bool
-    """Whether contenders are processes, not threads."""
+    """Whether concurrent writers are processes, not threads."""
     is_folder: bool
-    """Whether it sees that a key is both an object and a folder of others."""
+    """Whether it refuses a key that is both an object and a folder."""
     is_doubtful: bool = False
-    """Whether a swap that meets another call may be answered with 500."""
+    """Whether a swap concurrent with another call may be answered with 500."""
     fill: Callable[[Sequence[str]], None]
     """Create empty objects, the fast way."""
 
     def race(self, contenders: int, work: Callable[[ObjectStore, int], T]) -> list[T]:
-        """Run `work` once for each contender, all let go at one moment; their results in order."""
+        """Run `work` once for each contender, all at one moment; return their results in order."""
         run = _in_processes if self.processes else _in_threads
         return run(contenders, lambda number: work(self.store, number))
 
@@ -116,7 +116,7 @@ def local_shop() -> Iterator[Callable[[Path], Place]]:
 
 @contextmanager
 def gcs_shop() -> Iterator[Callable[[Path], Place]]:
-    """Google Cloud Storage, as far as the test server is it."""
+    """Google Cloud Storage, as the test server imitates it."""
     with GcsServer("bucket") as server:
 
         def place(folder: Path) -> Place:
@@ -133,7 +133,7 @@ def gcs_shop() -> Iterator[Callable[[Path], Place]]:
 
 @contextmanager
 def s3_shop() -> Iterator[Callable[[Path], Place]]:
-    """Amazon S3, as far as moto is it."""
+    """Amazon S3, as moto imitates it."""
     with moto_server() as url, credentials():
         make_bucket("bucket")
 
@@ -145,14 +145,14 @@ def s3_shop() -> Iterator[Callable[[Path], Place]]:
 
 @contextmanager
 def localstack_shop() -> Iterator[Callable[[Path], Place]]:
-    """Amazon S3, as far as localstack is it."""
+    """Amazon S3, as localstack imitates it."""
     with TemporaryDirectory() as folder, localstack_server(Path(folder)) as url, credentials():
         yield _s3_place("localstack", url)
 
 
 @contextmanager
 def ceph_shop() -> Iterator[Callable[[Path], Place]]:
-    """Ceph's gateway, with ETags as it wants them."""
+    """Ceph's gateway, with ETags without quotes."""
     with TemporaryDirectory() as folder, ceph_server(Path(folder)) as url, credentials():
         yield _s3_place("ceph", url, has_bare_etags=True)
 
@@ -187,6 +187,6 @@ SHOPS = {
     "localstack": localstack_shop,
     "ceph": ceph_shop,
 }
-"""Each opens what its places share, and then makes a place from a folder of one's own."""
+"""Each starts what its places share, and then makes a place from a folder."""
 PROVEN = {"localstack": [pytest.mark.prove], "ceph": needs_ceph}
-"""Those that take long to start, and what their tests are marked with."""
+"""The adapters that start slowly, and the marks of their tests."""

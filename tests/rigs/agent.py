@@ -1,4 +1,4 @@
-"""An agent on a bench: the bucket's side of the protocol, written and read as a bastion would."""
+"""An agent's bucket, written and read as a bastion would, and the agent on a virtual clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF = HostFact(project="vision", job="train-abc", attempt=1, nonce="n1", replica=
 
 
 class Bucket:
-    """What a bastion writes and reads."""
+    """The bastion's side of a bucket."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store
@@ -58,7 +58,7 @@ class Bucket:
         self.store.create(layout.instructions(MACHINE, life, batch.number), encode(batch))
 
     def facts(self) -> tuple[Fact, ...]:
-        """Everything told so far, in order."""
+        """All facts reported so far, in order."""
         told: list[Fact] = []
         for entry in self.store.list(layout.BELLS):
             told.extend(decode(Bell, self.store.read(entry.key).data, key=entry.key).facts)
@@ -69,18 +69,18 @@ class Bucket:
         return tuple(fact.kind for fact in self.facts() if getattr(fact, "of", None) == of)
 
     def claim(self, of: HostFact = OF) -> Claim | None:
-        """Who has claimed a host."""
+        """The claim of a host."""
         key = claim_key(of, MACHINE)
         found = look(self.store, key, ClaimRegister)
         return found.claim if found else None
 
     def put_claim(self, claim: Claim | None, of: HostFact = OF) -> None:
-        """Claim a host for another, or revoke it."""
+        """Claim a host for another agent, or revoke it."""
         key = claim_key(of, MACHINE)
         self.store.create(key, encode(ClaimRegister(write_id="other", claim=claim)))
 
     def end(self, of: HostFact = OF) -> End | None:
-        """How a host ended."""
+        """The end of a host."""
         key = end_key(of, MACHINE)
         found = look(self.store, key, EndRegister)
         return found.end if found else None
@@ -91,12 +91,12 @@ class Bucket:
         self.store.create(key, encode(EndRegister(write_id="other", end=end)))
 
     def go(self, *addresses: str, port: int = 29500, of: HostFact = OF) -> None:
-        """Open the barrier, or revoke it when no address is given."""
+        """Open the barrier, or revoke it if no address is given."""
         key = layout.go(of.project, of.job, of.attempt, of.nonce)
         self.store.create(key, encode(GoRegister(write_id="go", addresses=addresses, port=port)))
 
     def log(self, process: int = 0, of: HostFact = OF) -> bytes:
-        """All of a process's log; fails on a gap or an overlap."""
+        """The whole log of a process; fails on a gap or an overlap."""
         prefix = layout.log(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=process
         )
@@ -144,7 +144,7 @@ def job(*commands: str, **fields: object) -> Job:
 
 
 class Rig:
-    """One machine on a virtual clock: a scripted keeper, and the agent as it is."""
+    """One machine on a virtual clock: a scripted keeper and the real agent."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Rig:
         self.agent = self.restart()
 
     def restart(self) -> Agent:
-        """A new agent, as after kill -9 of the old; a new keeper life if the keeper is dead."""
+        """Start a new agent, as after kill -9; and a new keeper life if the keeper is dead."""
         self.keeper = begin_life(
             self.store,
             self.settings.machine,

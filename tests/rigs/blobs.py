@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class MemoryBlobs:
-    """A store that remembers what was asked of it."""
+    """A store that records its calls."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""Real repositories for the tests, and real servers that hand them out on loopback."""
+"""Real repositories for tests, and real servers that serve them on loopback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WHO = {
 
 
 def git(folder: Path, *arguments: str, settings: tuple[str, ...] = ()) -> str:
-    """What git answers in `folder`, none of the user's settings counting."""
+    """Run git in `folder` without the user's settings; return its output."""
     words = [word for setting in ("init.defaultBranch=main", *settings) for word in ("-c", setting)]
     done = subprocess.run(
         ["git", *words, *arguments], cwd=folder, env=_WHO, check=True, capture_output=True
@@ -33,7 +33,7 @@ def git(folder: Path, *arguments: str, settings: tuple[str, ...] = ()) -> str:
 
 
 def commit(folder: Path, files: dict[str, str | bytes]) -> str:
-    """Commit `files`, making the repository if there is none; the full commit."""
+    """Commit `files`, and create the repository if there is none; return the full commit."""
     trees.write(folder, files)
     if not (folder / ".git").exists():
         git(folder, "init", "--quiet")
@@ -45,9 +45,9 @@ def commit(folder: Path, files: dict[str, str | bytes]) -> str:
 @contextmanager
 def served_by_http(top: Path, *, speaks_v2: bool = True) -> Iterator[str]:
     """
-    The url below which the repositories in `top` are served by git's own http-backend.
+    Serve the repositories in `top` by git's own http-backend, and give their URL.
 
-    A server that does not speak version 2 of the protocol hands out tips only.
+    A server without version 2 of the protocol serves tips only.
     """
     backend = f"{git(top, '--exec-path')}/git-http-backend"
 

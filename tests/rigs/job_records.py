@@ -26,7 +26,7 @@ T0 = 1000.0
 
 
 def queued(*, replicas: int = 1, **more: object) -> JobRecord:
-    """A job that waits."""
+    """A queued job."""
     return JobRecord(
         id="train-1",
         project="blue",
@@ -41,7 +41,7 @@ def queued(*, replicas: int = 1, **more: object) -> JobRecord:
 
 
 def placement(replicas: int = 1, hosts: int = 1) -> Placement:
-    """Every host on a machine of its own."""
+    """A placement with every host on a separate machine."""
     return tuple(
         ReplicaPlace(
             hosts=tuple(
@@ -53,7 +53,7 @@ def placement(replicas: int = 1, hosts: int = 1) -> Placement:
 
 
 def admitted(replicas: int = 1) -> ev.Admitted:
-    """The scheduler gives it machines."""
+    """The event of an admission."""
     return ev.Admitted(nonce="n", placement=placement(replicas), job_class=JobClass.GUARANTEED)
 
 
@@ -80,7 +80,7 @@ def running(*, replicas: int = 1, **more: object) -> JobRecord:
 def stopping(
     reason: StopReason = StopReason.PREEMPT, *, replicas: int = 1, **more: object
 ) -> JobRecord:
-    """A running job that was told to stop."""
+    """A running job with a requested stop."""
     return step(running(replicas=replicas, **more), ev.StopWanted(stop=stop(reason)), T0)
 
 
@@ -104,12 +104,12 @@ def exited(*codes: int, notice: str = "", **more: object) -> End:
 
 
 def draining() -> JobRecord:
-    """A job that ended well and whose logs are on their way."""
+    """A job that succeeded and whose logs are not all in the bucket."""
     return ended(running(), exited(0))
 
 
 def done() -> JobRecord:
-    """A job that is over."""
+    """A finished job."""
     return drained(draining())
 
 

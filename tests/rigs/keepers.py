@@ -1,4 +1,4 @@
-"""Keepers to test against: real ones with real processes, and the fake, behind one small face."""
+"""Keepers under test: real ones with real processes, and the fake, behind one small interface."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from bastion.agent.machine import stray_processes as strays
 from bastion.clock import Clock, SystemClock, VirtualClock
 
 PATIENCE_S = 20.0
-"""Longest wait for anything that must happen."""
+"""Limit for anything that must happen."""
 
 SCRIPTS: dict[str, Script] = {
     "exit 0": Script(),
@@ -63,7 +63,7 @@ SCRIPTS: dict[str, Script] = {
         on_notice=Reaction(code=0, signal=None, says=b"bye\n"),
     ),
 }
-"""What a shell line does, for the fake."""
+"""The script of a shell line, for the fake."""
 
 EXITS, FAILS, HELLO, COMPLAINS, CRASHES, SLEEPS, OBEYS_5, OBEYS_0, IGNORES, *_MORE = SCRIPTS
 TIDIES, TICKS, PAUSES, FAILS_ONCE_UP, SAYS_BYE = _MORE
@@ -103,7 +103,7 @@ def attempt(
 
 
 class World(ABC):
-    """One home, its keeper of the moment, and the events that were seen."""
+    """One home, its current keeper, and the events that were seen."""
 
     keeper: KeeperClient | FakeKeeper
     clock: Clock
@@ -119,7 +119,7 @@ class World(ABC):
             self.seen.extend(self.keeper.poll(0.5))
 
     def ended(self, key: str) -> ExitRecord:
-        """The record of `key`, once told."""
+        """Wait for the record of `key`, and return it."""
 
         def record() -> list[ExitRecord]:
             told = [event.record for event in self.seen if isinstance(event, Exited)]
@@ -129,7 +129,7 @@ class World(ABC):
         return record()[0]
 
     def wrote(self, key: str, size_bytes: int = 1, process: int = 0) -> None:
-        """Wait until a process has written that much."""
+        """Wait until a process has written so many bytes."""
         self.until(
             lambda: any(
                 isinstance(event, OutputGrew)
@@ -159,15 +159,15 @@ class World(ABC):
 
     @abstractmethod
     def crash(self) -> None:
-        """Kill the keeper as kill -9 does; processes go on."""
+        """Kill the keeper as kill -9 does; processes continue."""
 
     @abstractmethod
     def without_disk(self) -> AbstractContextManager[None]:
-        """Inside, the keeper's disk has no room."""
+        """Within it, the keeper's disk is full."""
 
     @abstractmethod
     def without_files(self) -> AbstractContextManager[None]:
-        """Inside, the keeper may open nothing more for the processes that it starts."""
+        """Within it, the keeper can open no files for the processes that it starts."""
 
 
 class RealWorld(World):
@@ -190,12 +190,12 @@ class RealWorld(World):
 
     @property
     def pid(self) -> int:
-        """The keeper's."""
+        """The keeper's process id."""
         return int((self.home / "keeper" / "lock").read_text().split()[1])
 
     @property
     def mark(self) -> str:
-        """What marks begin with here."""
+        """The prefix of marks in this home."""
         return f"{self.home.resolve()}:"
 
     def crash(self) -> None:
@@ -206,16 +206,16 @@ class RealWorld(World):
         self.gone()
 
     def without_disk(self) -> AbstractContextManager[None]:
-        """Inside, no file of the keeper's can grow."""
+        """Within it, no file of the keeper can grow."""
         return self.limited(resource.RLIMIT_FSIZE, 0)
 
     def without_files(self) -> AbstractContextManager[None]:
-        """Inside, only what is kept for the keeper's own needs may be opened."""
+        """Within it, only the descriptors reserved for the keeper itself can be opened."""
         return self.limited(resource.RLIMIT_NOFILE, SPARE_FILES)
 
     @contextlib.contextmanager
     def limited(self, kind: int, most: int) -> Iterator[None]:
-        """Inside, the keeper has at most `most` of a resource."""
+        """Within it, the keeper has at most `most` of a resource."""
         before = resource.prlimit(self.pid, kind)
         resource.prlimit(self.pid, kind, (most, before[1]))
         try:
@@ -236,7 +236,7 @@ class RealWorld(World):
         raise AssertionError("the keeper did not end")
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Stop everything."""
         log = (self.home / "keeper" / "keeper.log").read_text()
         with contextlib.suppress(KeeperGoneError, OSError):
             self.crash()
@@ -261,13 +261,13 @@ class FakeWorld(World):
         self.keeper = FakeKeeper(self.home, self.clock, _script, life=life, permit_s=permit_s)
 
     def crash(self) -> None:
-        """Let it die; its processes go on."""
+        """Kill it; its processes continue."""
         assert isinstance(self.keeper, FakeKeeper)
         self.keeper.crash(leaves_strays=True)
 
     @contextlib.contextmanager
     def without_disk(self) -> Iterator[None]:
-        """Inside, no start can be recorded."""
+        """Within it, no start can be recorded."""
         self.home.full = "No space left on device"
         try:
             yield
@@ -276,7 +276,7 @@ class FakeWorld(World):
 
     @contextlib.contextmanager
     def without_files(self) -> Iterator[None]:
-        """Inside, no process can be started."""
+        """Within it, no process can be started."""
         self.home.exhausted = "Too many open files"
         try:
             yield

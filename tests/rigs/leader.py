@@ -1,8 +1,8 @@
 """
 A bastion in one thread on a virtual clock: real leader, scripted agents and provider, memory store.
 
-Agents claim and start what they are told to; a test says when and how their processes end. Nothing
-moves but by `turn`.
+Agents claim and start hosts as instructed; a test says when and how their processes end. Time and
+state change only by `turn`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ PACE = Pace(
 
 
 class ScriptedProvider:
-    """Machines that stand as soon as they are asked for; `stock` bounds how many."""
+    """Machines that run as soon as they are created; `stock` bounds their number."""
 
     def __init__(self, pool: str, on_create: Callable[[Machine], None]) -> None:
         self.pool = pool
@@ -105,7 +105,7 @@ class ScriptedProvider:
         self.deletes: list[str] = []
         self.stock = 1_000
         self.sold_out: set[str] = set()
-        """Zones where it has none."""
+        """Zones without machines."""
         self.error: Exception | None = None
         self._on_create = on_create
 
@@ -138,7 +138,7 @@ class ScriptedProvider:
 
 
 class Agent:
-    """One machine's agent: does what it is told at `poll`, and what the test tells it."""
+    """One machine's agent: obeys its instructions at `poll`, and the calls of the test."""
 
     def __init__(self, store: ObjectStore, name: str, *, h100: int = 8) -> None:
         self.store = store
@@ -147,7 +147,7 @@ class Agent:
         self.h100 = h100
         self.is_deaf = False
         self.fails_with: End | None = None
-        """How every host ends that it should start; None: they start."""
+        """How every host ends instead of starting; None: they start."""
         self.failed: list[str] = []
         self.starts: dict[str, Start] = {}
         self.stops: list[StopHost] = []
@@ -159,7 +159,7 @@ class Agent:
         self.live_again()
 
     def live_again(self) -> None:
-        """A new keeper life begins."""
+        """Begin a new keeper life."""
         self.life += 1
         self._batch, self._bell = 1, 0
         self._waiting = []
@@ -174,14 +174,14 @@ class Agent:
         self.ring(hello)
 
     def ring(self, *facts: Fact) -> str:
-        """Ring a bell; its key."""
+        """Ring a bell; return its key."""
         key = layout.bell(self.name, self.life, self._bell)
         self.store.create(key, encode(Bell(facts=facts)))
         self._bell += 1
         return key
 
     def poll(self) -> None:
-        """Do everything that is told."""
+        """Obey all new instructions."""
         if self.is_deaf:
             return
         while (instructions := self._next()) is not None:
@@ -201,7 +201,7 @@ class Agent:
         return _fact(start)
 
     def end(self, job: str, *codes: int, replica: int | None = None, **more: object) -> None:
-        """The processes of `job` here have exited with `codes`, and its logs are shipped."""
+        """Let the processes of `job` here exit with `codes`, with all logs shipped."""
         codes = codes or (0,)
         first = next((i for i, code in enumerate(codes) if code), None)
         if more.get("notice"):
@@ -211,7 +211,7 @@ class Agent:
         self.end_as(self.of(job, replica=replica), end)
 
     def end_as(self, of: HostFact, end: End, *, rings: bool = True) -> End:
-        """Write `end` and tell of it."""
+        """Write `end` and report it."""
         key = Seat(of=of, machine=self.name).end_key
         stands = win(self.store, key, EndRegister(write_id=f"{self.name}-{key}", end=end)).record
         if rings:
@@ -219,15 +219,15 @@ class Agent:
         return stands.end
 
     def checkpoint(self, job: str) -> None:
-        """`job` marks a checkpoint."""
+        """Mark a checkpoint of `job`."""
         self.ring(Checkpointed(of=self.of(job)))
 
     def report(self, job: str, **numbers: float) -> None:
-        """`job` reports numbers."""
+        """Report numbers of `job`."""
         self.ring(Reported(of=self.of(job), numbers=numbers))
 
     def _next(self) -> tuple[Instruction, ...] | None:
-        """The next batch, empty when nobody can read it; None: not yet."""
+        """The next batch, empty if it is unreadable; None if there is none yet."""
         key = layout.instructions(self.name, self.life, self._batch)
         try:
             found = self.store.read(key)
@@ -278,7 +278,7 @@ class Agent:
         self.ring(Started(of=_fact(start)))
 
     def _stop(self, stop: StopHost) -> None:
-        """Everybody obeys a notice here: exits with 0 after it."""
+        """Every process obeys a notice here and exits with 0."""
         of = HostFact(
             project=stop.project,
             job=stop.job,
@@ -306,7 +306,7 @@ def _fact(start: Start) -> HostFact:
 
 
 class Webhooks:
-    """What webhooks were sent; `error` is raised in place of taking it."""
+    """The notifications that webhooks received; `error` is raised instead of accepting one."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, dict[str, Any]]] = []
@@ -315,7 +315,7 @@ class Webhooks:
         self.error: Exception | None = None
 
     def send(self, webhook: Webhook, body: bytes, identity: str) -> None:
-        """Take it, or not."""
+        """Accept it, or raise `error`."""
         self.urls.append(webhook.url)
         if self.error is not None:
             raise self.error
@@ -359,7 +359,7 @@ class Rig:
     # Bastions
 
     def take(self, holder: str = "bastion", *, pid: int = 1) -> Leader:
-        """A bastion that takes the lead, its predecessor of the same name being dead."""
+        """Start a bastion that takes the lease; a predecessor of the same name counts as dead."""
         writer = RootWriter(self.store, self.clock)
         candidate = Candidate(
             holder=holder, host="vm", boot="b", pid=pid, pid_started=0.0, ttl_s=self.pace.ttl_s
@@ -404,7 +404,7 @@ class Rig:
         return OpenPool(pool=pool, provider=provider, lane=InlineLane())
 
     def turn(self, times: int = 1, *, seconds: float = 1.0) -> None:
-        """So many turns; after each all agents poll and `seconds` pass."""
+        """Make turns; after each one all agents poll and `seconds` pass."""
         for _ in range(times):
             self.leader.turn()
             for agent in self.agents.values():
@@ -426,7 +426,7 @@ class Rig:
     # Users
 
     def ask(self, user: str, project: str, verb: str, body: Body | bytes) -> str:
-        """Put a request into the inbox; its ULID."""
+        """Put a request into the inbox; return its ULID."""
         name = ulid.make(self.clock.wall(), next(self.numbers).to_bytes(10, "big"))
         data = body if isinstance(body, bytes) else encode(body)
         self.bucket.create(layout.request(project, user, name, verb), data)
@@ -449,7 +449,7 @@ class Rig:
         where: Where = ANYWHERE,
         **job: object,
     ) -> str:
-        """Ask for a launch; its ULID. `job` goes into its one job, unless `jobs` are given."""
+        """Request a launch; return its ULID. `job` is for its one job, unless `jobs` are given."""
         resources = Resources(h100=h100) if h100 else Resources()
         one = Job(processes=(Process(["true"], resources=resources),), **job)  # type: ignore[arg-type]
         launch = Launch(
@@ -466,7 +466,7 @@ class Rig:
         return self.ask(user, project, "launch", LaunchRequest(launch=launch))
 
     def submit(self, name: str = "train", **launch: object) -> str:
-        """Ask for a launch of one job and let it be absorbed; the job's id."""
+        """Request a launch of one job and wait until it is absorbed; return the job's id."""
         user, project = str(launch.get("user", "ann")), str(launch.get("project", "blue"))
         asked = self.launch(name, **launch)  # type: ignore[arg-type]
         self.turn()
@@ -474,17 +474,17 @@ class Rig:
         return job
 
     def start(self, name: str = "train", **launch: object) -> str:
-        """Ask for a launch of one job and wait until it runs; the job's id."""
+        """Request a launch of one job and wait until it runs; return the job's id."""
         job = self.submit(name, **launch)
         self.until(lambda: self.phase(job) == "running")
         return job
 
     def verb(self, verb: str, *targets: str, user: str = "ann", project: str = "blue") -> str:
-        """Ask for `verb` of `targets`; its ULID."""
+        """Request `verb` of `targets`; return its ULID."""
         return self.ask(user, project, verb, JobsRequest(targets=targets))
 
     def answer(self, asked: str, *, user: str = "ann", project: str = "blue") -> Answer:
-        """The answer to a request, which must stand by now or after the next turn."""
+        """The answer to a request, which must exist now or after the next turn."""
         key = f"{project}/{user}/{asked}"
         if key in self.root.answers:
             return self.root.answers[key]
@@ -492,7 +492,7 @@ class Rig:
         assert answer is not None, f"{asked} is not answered"
         return answer
 
-    # What is true
+    # State
 
     @property
     def root(self) -> Root:
@@ -512,19 +512,19 @@ class Rig:
         return self.read(layout.result(project, job), Result)
 
     def ended(self, job: str, project: str = "blue") -> Result:
-        """Turn until `job` has left root; its final record."""
+        """Turn until `job` has left root; return its final record."""
         self.until(lambda: self.phase(job) == "gone")
         result = self.result(job, project)
         assert result is not None
         return result
 
     def ended_later(self, job: str, project: str = "blue") -> Result:
-        """Turn until the final record of `job`, which may not even be known yet, stands."""
+        """Turn until the final record of `job` exists; the job may be unknown before."""
         self.until(lambda: self.result(job, project) is not None)
         return self.ended(job, project)
 
     def agent_of(self, job: str, *, replica: int = 0) -> Agent:
-        """The agent of the machine that a replica lies on."""
+        """The agent of the machine that a replica runs on."""
         attempt = self.job(job).attempt
         assert attempt is not None
         return self.agents[attempt.placement[replica].hosts[0].machine]
@@ -556,7 +556,7 @@ class Rig:
         return [*events, *self.root.events]
 
     def put(self, key: str, text: str) -> None:
-        """An admin writes a file."""
+        """Write a file as an admin."""
         try:
             found = self.bucket.read(key)
         except NotFoundError:

@@ -1,8 +1,8 @@
 """
-A bastion in a few lines, for tests of the client: it answers what lies in the inbox.
+A bastion in a few lines, for tests of the client: it answers the requests in the inbox.
 
-It acts when the client sleeps, on the client's own virtual clock, so a test needs no thread and no
-waiting, and what happens is the same each time.
+It acts when the client sleeps, on the client's virtual clock, so a test needs no thread and no
+waiting, and every run is the same.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ NOW = 1_700_000_000.0
 
 
 class Clock(VirtualClock):
-    """A virtual clock that lets others act whenever somebody sleeps."""
+    """A virtual clock that runs other actors at every sleep."""
 
     def __init__(self) -> None:
         super().__init__(wall=NOW)
         self.on_sleep: list[Callable[[], None]] = []
 
     def sleep(self, seconds: float) -> None:
-        """Pass `seconds`, then let the others act."""
+        """Pass `seconds`, then run the other actors."""
         super().sleep(seconds)
         for act in self.on_sleep:
             act()
@@ -55,19 +55,19 @@ class Clock(VirtualClock):
 
 class ScriptedBastion:
     """
-    Answers requests, and publishes what it is told to.
+    Answers requests as scripted.
 
     Args:
         store: The bucket it serves.
-        clock: Whose sleeps let it act.
+        clock: The clock at whose sleeps it acts.
     """
 
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self.store = store
         self.refusals: list[str] = []
-        """What the next requests are refused with, one each."""
+        """The problems that the next requests are refused with, one for each."""
         self.machines: tuple[MachineReport, ...] = ()
-        """What a refusal tells of machines."""
+        """The machines that a refusal lists."""
         self.taken: list[tuple[str, Body]] = []
         """(key, body) of every request that was absorbed."""
         clock.on_sleep.append(self.turn)
@@ -120,7 +120,7 @@ class ScriptedBastion:
 
 
 def world() -> tuple[MemoryStore, Clock]:
-    """An empty bucket with a quota file, and the clock of everybody in it."""
+    """An empty bucket with a quota file, and the clock of all actors."""
     clock = Clock()
     store = MemoryStore(clock.wall)
     store.create(layout.QUOTA, QUOTA.encode())
@@ -154,7 +154,7 @@ def row(job: str, *, state: str = "queued", **fields: object) -> dict[str, objec
 
 
 def publish(store: ObjectStore, name: str, view: Mapping[str, object]) -> None:
-    """Publish a view, in place of the one before."""
+    """Publish a view, replacing the previous one."""
     put(
         store,
         layout.view(name),
@@ -163,7 +163,7 @@ def publish(store: ObjectStore, name: str, view: Mapping[str, object]) -> None:
 
 
 def put(store: ObjectStore, key: str, data: bytes) -> None:
-    """Write an object whatever stands there."""
+    """Write an object, replacing any."""
     try:
         found = store.read(key)
     except NotFoundError:
