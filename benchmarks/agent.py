@@ -28,10 +28,10 @@ from benchmarks.table import show
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SHORT_JOBS = 300
-"""For each agent: some seconds of work."""
+"""Jobs for each agent: some seconds of work."""
 _BATCH = 50
 QUIET_S, IDLE_S = 20.0, 20.0
-"""After the first an agent looks as rarely as it ever does; the second is long enough for ticks."""
+"""After the first an agent polls at its lowest rate; the second is long enough for CPU ticks."""
 
 
 class Machine:
@@ -49,7 +49,7 @@ class Machine:
         _wait_for(lambda: any(fact.kind == "hello" for fact in self.facts()))
 
     def facts(self) -> list[Fact]:
-        """What was told since the last call."""
+        """The facts reported since the last call."""
         told: list[Fact] = []
         for entry in self.store.list(layout.bells(self.name)):
             if entry.key not in self._heard:
@@ -60,7 +60,7 @@ class Machine:
         return told
 
     def begin(self, jobs: list[str], line: str) -> None:
-        """Write the specs of jobs, then instruct to start them."""
+        """Write the specs of jobs, then the instructions to start them."""
         for job in jobs:
             one = Job(processes=(Process(line, shell=True),))
             launch = Launch(name="bench", project="p", jobs=(one,))
@@ -74,7 +74,7 @@ class Machine:
             self.store.create(key, encode(batch))
 
     def pids(self) -> tuple[int, int]:
-        """Of the agent and of its keeper."""
+        """The process ids of the agent and of its keeper."""
         return self.agent.pid, int((self.home / "keeper" / "lock").read_text().split()[1])
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ TURNS = 15
 
 
 class _Beside(VirtualClock):
-    """The client's clock: whenever it sleeps the bastion turns."""
+    """The client's clock; at each of its sleeps the bastion makes a turn."""
 
     def __init__(self, rig: Rig) -> None:
         super().__init__(wall=rig.clock.wall())
@@ -37,7 +37,7 @@ class _Beside(VirtualClock):
 
 
 def measured(tasks: int) -> dict[str, object]:
-    """One row: an array of so many tasks, each of one device."""
+    """Return one row: an array of so many tasks, each with one device."""
     config = f'[pools.gpu]\nprovider = "fake"\nresources = {{ h100 = 8 }}\ncount = {MACHINES}\n'
     rig = Rig(config=config, quota=QUOTA.replace("h100 = 16", f"h100 = {8 * MACHINES}"))
     rig.turn(3)

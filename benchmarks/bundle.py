@@ -42,7 +42,7 @@ def main() -> None:
 def _rows(work: Path, flags: argparse.Namespace) -> list[dict[str, object]]:
     top = work / "tree"
     _grow(top, files=flags.files, size_bytes=flags.size_mb * 10**6)
-    time.sleep(3)  # A cache only believes files that rested.
+    time.sleep(3)  # A cache trusts only files that have not changed recently.
     stores = [FolderBlobs(_folder(work / f"store{run}")) for run in range(flags.runs)]
 
     def once(run: int) -> Bundle:
@@ -84,7 +84,7 @@ def _measure(name: str, work: Callable[[int], Bundle | None], runs: int) -> tupl
 
 
 def _grow(top: Path, *, files: int, size_bytes: int) -> None:
-    """Half text-like, half incompressible, in folders of 100; the same tree every time."""
+    """Write files, half text-like, half incompressible, in folders of 100; always the same tree."""
     source = random.Random(0)
     words = [f"{source.getrandbits(40):x} " for _ in range(2000)]
     each = size_bytes // files

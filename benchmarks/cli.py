@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def timed(what: str, command: list[str]) -> dict[str, object]:
-    """One row: a whole process from start to end."""
+    """Return one row: a whole process from start to end."""
     env = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[1]))
     seconds = median_of(
         RUNS, lambda: subprocess.run(command, env=env, capture_output=True, check=True)
@@ -64,7 +64,7 @@ def timed(what: str, command: list[str]) -> dict[str, object]:
 
 
 def submitting(store: LocalStore) -> dict[str, object]:
-    """One row: a launch on a folder, with a bastion that answers at once."""
+    """Return one row: a launch on a folder, with a bastion that answers at once."""
     over = threading.Event()
 
     def answer() -> None:
@@ -95,7 +95,7 @@ def submitting(store: LocalStore) -> dict[str, object]:
 
 
 def queue() -> dict[str, object]:
-    """The view of a long queue."""
+    """Return the view of a long queue."""
     rows = [
         {
             "id": f"train-{number:010d}",

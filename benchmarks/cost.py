@@ -53,24 +53,24 @@ MONTH_S = 30 * 86400.0
 A_DOLLARS, B_DOLLARS = 0.05 / 10_000, 0.004 / 10_000
 RUNS_S = 8 * 3600.0
 DEVICES = 8
-"""Of each machine, and so jobs on it."""
+"""Devices of each machine, and so jobs on it."""
 USERS = 50
 WARM_UP_S = 120.0
 
 
 class Tally:
-    """Operations by who asked and what they are: written, listed, read, absent, lost, deleted."""
+    """Operations by actor and kind: written, listed, read, absent, lost, deleted."""
 
     def __init__(self) -> None:
         self.asked: Counter[tuple[str, str]] = Counter()
 
     def since(self, before: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-        """What was asked since `before` was copied."""
+        """The operations since `before` was copied."""
         return self.asked - before
 
 
 class Counted:
-    """A store that tells a tally what `who` asks of it."""
+    """A store that counts the operations of `who` in a tally."""
 
     def __init__(self, store: ObjectStore, tally: Tally, who: str) -> None:
         self._store = store
@@ -116,10 +116,10 @@ class Counted:
 
 
 class Straight:
-    """A port of the simulation that leads to its end at once."""
+    """A port of the simulation without interleaving: each call is made at once."""
 
     def call(self, _operation: str, _key: str, work: Callable[[], _T], **_: bool) -> _T:
-        """Do `work`."""
+        """Call `work`."""
         return work()
 
 
@@ -128,8 +128,8 @@ class World(Rig):
     One bastion, its machines with real agents over fake keepers, and users who keep it busy.
 
     Args:
-        active: Jobs that wait or run at any time; half of them run.
-        heartbeat_s: Between two signs of life of an agent that has nothing to tell; 0: none.
+        active: The number of jobs that wait or run at any time; half of them run.
+        heartbeat_s: The interval of the heartbeats of an idle agent; 0: none.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class World(Rig):
         self._at(0.0, self._lead)
 
     def pass_s(self, seconds: float) -> None:
-        """Let time pass for everybody."""
+        """Let time pass for all actors."""
         until = self.clock.monotonic() + seconds
         while self._due and self._due[0][0] <= until:
             at, _, turn = heappop(self._due)
@@ -176,12 +176,12 @@ class World(Rig):
                 self.ask(user, "blue", "launch", LaunchRequest(launch=launch))
             finally:
                 self.bucket = bucket
-            # An answer is looked for every second; only the last look finds it.
+            # A client polls for the answer every second; only the last poll finds it.
             self.tally.asked["users", "absent"] += 3
             self.tally.asked["users", "read"] += 1
 
     def refill(self) -> None:
-        """As many jobs again as have ended."""
+        """Submit as many jobs as have ended."""
         self.ask_for_singly(self.active - len(self.root.jobs))
 
     def ask_for_singly(self, jobs: int) -> None:
@@ -281,7 +281,7 @@ count = {machines}
 
 
 def dollars(asked: Counter[str], tempo: Tempo) -> float:
-    """What `asked` costs at Google, or at Amazon, who bills what was not there too."""
+    """The price of `asked` at Google, or at Amazon, which bills absent objects too."""
     a, b = asked["written"] + asked["listed"], asked["read"]
     if tempo == S3:
         a, b = a + asked["lost"], b + asked["absent"]
@@ -291,9 +291,9 @@ def dollars(asked: Counter[str], tempo: Tempo) -> float:
 def standing(
     active: int, minutes: float, tempo: Tempo, heartbeat_s: float
 ) -> Iterator[dict[str, object]]:
-    """Rows of what so many active jobs cost, by who asks."""
+    """Return rows of the cost of so many active jobs, by actor."""
     world = World(active, tempo, heartbeat_s=heartbeat_s)
-    # Those that run first are somewhere in their eight hours.
+    # The first running jobs are spread over their eight hours.
     world.ask_for(world.running, runs_s=lambda: world.chance.random() * RUNS_S)
     world.ask_for(active - world.running, runs_s=lambda: RUNS_S)
     world.pass_s(WARM_UP_S)
@@ -324,7 +324,7 @@ def standing(
 
 
 def one_job() -> Iterator[dict[str, object]]:
-    """Rows of what a job adds to a bastion that idles: its submission, its start, its end."""
+    """Return rows of what a job adds to an idle bastion: its submission, its start, its end."""
     for what, until_s in (("submit and start", 30.0), ("whole life", 130.0)):
         costs = []
         for jobs in (0, 1):

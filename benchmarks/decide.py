@@ -3,11 +3,11 @@ How long one cycle takes: `decide` on up to 50,000 jobs, 100 projects and 1,000 
 
     python -m benchmarks.decide [--profile]
 
-Every job has a request of its own, as records read from a bucket have.
+Every job has a separate request object, as records read from a bucket have.
 
 `little_changed` is the everyday turn: every machine in use, the rest waiting, and since the cycle
-before one job has ended and one has come. `full` is the same state with ten jobs ended, decided by
-a bastion that remembers nothing. `from_nothing` is a cold start: nobody runs, everybody waits.
+before one job has ended and one has come. `full` is the same state with ten jobs ended, decided
+without a cache. `from_nothing` is a cold start: no job runs, all wait.
 `return` is a Monday: half of the projects had all machines, and the other half comes back.
 
 Milliseconds are of processor time, the garbage collector paused as the bastion pauses it.
@@ -90,13 +90,13 @@ def snapshot_of(jobs: int, projects: int = 100, machines: int = 1_000, seed: int
 
 
 def own(request: Request) -> Request:
-    """An equal request that shares nothing with it."""
+    """Return an equal request that shares no object with it."""
     units = Amounts(dict(request.per_replica.items()))
     return replace(request, per_replica=units, where=replace(request.where))
 
 
 def admitted(snapshot: Snapshot, plan: Plan | None = None) -> Snapshot:
-    """`snapshot` after its plan was carried out."""
+    """Return `snapshot` after its plan was applied."""
     plan = plan or decide(snapshot, NOW)
     jobs = dict(snapshot.jobs)
     for name, verdict in plan.verdicts.items():
@@ -121,19 +121,19 @@ def cycle(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
 
 
 def cycle_ms(runs: int, snapshot: Snapshot, now: float = NOW) -> float:
-    """Of one who remembers nothing."""
+    """Milliseconds of a cycle without a cache."""
     return 1000 * median_of(runs, lambda: cycle(snapshot, now), clock=process_time)
 
 
 def changed(snapshot: Snapshot) -> Snapshot:
-    """`snapshot` after ten jobs ended."""
+    """Return `snapshot` after ten jobs ended."""
     running = [name for name, job in snapshot.jobs.items() if job.is_admitted]
     gone = set(running[:: max(1, len(running) // 10)])
     return replace(snapshot, jobs={n: j for n, j in snapshot.jobs.items() if n not in gone})
 
 
 def little_changed_s(snapshot: Snapshot, cycles: int = 9) -> float:
-    """Seconds of a cycle of one who decides again and again; in between one ends and one comes."""
+    """Seconds of a cycle with a warm cache; before each cycle one job ends and one is queued."""
     memory, random, seconds = Memory(), Random(2), []
     for number in range(cycles + 1):
         began = process_time()
@@ -148,7 +148,7 @@ def little_changed_s(snapshot: Snapshot, cycles: int = 9) -> float:
 
 
 def returned(jobs: int, projects: int, machines: int) -> Snapshot:
-    """Half of the projects have all machines for longer than they are safe; now the others ask."""
+    """Half of the projects hold all machines past their minimum runtime; now the others submit."""
     everybody = snapshot_of(jobs, projects, machines)
     early = {n: job for n, job in everybody.jobs.items() if int(job.project[1:]) % 2}
     busy = admitted(replace(everybody, jobs=early))
@@ -165,7 +165,7 @@ def kib_a_job(snapshot: Snapshot) -> float:
 
 
 def main() -> None:
-    """Print the growth table, or with `--profile` where the time goes."""
+    """Print the growth table, or with `--profile` the profile of one cycle."""
     if "--profile" in sys.argv:
         for state in (snapshot_of(10_000), changed(admitted(snapshot_of(10_000)))):
             profile = cProfile.Profile()

@@ -1,5 +1,5 @@
 """
-How good estimated starts are: what is told first, against when jobs really start.
+How accurate estimated starts are: the first estimate of each job against its start.
 
     python -m benchmarks.estimates [--trace FILE.csv]
 
@@ -38,7 +38,7 @@ from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 DEVICES = 8
 WAITED_S = 60.0
-"""Who starts at once needs no estimate."""
+"""A job that starts at once needs no estimate."""
 
 
 class Asked(NamedTuple):
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
 
 
 class First(NamedTuple):
-    """The first estimate of a job, and what became of it."""
+    """The first estimate of a job, and its start."""
 
     told_at: float
     start: Start
@@ -62,7 +62,7 @@ class First(NamedTuple):
 
 
 class Replay:
-    """A load on a pool of `machines`, and what was told of its starts."""
+    """A load on a pool of `machines`, and the estimates of its starts."""
 
     def __init__(self, load: Iterable[Asked], machines: int, *, remembers: bool = True) -> None:
         memory = Memory()
@@ -81,7 +81,7 @@ class Replay:
         self.firsts: list[First] = []
 
     def run(self) -> None:
-        """Play all of it."""
+        """Run the whole load."""
         world = self.world
         times = [each.at for each in self.load]
         world.now = times[0]
@@ -182,7 +182,7 @@ def traced(path: Path, jobs: int = 900, skip: int = 20_000) -> list[Asked]:
 def row(
     name: str, load: list[Asked], machines: int, *, remembers: bool = True
 ) -> dict[str, object]:
-    """What came of one load."""
+    """Return the row of one load."""
     replay = Replay(load, machines, remembers=remembers)
     replay.run()
     firsts = replay.firsts

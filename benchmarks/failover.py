@@ -1,12 +1,12 @@
 """
-How long nobody leads, and how long a new leader needs to know everything again.
+How long there is no leader, and how long a new leader needs for its first turn.
 
     python -m benchmarks.failover              on a folder, and on the test server of gs://
     python -m benchmarks.failover file --runs 9
 
-Two real bastions; the time from what befalls the leader to the commit of the next one, as a reader
-of the bucket sees it. A leader that is frozen stands for one whose host is gone: its silence is all
-that the other has. Then the time that a new leader takes, in one process and on a memory store, to
+Two real bastions; the time from the fault of the leader to the commit of the next one, as a reader
+of the bucket sees it. A frozen leader stands for one whose host is gone: the other sees only its
+silence. Then the time that a new leader takes, in one process and on a memory store, to
 read a root of so many active jobs, to take it over, and to make its first turn.
 """
 
@@ -43,7 +43,7 @@ def silence_s(place: Place, befall: Callable[[], None]) -> float:
 
 
 def restarted_s(programs: Programs) -> float:
-    """After kill -9, its supervisor starts it again at once."""
+    """After kill -9, its supervisor restarts it at once."""
     north = _leading(programs, "north")
 
     def befall() -> None:
@@ -67,7 +67,7 @@ def stopped_s(programs: Programs) -> float:
 
 
 def frozen_s(programs: Programs) -> float:
-    """Without a word, with a standby."""
+    """Frozen without a commit, with a standby."""
     north = _with_standby(programs)
     return silence_s(programs.place, lambda: north.send_signal(signal.SIGSTOP))
 
@@ -94,7 +94,7 @@ def _with_standby(programs: Programs) -> subprocess.Popen[bytes]:
 
 
 def measure(scheme: str, case: Callable[[Programs], float], runs: int) -> list[float]:
-    """`case` so many times, each on a root of its own."""
+    """Run `case` several times, each on a separate root."""
     found = []
     for _ in range(runs):
         with (
@@ -110,7 +110,7 @@ def measure(scheme: str, case: Callable[[Programs], float], runs: int) -> list[f
 
 
 def recoveries(runs: int) -> Iterator[dict[str, object]]:
-    """Rows of what a takeover costs with so many active jobs."""
+    """Return rows of the cost of a takeover with so many active jobs."""
     for active in ACTIVE:
         world = World(active)
         world.ask_for(active, runs_s=lambda: RUNS_S)

@@ -4,8 +4,8 @@ How long one user's flood of requests delays another user's launch, and what mem
     python -m benchmarks.intake                1,000 requests of each kind
     python -m benchmarks.intake 5000
 
-A real leader in one thread on a virtual clock, a memory store. One user's requests lie in the inbox
-before another user asks for a launch. Turns are counted until that launch is answered. The memory
+A real leader in one thread on a virtual clock, a memory store. One user's requests are in the inbox
+before another user submits a launch. Turns are counted until that launch is answered. The memory
 is the most that Python allocated at once in one of the first turns, above what it held before. The
 store's own objects do not count, for they are made earlier and are not copied.
 """
@@ -26,9 +26,9 @@ from benchmarks.table import show
 from tests.rigs.leader import Rig
 
 MOST_TURNS = 100
-"""A launch that is not answered by then never will be."""
+"""A launch without an answer after so many turns will not get one."""
 LEAST_TURNS = 5
-"""So many are looked at in any case: what the first reads, later ones remember."""
+"""Turns that are always measured: later turns keep in memory what the first one read."""
 
 _Flood = tuple[str, str, bytes]
 """User, verb and body of every request of a flood."""
@@ -42,7 +42,7 @@ def _launch(*, jobs: int, env_bytes: int) -> bytes:
 
 
 def _targets(count: int) -> bytes:
-    """A verb for so many jobs that are not known."""
+    """A verb for so many unknown jobs."""
     targets = tuple(f"x{n:06}-0123456789" for n in range(count))
     return encode(JobsRequest(targets=targets))
 

@@ -1,5 +1,5 @@
 """
-What re-sorting schedulers do, and what `decide` does, on the same inputs.
+A re-sorting scheduler and `decide` on the same inputs.
 
     python -m benchmarks.resorting
 
@@ -144,7 +144,7 @@ STATES: dict[str, Callable[[Decide], dict[str, object]]] = {
 
 
 def main() -> None:
-    """Print what both do."""
+    """Print the plans of both."""
     rows = []
     for name, state in STATES.items():
         re_sorting, bastion = state(resort)["outcome"], state(decide)["outcome"]

@@ -23,7 +23,7 @@ BODY = b"x" * 1000
 
 
 def operations(store: ObjectStore) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The operations by name, each to be run again and again."""
+    """Return the operations by name, each to be run repeatedly."""
     version = store.create("bench/root", BODY).version
     made, deleted = itertools.count(), itertools.count()
 

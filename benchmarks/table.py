@@ -1,9 +1,8 @@
 """
 How every benchmark prints: the machine it ran on, then one table of medians.
 
-A median of several runs, because one run on a shared machine says little; never a best, which says
-what the machine can do when nobody looks. Numbers are printed, not asserted: a clock has no place
-in a test.
+A median of several runs, because one run on a shared machine says little; never the best run, which
+no user will see. Numbers are printed, not asserted: tests do not measure time.
 """
 
 from __future__ import annotations

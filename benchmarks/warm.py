@@ -33,7 +33,7 @@ def main() -> None:
         stage.furnish()
         with stage.bastion():
             client = Client(stage.url, user="ada")
-            _first_line(client, code, 0, with_env=False)  # until the machine is there
+            _first_line(client, code, 0, with_env=False)  # until the machine is ready
             bare = [_first_line(client, code, n, with_env=False) for n in range(RUNS)]
             cold = _first_line(client, code, RUNS, with_env=True)
             warm = [_first_line(client, code, RUNS + 1 + n, with_env=True) for n in range(RUNS)]

@@ -1,8 +1,8 @@
 """
 Train a small network in plain numpy, the way a job on shared machines should.
 
-It can be stopped at any moment and started again: it saves its state now and then and when it is
-told to stop, and the next start goes on from there to the very same result. Everything it needs of
+It can be stopped at any moment and started again. It saves its state at intervals and when it must
+stop, and the next start resumes from there to exactly the same result. Everything it needs of
 Bastion is in environment variables and plain files; without them it is an ordinary program.
 
     python3 examples/train.py --steps=200
@@ -32,7 +32,7 @@ told_to_stop = False
 
 
 def main() -> int:
-    """Train until done or told to stop; the exit code."""
+    """Train until done or stopped; return the exit code."""
     signal.signal(signal.SIGTERM, stop_soon)
     flags = parse_flags()
     begin, weights = load(flags.size)
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def parse_flags() -> argparse.Namespace:
-    """What the user asked."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="Train a small network; stop and resume at will.")
     parser.add_argument("--steps", type=int, default=200, help="in all, earlier starts included")
     parser.add_argument("--step_seconds", type=float, default=0.0, help="pause after each step")
@@ -65,19 +65,19 @@ def parse_flags() -> argparse.Namespace:
 
 
 def stop_soon(_signum: int, _frame: object) -> None:
-    """Remember that SIGTERM came; the training loop asks between two steps."""
+    """Record a SIGTERM; the training loop checks it between two steps."""
     global told_to_stop
     told_to_stop = True
 
 
 def must_stop() -> bool:
-    """Whether SIGTERM came or the notice of a preemption or a cancellation lies there."""
+    """Whether a SIGTERM or a notice of a preemption or a cancellation has come."""
     notice = os.environ.get("BASTION_NOTICE_FILE")
     return told_to_stop or bool(notice and Path(notice).exists())
 
 
 def wait(seconds: float) -> None:
-    """Pause for `seconds`, or less when told to stop."""
+    """Pause for `seconds`, or until a stop is requested."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0 and not must_stop():
         time.sleep(min(left, 0.05))
@@ -91,7 +91,7 @@ def checkpoint() -> Path:
 
 def save(step: int, weights: Arrays) -> None:
     """
-    Write the state after `step` steps, then tell Bastion that it is safe.
+    Write the state after `step` steps, then mark the checkpoint for Bastion.
 
     The file is whole or the old one: being killed while saving costs only the steps since then.
     """
@@ -107,7 +107,7 @@ def save(step: int, weights: Arrays) -> None:
 
 
 def load(size: int) -> tuple[int, Arrays]:
-    """The step to go on from and the weights then; a fresh start where nothing was saved."""
+    """Return the step to resume from and its weights; a fresh start if nothing was saved."""
     if not checkpoint().exists():
         return 0, fresh(size)
     with np.load(checkpoint()) as saved:
