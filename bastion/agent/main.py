@@ -27,7 +27,7 @@ from bastion.agent.home import FolderHome, HomeGoneError
 from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneError, Running
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_life import begin_life
-from bastion.agent.machine.stray_processes import look
+from bastion.agent.machine.stray_processes import MARK, look
 from bastion.agent.settings import FOLDER, AgentSettings, tempo_of
 from bastion.agent.setup.run_as import open_home, user_of
 from bastion.clock import SystemClock
@@ -212,7 +212,12 @@ def _keeper(
                 boot_id=settings.boot_id,
                 nonce=_nonce,
                 connect=lambda: KeeperClient(home),
-                spawn=lambda life: spawn_keeper(home, life=life, permit_s=settings.permit_s),
+                spawn=lambda life: spawn_keeper(
+                    home,
+                    life=life,
+                    permit_s=settings.permit_s,
+                    mark=settings.environ.get(MARK, ""),
+                ),
             )
         except (StoreError, KeeperError) as error:
             if not is_told:

@@ -40,6 +40,7 @@ from bastion.agent.keeper.port import (
 )
 from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.machine.machine_fault import fault_text, is_machine_fault
+from bastion.agent.machine.stray_processes import MARK
 from bastion.errors import ConflictError, NotFoundError
 
 TYPE_CHECKING = False
@@ -219,35 +220,43 @@ class KeeperClient:
 
 
 def spawn_keeper(
-    home: Path, *, life: int, permit_s: float, use_cgroups: bool = True
+    home: Path, *, life: int, permit_s: float, use_cgroups: bool = True, mark: str = ""
 ) -> KeeperClient:
     """
     Start a keeper that outlives this process, and connect to it.
 
-    It runs in a session of its own, with an empty environment, isolated from site-packages. What an
-    older life left running is dead when this returns.
+    It runs in a session of its own, isolated from site-packages. Its environment is empty but for
+    `mark`. What an older life left running is dead when this returns.
+
+    Args:
+        home: Of the agent.
+        life: Above every earlier life of this home.
+        permit_s: How long processes may run without a renewed permit; 0: for ever.
+        use_cgroups: Whether the keeper may make cgroups.
+        mark: This process's own `BASTION_MARK`, if it runs inside a job of another keeper: the new
+            keeper is then a process of that job too.
 
     Raises:
         MachineFaultError: The machine has no room for it.
         KeeperError: It did not start; the message is the last line of its log.
     """
     try:
-        return _spawned(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups)
+        return _spawned(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups, mark=mark)
     except OSError as error:
         if not is_machine_fault(error):
             raise
         raise MachineFaultError(f"no keeper for {home}: {fault_text(error)}") from error
 
 
-def _spawned(home: Path, *, life: int, permit_s: float, use_cgroups: bool) -> KeeperClient:
+def _spawned(
+    home: Path, *, life: int, permit_s: float, use_cgroups: bool, mark: str
+) -> KeeperClient:
     root = Path(__file__).resolve().parents[4]
     command = [sys.executable, "-I", "-S", "-c", _DETACHED, str(root)]
     options = ["--home", str(home), "--life", str(life), "--permit_s", str(permit_s)]
     options += ["--cgroups", "yes" if use_cgroups else "no"]
     folder = home / "keeper"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # A keeper inside a job of another keeper keeps the mark of that job.
-    env = {name: text for name, text in os.environ.items() if name == "BASTION_MARK"}
     with (folder / "keeper.log").open("ab") as log:
         log_begins_at = log.tell()
         process = subprocess.Popen(
@@ -256,7 +265,7 @@ def _spawned(home: Path, *, life: int, permit_s: float, use_cgroups: bool) -> Ke
             stdout=subprocess.PIPE,
             stderr=log,
             start_new_session=True,
-            env=env,
+            env={MARK: mark} if mark else {},
             cwd="/",
         )
     with process:

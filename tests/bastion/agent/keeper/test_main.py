@@ -434,6 +434,16 @@ def test_the_keeper_outlives_its_starter(world: RealWorld) -> None:
     assert seen.session not in (os.getsid(0), 0)
 
 
+def test_a_keeper_inside_a_job_has_the_mark_of_that_job(tmp_path: Path) -> None:
+    """The keeper of the outer job finds it by that mark, and can kill it with the job."""
+    keeper = spawn_keeper(tmp_path, life=1, permit_s=0, mark="/outer:key")
+    pid = int((tmp_path / "keeper" / "lock").read_text().split()[1])
+    assert strays.mark_of(pid) == "/outer:key"
+    keeper.terminate()
+    with pytest.raises(KeeperGoneError):
+        keeper.poll(60.0)
+
+
 def test_deep_homes_have_sockets_too(tmp_path: Path) -> None:
     """A home whose path is longer than a socket's path may be is served."""
     home = tmp_path / ("deep" * 30) / ("deeper" * 20)
