@@ -8,7 +8,7 @@ Bastion is in environment variables and plain files; without them it is an ordin
     python3 examples/train.py --steps=200
     python3 examples/train.py --steps=200 --step_seconds=0.1    # slow enough to interrupt
 
-Exit code: 0 when trained, 143 when told to stop (as the shell reports a program ended by SIGTERM).
+Exit code: 0 when trained, 143 when stopped (as the shell reports a program ended by SIGTERM).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> int:
         wait(flags.step_seconds)
         if must_stop() and done < flags.steps:
             save(done, weights)
-            print(f"told to stop after step {done}: state saved", flush=True)
+            print(f"stopped after step {done}: state saved", flush=True)
             return STOPPED
         if done % flags.save_every == 0:
             save(done, weights)

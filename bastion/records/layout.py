@@ -9,7 +9,7 @@ Every key in the bucket. No other file spells one.
       results/<project>/<user>/<ulid>.json           bastion   the answer to a request, create-only
       state/root.json                                bastion   THE state, compare-and-swapped
       state/log/<first>.jsonl                        bastion   sealed events, create-only
-      state/aside/<key>                              bastion   what nobody understood
+      state/aside/<key>                              bastion   objects that cannot be read
       state/snap/<date>/<seq>.json                   bastion   hourly copy of root, create-only
       launches/<project>/<launch>/spec.json          bastion   the checked spec, create-only
       jobs/<project>/<job>/result.json               bastion   the final record, create-only

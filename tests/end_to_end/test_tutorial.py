@@ -43,6 +43,6 @@ def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "my devices: 0\n" in ran.stdout
     assert "my share\n" in ran.stdout
-    resumed = re.search(r"told to stop: saved step (\d+)\nbegin at step \1\n", ran.stdout)
+    resumed = re.search(r"stopped: saved step (\d+)\nbegin at step \1\n", ran.stdout)
     assert resumed, ran.stdout
     assert not alive_in(tmp_path)

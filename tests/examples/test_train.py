@@ -62,7 +62,7 @@ def test_a_stopped_run_resumes_to_the_same_loss(
     assert stopped.stdout.readline() == f"{whole[0]}\n"
     tell(stopped, tmp_path)
     printed, _ = stopped.communicate(timeout=60)
-    assert printed == "told to stop after step 1: state saved\n"
+    assert printed == "stopped after step 1: state saved\n"
     assert stopped.returncode == 143
     assert (tmp_path / "marks" / "checkpointed").read_text() == "1\n"
     assert not (tmp_path / "marks" / "finished").exists()
