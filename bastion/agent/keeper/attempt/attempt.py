@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from bastion.agent.keeper.attempt.cgroup import Cgroup
     from bastion.agent.keeper.attempt.signs_of_life import Watch
-    from bastion.agent.keeper.socket.request import Start, Wanted
+    from bastion.agent.keeper.socket.request import ProcessSpec, Start
 
 LAST_LINES_BYTES = 4096
 """End of the log of the first process to fail: a traceback, small enough for a register."""
@@ -141,8 +141,8 @@ class Attempt:
         with contextlib.suppress(OSError):
             os.mkdir(folder, 0o700)
         with self._inside(cgroup):
-            for index, wanted in enumerate(self.start.processes):
-                self._fork_one(index, wanted, f"{folder}/p{index}.log", mark)
+            for index, spec in enumerate(self.start.processes):
+                self._fork_one(index, spec, f"{folder}/p{index}.log", mark)
         self.start.processes.clear()
         limit_bytes = self.start.memory_limit_bytes
         if self.cgroup is not None and limit_bytes is not None:
@@ -157,16 +157,16 @@ class Attempt:
 
         It may run for `on_end_s`, and after a stop at most to the end of the grace.
         """
-        wanted, now = self.start.on_end, boot_time()
-        if wanted is None:
+        spec, now = self.start.on_end, boot_time()
+        if spec is None:
             return None
         latest = min(self.end_by, self._limit_at + self.start.grace_s)
         self.kill_at = min(now + self.start.on_end_s, latest)
         self.kill_pause_s = self.kill_again_at = 0.0
-        wanted.env.update(self._clean_up_env())
+        spec.env.update(self._clean_up_env())
         log = self.processes[0].spool
         process = self.on_end = Process(log)
-        command = " ".join(wanted.argv)
+        command = " ".join(spec.argv)
         self.note(f"\n[bastion: on_end: {command:.500}]\n".encode(errors="replace"))
         write_end = -1
         try:
@@ -175,10 +175,10 @@ class Attempt:
             process.pipe, write_end = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(process.pipe, False)
             with self._inside(cgroup):
-                process.pid = self._spawn(wanted, write_end, mark)
+                process.pid = self._spawn(spec, write_end, mark)
         except (OSError, ValueError, MemoryError) as error:
             process.close_pipe()
-            self._record_clean_up_failure(why_not(wanted, error))
+            self._record_clean_up_failure(why_not(spec, error))
             return None
         finally:
             if write_end >= 0:
@@ -258,7 +258,7 @@ class Attempt:
         self.cgroup = None
         return True
 
-    def _fork_one(self, index: int, wanted: Wanted, log_path: str, mark: str) -> None:
+    def _fork_one(self, index: int, spec: ProcessSpec, log_path: str, mark: str) -> None:
         process = Process(None)
         self.processes.append(process)
         if self.first_failed is not None:
@@ -272,9 +272,9 @@ class Attempt:
             if write_end > os.sysconf("SC_OPEN_MAX") - SPARE_FILES:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             os.set_blocking(process.pipe, False)
-            process.pid = self._spawn(wanted, write_end, mark)
+            process.pid = self._spawn(spec, write_end, mark)
         except (OSError, ValueError, MemoryError) as error:
-            process.setup_failure = why_not(wanted, error)
+            process.setup_failure = why_not(spec, error)
             self.machine_fault = spawn_fault(error)
             process.ended_at = boot_time()
             process.close_pipe()
@@ -283,9 +283,9 @@ class Attempt:
             if write_end >= 0:
                 os.close(write_end)
 
-    def _spawn(self, wanted: Wanted, output: int, mark: str) -> int:
+    def _spawn(self, spec: ProcessSpec, output: int, mark: str) -> int:
         start = self.start
-        return spawn(wanted, output=output, umask=start.umask, mark=mark, run_as=start.run_as)
+        return spawn(spec, output=output, umask=start.umask, mark=mark, run_as=start.run_as)
 
     def record_failure(self, index: int) -> bool:
         """Record that process `index` failed; return whether it is the first to fail."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from bastion.agent.keeper.attempt.spool import Spool
-    from bastion.agent.keeper.socket.request import User, Wanted
+    from bastion.agent.keeper.socket.request import ProcessSpec, User
 
 SPARE_FILES = 64
 """Open files reserved for connections, the journal and reads of /proc."""
@@ -87,7 +87,9 @@ def boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def spawn(wanted: Wanted, *, output: int, umask: int, mark: str, run_as: User | None = None) -> int:
+def spawn(
+    spec: ProcessSpec, *, output: int, umask: int, mark: str, run_as: User | None = None
+) -> int:
     """
     Start one process in a session of its own; it inherits nothing but the three streams.
 
@@ -98,17 +100,17 @@ def spawn(wanted: Wanted, *, output: int, umask: int, mark: str, run_as: User | 
         OSError: It cannot be started; `spawn_fault` decides whether that is the machine's fault.
         ValueError: A system call does not accept its arguments or its environment.
     """
-    program = _program(wanted)
+    program = _program(spec)
     if run_as is not None:
-        return _spawn_as(run_as, program, wanted, output=output, umask=umask, mark=mark)
+        return _spawn_as(run_as, program, spec, output=output, umask=umask, mark=mark)
     null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     before = os.umask(umask)
     try:
-        os.chdir(wanted.cwd)
+        os.chdir(spec.cwd)
         return os.posix_spawn(
             program,
-            wanted.argv,
-            {**wanted.env, strays.MARK: mark},
+            spec.argv,
+            {**spec.env, strays.MARK: mark},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, null, 0),
                 (os.POSIX_SPAWN_DUP2, output, 1),
@@ -125,7 +127,7 @@ def spawn(wanted: Wanted, *, output: int, umask: int, mark: str, run_as: User | 
 
 
 def _spawn_as(
-    user: User, program: str, wanted: Wanted, *, output: int, umask: int, mark: str
+    user: User, program: str, spec: ProcessSpec, *, output: int, umask: int, mark: str
 ) -> int:
     """
     Start one process as another user, with whose rights its directory is entered.
@@ -139,7 +141,7 @@ def _spawn_as(
         try:
             pid = os.fork()
             if pid == 0:
-                _exec_as(user, program, wanted, (null, output, write_end), umask=umask, mark=mark)
+                _exec_as(user, program, spec, (null, output, write_end), umask=umask, mark=mark)
         finally:
             os.close(null)
     except OSError:
@@ -153,14 +155,14 @@ def _spawn_as(
         os.close(read_end)
     if problem:
         os.waitpid(pid, 0)
-        raise OSError(int(problem), os.strerror(int(problem)), wanted.argv[0])
+        raise OSError(int(problem), os.strerror(int(problem)), spec.argv[0])
     return pid
 
 
 def _exec_as(
     user: User,
     program: str,
-    wanted: Wanted,
+    spec: ProcessSpec,
     files: tuple[int, int, int],
     *,
     umask: int,
@@ -180,8 +182,8 @@ def _exec_as(
         os.setresgid(user.gid, user.gid, user.gid)
         os.setresuid(user.uid, user.uid, user.uid)
         os.umask(umask)
-        os.chdir(wanted.cwd)
-        os.execve(program, wanted.argv, {**wanted.env, strays.MARK: mark})  # noqa: S606
+        os.chdir(spec.cwd)
+        os.execve(program, spec.argv, {**spec.env, strays.MARK: mark})  # noqa: S606
     except OSError as error:
         os.write(problem, str(error.errno or errno.EINVAL).encode())
     except BaseException:  # noqa: BLE001 - on any error, a second keeper must not continue here
@@ -190,24 +192,24 @@ def _exec_as(
         os._exit(127)
 
 
-def _program(wanted: Wanted) -> str:
+def _program(spec: ProcessSpec) -> str:
     """Return the program's path: as given, or from the `PATH` of its own environment."""
-    name = wanted.argv[0]
+    name = spec.argv[0]
     if "/" in name:
         return name
-    for folder in wanted.env.get("PATH", os.defpath).split(":"):
-        path = os.path.join(wanted.cwd, folder, name)
+    for folder in spec.env.get("PATH", os.defpath).split(":"):
+        path = os.path.join(spec.cwd, folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise FileNotFoundError(2, "no such program in PATH", name)
 
 
-def why_not(wanted: Wanted, error: BaseException) -> str:
-    """Explain, in a line for its users, why `wanted` could not be started."""
+def why_not(spec: ProcessSpec, error: BaseException) -> str:
+    """Explain, in a line for its users, why `spec` could not be started."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if not spawn_fault(error) and not os.path.isdir(wanted.cwd):
-        text = f"no such directory: {wanted.cwd}"
-    return f"cannot start {wanted.argv[0]!r}: {text or fault_text(error)}"
+    if not spawn_fault(error) and not os.path.isdir(spec.cwd):
+        text = f"no such directory: {spec.cwd}"
+    return f"cannot start {spec.argv[0]!r}: {text or fault_text(error)}"
 
 
 def spawn_fault(error: BaseException) -> str:

@@ -21,7 +21,7 @@ class BadRequestError(ValueError):
     """A malformed request; the message is the answer."""
 
 
-class Wanted:
+class ProcessSpec:
     """One process to start."""
 
     __slots__ = ("argv", "cwd", "env")
@@ -107,7 +107,7 @@ class Start:
         processes = fields.get("processes")
         if not isinstance(processes, list) or not processes:
             raise BadRequestError("processes must be a list of at least one process")
-        self.processes = [Wanted(process) for process in processes]
+        self.processes = [ProcessSpec(process) for process in processes]
         user = fields.get("run_as")
         self.run_as = None if user is None else User(user)
         self.path = self.processes[0].env.get("PATH", os.defpath)
@@ -128,7 +128,7 @@ class Start:
             raise BadRequestError(f"undo must begin with the path of a program: {self.undo[0]!r}")
         rule, on_end = fields.get("idle"), fields.get("on_end")
         self.idle = None if rule is None else Rule(rule)
-        self.on_end = None if on_end is None else Wanted(on_end)
+        self.on_end = None if on_end is None else ProcessSpec(on_end)
         self.on_end_s = seconds(fields.get("on_end_s", 0), "on_end_s")
         self.hold_s = seconds(fields.get("hold_s", 0), "hold_s")
 
