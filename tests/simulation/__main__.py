@@ -1,8 +1,8 @@
 """
 `python -m tests.simulation --seed N [--world NAME] [--mutant NAME] [--trace]`: replay one run.
 
-Without `--world` it is the storm, or the schedule of the mutant. Prints how it went and, with
-`--trace`, every step. The digest is the same whenever the trace is.
+Without `--world` it is the storm, or the schedule of the mutant. Prints the result and, with
+`--trace`, every step. Equal traces have equal digests.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
 
 
 def digest(world: World) -> str:
-    """A short name of the run's whole trace."""
+    """Return a digest of the run's whole trace."""
     lines = "\n".join(map(str, world.baton.trace))
     return hashlib.sha256(lines.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""The harness itself: one actor at a time, one seed one run, crashes that nothing catches."""
+"""The harness: one actor at a time, one run for each seed, crashes that no handler catches."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_one_actor_runs_at_a_time() -> None:
 
 
 def test_time_passes_when_all_sleep() -> None:
-    """Sleepers wake in the order of their times, and nobody waits for real."""
+    """Sleepers wake in the order of their times, without real waiting."""
     baton = Baton(0)
     woken: list[tuple[str, int]] = []
 
@@ -107,8 +107,8 @@ def test_a_crash_passes_through_everything(fate: Fate) -> None:
     assert done == (["key"] if fate is Fate.CRASH_AFTER else [])
 
 
-def test_a_late_write_lands_after_its_writer_gave_up() -> None:
-    """The caller is told that it is in doubt, and the write is done later, whatever he does."""
+def test_a_late_write_lands_after_its_writer_has_given_up() -> None:
+    """The outcome is reported as unknown, and the write is done later, whatever the caller does."""
     baton = Baton(0)
     done: list[float] = []
     told: list[float] = []
@@ -140,7 +140,7 @@ def test_an_error_of_an_actor_is_the_end_of_the_run() -> None:
 
 
 def test_a_run_without_an_end_is_a_failure() -> None:
-    """When virtual time is up and the end has not come, the run fails and says what is left."""
+    """A run that has not ended when virtual time is up fails and says what is left."""
     baton = Baton(5)
     baton.left = lambda: "a job"
 

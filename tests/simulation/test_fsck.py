@@ -1,4 +1,4 @@
-"""What storms leave behind is whole: the audit holds real histories to every rule."""
+"""The bucket after a storm is whole: the audit checks real histories against every rule."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.simulation.world import World
 
 
 def broken(world: World) -> list[str]:
-    """What the audit finds in the bucket when all is over, beside the objects that were spoilt."""
+    """Return what the audit finds in the bucket at the end, except objects that were spoilt."""
     world.run()
     found = findings(survey(world.bucket))
     spoilt = _spoilt(world)
     told = {each.key for each in found if each.rule == "readable"}
     assert {key for key in spoilt if not key.startswith(layout.INBOX)} <= told
-    # Of a machine that died with logs that nobody had, the audit tells, and is right.
+    # The audit rightly reports a machine that died with logs that were not in the bucket.
     lost = tuple(_logs_of(key) for key in world.invariants.waited_for_in_vain)
     return [
         f"{each.rule} {each.key}: {each.text}"
@@ -33,13 +33,13 @@ def broken(world: World) -> list[str]:
 
 
 def _is_of_the_hostile(world: World, key: str, text: str) -> bool:
-    """Whether the audit tells of what a hostile machine wrote below its own pool, and is right."""
+    """Whether a finding is of an object that a hostile machine wrote below its own pool."""
     pool, project = world.invariants.distrusted, world.invariants.distrusted_project
     return bool(pool) and (f"/{pool}/" in key or f"/{project}/" in key or f"{pool}-" in text)
 
 
 def _spoilt(world: World) -> set[str]:
-    """Objects that are empty, and were made so on purpose."""
+    """Return the empty objects that a fate made."""
     if not isinstance(world.fates, Spoiling):
         return set()
     entries = world.bucket.list("", limit=1_000_000)

@@ -1,4 +1,4 @@
-"""Each check of the simulation sees what it is there for: a true state, and one thing wrong."""
+"""Each check of the simulation detects its breach: a valid state with one thing wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def busy_root() -> Root:
 
 
 class Eye:
-    """The checks with nothing around them; `broken` holds the names of what they found."""
+    """The checks by themselves; `broken` has the names of the broken invariants."""
 
     def __init__(self) -> None:
         baton = Baton(0)
@@ -129,7 +129,7 @@ def invents_a_device(root: Root) -> Root:
 
 
 def ends_a_job(root: Root) -> Root:
-    """A running job is done; no breach by itself."""
+    """A running job becomes done; that alone is no breach."""
     done = replace(running(root)[0], phase=Phase.DONE, attempt=None)
     return with_job(root, done)
 
@@ -141,7 +141,7 @@ def jumps_two_attempts(root: Root) -> Root:
 
 
 def stops_what_it_admits(root: Root) -> Root:
-    """An attempt is stopped by the very commit that begins it."""
+    """An attempt is stopped by the commit that begins it."""
     job = next(job for job in root.jobs.values() if job.phase is Phase.QUEUED)
     attempt = replace(running(root)[0].attempt, nonce="new")  # type: ignore[type-var]
     return with_job(
@@ -166,7 +166,7 @@ def overfills_a_machine(root: Root) -> Root:
 
 
 def tells_the_future(root: Root) -> Root:
-    """An event has a number that nobody gave before."""
+    """An event has a number beyond the next one."""
     return following(root, events=(Event(n=5, at=root.now, what="?"),), next_event=6)
 
 
@@ -185,7 +185,7 @@ BREACHES: dict[Callable[[Root], Root], str] = {
 
 @pytest.mark.parametrize("breach", BREACHES, ids=lambda breach: breach.__name__)
 def test_a_breach_is_seen_by_its_invariant(breach: Callable[[Root], Root]) -> None:
-    """A commit with this one thing wrong breaks the invariant that is there for it."""
+    """A commit with this one thing wrong breaks the invariant that forbids it."""
     eye, root = Eye(), busy_root()
     eye.see(root)
     assert not eye.broken
@@ -238,8 +238,8 @@ def test_an_event_is_never_rewritten() -> None:
 
 
 @pytest.mark.parametrize(("stored", "broken"), [(b"", True), (b"{}\n", True), (None, False)])
-def test_events_leave_root_for_a_segment_that_stands(stored: bytes | None, broken: bool) -> None:
-    """A sealed range that root lets go must stand in the bucket, as it was committed."""
+def test_events_leave_root_for_a_written_segment(stored: bytes | None, broken: bool) -> None:
+    """A sealed range that leaves root must be in the bucket, as it was committed."""
     eye, root = Eye(), busy_root()
     event = Event(n=0, at=root.now, what="founded")
     segment = Segment(first=0, events=(event,))

@@ -1,4 +1,4 @@
-"""Every safeguard of the bucket, taken out, is missed by the simulation."""
+"""The simulation detects the removal of every safeguard."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.simulation.processes import SOUND
 from tests.simulation.schedules import SCHEDULES
 
 SEEDS = range(1, 40)
-"""A schedule says what goes wrong; the seed, who goes first and how long things take."""
+"""A schedule determines the faults; the seed, the order of actors and durations."""
 
 
 def breach(name: str, seed: int) -> str:
-    """The invariant that the mutant of that name breaks on its own schedule; empty for none."""
+    """Return the invariant that this mutant breaks on its own schedule; empty for none."""
     try:
         SCHEDULES[name](seed, MUTANTS[name]).run()
     except SimulationError as error:
@@ -24,25 +24,25 @@ def breach(name: str, seed: int) -> str:
 
 
 def test_every_mutant_has_its_schedule() -> None:
-    """None is without, and there is no schedule for none."""
+    """Every mutant has one schedule, and every schedule a mutant."""
     assert SCHEDULES.keys() == MUTANTS.keys()
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_is_seen(name: str) -> None:
-    """Without this safeguard an invariant breaks; that the mutant stumbles would not count."""
+def test_a_mutant_is_detected(name: str) -> None:
+    """Without this safeguard an invariant breaks; a crash of the mutant would not count."""
     assert breach(name, 0) in NAMES
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_schedules_are_harmless_to_the_sound_product(name: str) -> None:
-    """What catches a mutant does not break the product itself."""
+    """The schedule of a mutant breaks no invariant of the product."""
     SCHEDULES[name](0, SOUND).run()
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_is_seen_whoever_goes_first(name: str) -> None:
-    """The schedule is what catches it, not the luck of one seed: so it is on all of them."""
+def test_a_mutant_is_detected_in_any_order_of_actors(name: str) -> None:
+    """The schedule detects it, not the luck of one seed: so every seed does."""
     unseen = [seed for seed in SEEDS if breach(name, seed) not in NAMES]
     assert unseen == []

@@ -1,4 +1,4 @@
-"""What comes from outside: buckets that vanish, objects that nobody can read, machines, members."""
+"""Faults from outside: vanishing buckets, unreadable objects, hostile machines and members."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORLDS: tuple[Callable[[int, Parts], World], ...] = (
 def test_invariants_hold_against_the_outside(
     world: Callable[[int, Parts], World], seed: int
 ) -> None:
-    """Whatever is done to the bucket, no promise is broken and honest jobs end as they should."""
+    """Whatever happens to the bucket, no invariant breaks and honest jobs end as they should."""
     world(seed, SOUND).run()
 
 

@@ -21,8 +21,8 @@ from tests.simulation.wild import wild
 from tests.simulation.world import World
 
 
-def remembered(world: World) -> Counter[str]:
-    """How many runs of each kind root holds at the end."""
+def recorded_in_root(world: World) -> Counter[str]:
+    """Return the number of recorded runs of each kind in root at the end."""
     stored = world.bucket.read(layout.ROOT)
     assert stored is not None
     return Counter(
@@ -30,7 +30,7 @@ def remembered(world: World) -> Counter[str]:
     )
 
 
-def told_by_results(world: World) -> Counter[str]:
+def recorded_in_results(world: World) -> Counter[str]:
     """How many final records of each kind are of jobs that succeeded at their first attempt."""
     found: Counter[str] = Counter()
     for result in results(world).values():
@@ -60,8 +60,8 @@ def test_without_faults_every_job_ends_as_it_should() -> None:
     assert outcomes == {name: expected.get(name, "succeeded") for name in outcomes}
 
 
-def test_without_faults_borrowers_give_back_and_resume() -> None:
-    """Red's jobs reclaim what blue borrowed; the preempted run again; the gang spans machines."""
+def test_without_faults_borrowers_are_preempted_and_resume() -> None:
+    """Red's jobs reclaim what blue borrowed; the victims run again; the gang spans machines."""
     world = calm(0)
     world.run()
     found = results(world)
@@ -76,13 +76,13 @@ def test_without_faults_borrowers_give_back_and_resume() -> None:
 @pytest.mark.parametrize("seed", range(STORMS))
 def test_invariants_hold_in_storms(seed: int) -> None:
     """
-    Whatever crashes, stalls, dies or answers late, no promise is broken and everything ends.
+    Whatever crashes, stalls, dies or answers late, no invariant breaks and every job ends.
 
-    And every run that tells how long the work takes is remembered, once.
+    And every run that counts for estimates is recorded, once.
     """
     world = stormy(seed)
     world.run()
-    assert remembered(world) == told_by_results(world)
+    assert recorded_in_root(world) == recorded_in_results(world)
 
 
 @pytest.mark.parametrize("seed", range(STORMS // 2))
@@ -93,13 +93,13 @@ def test_invariants_hold_in_the_wild(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(OTHERS))
 def test_invariants_hold_without_a_lease(seed: int) -> None:
-    """Three bastions that take the lead from each other break nothing: safety is not the lease."""
+    """Three bastions that take the lease from each other break nothing: safety needs no lease."""
     duel(seed).run()
 
 
 @pytest.mark.parametrize("seed", range(OTHERS))
 def test_invariants_hold_while_machines_come_and_go(seed: int) -> None:
-    """A bastion that wakes up among machines it has never heard of deletes none of them."""
+    """A bastion that resumes among machines that it does not know deletes none of them."""
     comings(seed).run()
 
 
@@ -117,7 +117,7 @@ def test_invariants_hold_for_slices(seed: int) -> None:
 
 
 def test_without_faults_jobs_follow_each_other() -> None:
-    """Every job that waits for others ends as what they ended with makes it."""
+    """Every job that waits for others ends according to their outcomes."""
     world = chains(0, fates=Calm())
     world.run()
     outcomes = {name: result.outcome for name, result in results(world).items()}
@@ -134,19 +134,19 @@ def test_without_faults_jobs_follow_each_other() -> None:
 
 @pytest.mark.parametrize("seed", [*range(OTHERS), 57008097])
 def test_invariants_hold_for_chains(seed: int) -> None:
-    """No job starts before what it waits for, whatever crashes in the moment of an end."""
+    """No job starts before its targets have ended, whatever crashes at the moment of an end."""
     chains(seed).run()
 
 
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
 @pytest.mark.parametrize("nth", range(20, 420, 200))
 def test_a_leader_of_chains_may_die_at_some_operations(nth: int, fate: Fate) -> None:
-    """What it knew of an end is known to the next."""
+    """The end of a target that it committed is known to the next leader."""
     chains(1, fates=Choice("north", "", "", fate, nth=nth)).run()
 
 
-def test_without_faults_what_is_watched_ends_as_it_should() -> None:
-    """Hangs fail, what is kept ends as it failed, new limits hold, clean-ups change nothing."""
+def test_without_faults_watched_jobs_end_as_they_should() -> None:
+    """Hangs fail, held jobs keep their failure, new limits hold, clean-ups change no outcome."""
     world = watched(0, fates=Calm())
     world.run()
     found = results(world)
@@ -164,15 +164,15 @@ def test_without_faults_what_is_watched_ends_as_it_should() -> None:
 
 
 @pytest.mark.parametrize("seed", range(OTHERS))
-def test_invariants_hold_for_what_is_watched(seed: int) -> None:
-    """What is kept, cleaned up or given another limit frees its devices once, and ends."""
+def test_invariants_hold_for_watched_jobs(seed: int) -> None:
+    """A job that is held, cleaned up or given another limit frees its devices once, and ends."""
     watched(seed).run()
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
-def test_invariants_hold_for_much_that_is_watched(first: int) -> None:
-    """The same for 2,500 storms over jobs that hang, are kept or clean up."""
+def test_invariants_hold_for_many_watched_jobs(first: int) -> None:
+    """The same for 2,500 storms over jobs that hang, are held or clean up."""
     for seed in range(first, first + PORTION):
         watched(seed).run()
 
@@ -187,7 +187,7 @@ def test_invariants_hold_for_many_chains(first: int) -> None:
 
 @pytest.mark.parametrize("seed", range(OTHERS))
 def test_one_bad_object_harms_only_itself(seed: int) -> None:
-    """Registers, instructions, bells, specs and segments that nobody can read break no promise."""
+    """Unreadable registers, instructions, bells, specs and segments break no invariant."""
     spoilt(seed).run()
 
 

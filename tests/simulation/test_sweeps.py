@@ -10,7 +10,7 @@ from tests.simulation.sweeps import sweeps
 
 
 def test_without_faults_every_task_ends_as_it_should() -> None:
-    """Each array ends as its tasks did: retried, cancelled in part, held, limited."""
+    """Each array ends according to its tasks: retried, cancelled in part, held, limited."""
     world = sweeps(0, fates=Calm())
     world.run()
     found = {name: result for name, result in results(world).items() if result.tasks}
@@ -32,14 +32,14 @@ def test_without_faults_every_task_ends_as_it_should() -> None:
 
 @pytest.mark.parametrize("seed", range(OTHERS))
 def test_invariants_hold_for_arrays(seed: int) -> None:
-    """No task is lost, none is in two places, whatever crashes in the moment of an admission."""
+    """No task is lost, none is in two places, whatever crashes at the moment of an admission."""
     sweeps(seed).run()
 
 
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
 @pytest.mark.parametrize("nth", range(20, 420, 200))
 def test_a_leader_of_arrays_may_die_at_some_operations(nth: int, fate: Fate) -> None:
-    """What it admitted, counted and cancelled is what the next one finds."""
+    """The next leader finds the tasks that it admitted, counted and cancelled."""
     sweeps(1, fates=Choice("north", "", "", fate, nth=nth)).run()
 
 

@@ -1,4 +1,4 @@
-"""The check of arrays sees what it is there to see."""
+"""The check of arrays detects every breach."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def root(array: ArrayRecord | None, *jobs: JobRecord) -> Root:
 
 
 def record(store: MemoryStore, name: str, outcome: str, tasks: Mapping[str, Indices]) -> None:
-    """Somebody writes a final record."""
+    """Write a final record."""
     result = Result(
         id=name,
         project="blue",
@@ -64,7 +64,7 @@ def record(store: MemoryStore, name: str, outcome: str, tasks: Mapping[str, Indi
 
 
 def broken(*roots: Root, prepare: Callable[[MemoryStore], None] | None = None) -> list[str]:
-    """What the check says of commits, one after the other."""
+    """Return the findings of the check on a sequence of commits."""
     found: list[str] = []
     store = MemoryStore(lambda: 0.0)
     if prepare is not None:
@@ -96,7 +96,7 @@ _OVER = replace(NEW, waiting=Indices(), ended=_ENDED, ended_at=1.0)
 
 
 def test_a_sound_life_breaks_nothing() -> None:
-    """Submitted, one runs, the others are cancelled, all is recorded, the array is gone."""
+    """One task of an array runs, the others are cancelled, all is recorded, and it leaves root."""
     lives = root(NEW), root(ONE_RUNS, job(0)), root(_OVER), root(None)
     assert broken(*lives, prepare=written) == []
 
@@ -127,12 +127,12 @@ def test_a_sound_life_breaks_nothing() -> None:
     ],
 )
 def test_a_breach_is_seen(roots: tuple[Root, ...]) -> None:
-    """Each way to lose, double or miscount a task is seen at the commit that does it."""
+    """Each way to lose, double or miscount a task is detected at the commit that does it."""
     assert TASKS in broken(*roots)
 
 
 def test_a_record_that_says_otherwise_is_seen() -> None:
-    """A task's own final record and its array's agree, and whoever never ran was cancelled."""
+    """The records of a task and of its array agree, and a task that never ran was cancelled."""
 
     def lies(store: MemoryStore) -> None:
         record(store, ARRAY, "cancelled", _ENDED)

@@ -1,4 +1,4 @@
-"""An older bastion that meets what a newer version wrote starts nothing twice, and waits."""
+"""An older bastion that reads records of a newer version starts nothing twice, and waits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.simulation.versions import Careless, mixed
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_older_bastion_waits_for_who_has_won(seed: int) -> None:
-    """Nothing is judged by a claim that it cannot read; once it can, all ends in one try."""
+def test_an_older_bastion_waits_for_the_winner_of_a_claim(seed: int) -> None:
+    """It concludes nothing from a claim of a newer version; upgraded, it ends all in one try."""
     world = mixed(seed)
     world.run()
     found = results(world)
@@ -24,8 +24,8 @@ def test_an_older_bastion_waits_for_who_has_won(seed: int) -> None:
     }
 
 
-def test_to_take_it_for_nobodys_would_start_twice() -> None:
-    """What is right for an object that nobody can read is wrong for one that somebody can."""
+def test_treating_such_a_claim_as_unreadable_would_start_twice() -> None:
+    """The rule for unreadable objects is wrong for objects of another version."""
     with pytest.raises(SimulationError) as caught:
         mixed(0, Careless).run()
     assert caught.value.name in (ONCE, ALONE, ACCOUNTS)
