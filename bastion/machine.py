@@ -7,7 +7,8 @@ never leaves `DELETING`. A commit allocates each name, and it is used for exactl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import Literal
@@ -50,10 +51,25 @@ class Pool:
     """How long a new machine usually takes to be ready; only estimates use it."""
     keep_work_s: float = 7 * 86400.0
     """How long its machines keep what an attempt left in its working directory."""
+    permit_s: float = 0.0
+    """
+    How long jobs run on while their machine reaches no store; 0: for ever.
+
+    Only where the provider can say that a machine is gone. Where it cannot, as of a host that does
+    not answer, this is what proves after a time that nothing runs there any more.
+    """
+    machines_per_zone: int = 0
+    """Most machines in one zone, as where each zone is a host; 0: any number."""
     run_as: str = ""
     """The user of its jobs' processes, where agents run as root; empty for the agent's user."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Settings for its provider."""
+
+    def free_zones(self, taken: Iterable[str]) -> tuple[str, ...]:
+        """Return the zones in which one machine more may be made, beside those in zones `taken`."""
+        most = self.machines_per_zone
+        count = Counter(taken) if most else Counter[str]()
+        return tuple(zone for zone in self.zones if not most or count[zone] < most)
 
 
 @value
@@ -101,6 +117,8 @@ class Machine:
     last_bell: int = -1
     """The newest bell of this life that was applied."""
     heard_at: float = 0.0
+    permit_s: float = 0.0
+    """Its pool's; 0: its provider says when it is gone."""
     missing: int = 0
     """How many listings in a row lacked it."""
     idle_since: float | None = None

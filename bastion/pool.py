@@ -29,6 +29,10 @@ BOOT_PATIENCE = 5.0
 In boot times of its pool. A machine that has not registered by then is deleted, and its jobs are
 requeued.
 """
+SILENT_S = 120.0
+"""Four heartbeats of a machine whose provider cannot report it as gone: it gets no more jobs."""
+PERMIT_SLACK_S = 90.0
+"""A keeper whose permit has expired takes 30 s to stop its processes; clocks drift far less."""
 LEAST_BOOT_S = 600.0
 """The least time before such a machine is deleted: providers can be slow for minutes."""
 
@@ -91,10 +95,10 @@ def reconcile(
     kept: dict[str, Machine] = {}
     for name, machine in machines.items():
         with_idle = _update_idle(machine, pools.get(machine.pool), name in in_use, now)
-        updated: Machine | None = with_idle
-        if machine.pool in listings:
+        updated: Machine | None = _apply_silence(with_idle, now)
+        if updated is not None and machine.pool in listings:
             shown = {seen.name: seen for seen in listings[machine.pool]}
-            updated = _apply_listing(with_idle, shown.get(name))
+            updated = _apply_listing(updated, shown.get(name))
         if updated is not None:
             kept[name] = updated
     for pool in pools.values():
@@ -160,7 +164,27 @@ def _update_idle(machine: Machine, pool: Pool | None, used: bool, now: float) ->
     return machine
 
 
+def _apply_silence(machine: Machine, now: float) -> Machine | None:
+    """
+    Quarantine a machine that is silent, where no provider can report it as gone.
+
+    Return None once its permit has certainly expired, so that none of our processes runs there. A
+    permit counts from a bell that has landed, so it expires no later than `permit_s` after the
+    bastion saw the last one.
+    """
+    silent_s = now - max(machine.heard_at, machine.created_at)
+    if not machine.permit_s or silent_s <= SILENT_S:
+        return machine
+    if silent_s > machine.permit_s + PERMIT_SLACK_S:
+        return None
+    if machine.phase is MachinePhase.READY:
+        return replace(machine, phase=MachinePhase.SILENT)
+    return machine
+
+
 def _apply_listing(machine: Machine, seen: Seen | None) -> Machine | None:
+    if seen is None and machine.permit_s:
+        return machine  # its host may only be unreachable
     absent = seen is None or seen.gone
     if machine.phase is MachinePhase.CREATING and seen is None:
         return machine
@@ -183,7 +207,13 @@ def _resize(pool: Pool, machines: Mapping[str, Machine], now: float, seq: int) -
     taken = {m.name for m in mine}
     names = (str(MachineName(pool=pool.name, seq=seq, index=index)) for index in count())
     free = (name for name in names if name not in taken)
-    return [_new(pool, next(free), now) for _ in range(pool.min_machines - len(alive))]
+    zones = pool.zones
+    wanted = max(0, pool.min_machines - len(alive))
+    if pool.machines_per_zone:
+        zones = pool.free_zones(m.zone for m in mine)
+        wanted = min(wanted, len(zones))
+    spread = zones if pool.machines_per_zone else zones[:1] * wanted
+    return [_new(pool, next(free), zone, now) for zone in spread[:wanted]]
 
 
 def _is_boot_overdue(machine: Machine, pool: Pool, now: float) -> bool:
@@ -197,14 +227,15 @@ def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:
     return machine.idle_since is not None and now - machine.idle_since >= patience_s
 
 
-def _new(pool: Pool, name: str, now: float) -> Machine:
+def _new(pool: Pool, name: str, zone: str, now: float) -> Machine:
     return Machine(
         name=name,
         pool=pool.name,
         resources=pool.resources,
         tier=pool.tier,
-        zone=pool.zones[0],
+        zone=zone,
         created_at=now,
         labels=pool.labels,
         idle_since=now,
+        permit_s=pool.permit_s,
     )

@@ -371,7 +371,8 @@ class Agent:
         return min(self._pause_s(now), max(shortest_s, next_at - now))
 
     def _renew_permit(self) -> None:
-        proof, permit_s = self._instructions.proof_sent_at, self._settings.permit_s
+        # Only a bell is heard of: who can read and not write must not run on for ever.
+        proof, permit_s = self._bells.rung_at, self._settings.permit_s
         if permit_s and proof is not None and proof > self._permit_sent_at + permit_s / 8:
             self._keeper.permit(valid_for_s=permit_s, sent_at=proof)
             self._permit_sent_at = proof

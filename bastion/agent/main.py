@@ -27,7 +27,7 @@ from bastion.agent.home import FolderHome, HomeGoneError
 from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneError, Running
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_life import begin_life
-from bastion.agent.machine.stray_processes import MARK, look
+from bastion.agent.machine.stray_processes import MARK, kill_all, look
 from bastion.agent.settings import FOLDER, AgentSettings, tempo_of
 from bastion.agent.setup.run_as import open_home, user_of
 from bastion.clock import SystemClock
@@ -211,7 +211,7 @@ def _keeper(
                 settings.machine,
                 boot_id=settings.boot_id,
                 nonce=_nonce,
-                connect=lambda: KeeperClient(home),
+                connect=lambda: _connected(home, settings),
                 spawn=lambda life: spawn_keeper(
                     home,
                     life=life,
@@ -228,6 +228,31 @@ def _keeper(
         else:
             assert isinstance(keeper, KeeperClient)
             return keeper
+
+
+def _connected(home: Path, settings: AgentSettings) -> KeeperClient:
+    """
+    Connect to the keeper; where it has died, end what it left behind.
+
+    The next keeper would, but where the store is out of reach there is none for a long time, and a
+    permit must end all the same.
+
+    Raises:
+        KeeperGoneError: No keeper answers.
+    """
+    try:
+        return KeeperClient(home)
+    except KeeperGoneError:
+        if settings.permit_s:
+            _end_strays(home)
+        raise
+
+
+def _end_strays(home: Path) -> None:
+    """Kill what a keeper of this home left behind, unless one lives: it holds its lock."""
+    with suppress(OSError), (home / "keeper" / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        kill_all(f"{os.path.realpath(home)}:")
 
 
 def _kill_all(keeper: KeeperClient) -> None:

@@ -66,6 +66,7 @@ class LocalProvider:
         build: Identifies this build of Bastion.
         keep_work_s: How long files of jobs are kept, also of a machine that is gone.
         run_as: The user that jobs run as; empty: the one that agents run as.
+        permit_s: How long jobs run on while their agent reaches no store; 0: for ever.
     """
 
     def __init__(
@@ -78,14 +79,17 @@ class LocalProvider:
         build: str = "",
         keep_work_s: float = 7 * 86400.0,
         run_as: str = "",
+        permit_s: float = 0.0,
     ) -> None:
         self._root_url = root_url
         self._directory = directory
         self._clock = clock
         self._command = tuple(command)
-        self._build = " ".join(filter(None, (build, str(keep_work_s), run_as)))
+        permit = f"permit={permit_s}" if permit_s else ""
+        self._build = " ".join(filter(None, (build, str(keep_work_s), run_as, permit)))
         self._keep_work_s = keep_work_s
         self._run_as = run_as
+        self._permit_s = permit_s
 
     def list(self) -> tuple[Listed, ...]:
         """See the port."""
@@ -170,6 +174,7 @@ class LocalProvider:
             f"--heartbeat_s={_HEARTBEAT_S}",
             f"--keep_work_s={self._keep_work_s}",
             *([f"--run_as={self._run_as}"] if self._run_as else []),
+            *([f"--permit_s={self._permit_s}"] if self._permit_s else []),
             *labels,
         )
 

@@ -13,8 +13,11 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.port import Provider
 
-PROVIDERS = ("local", "fake")
+PROVIDERS = ("local", "ssh", "fake")
 """The providers that a pool may name."""
+
+OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
+"""What `options` of a pool may hold, by provider."""
 
 
 def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
@@ -42,6 +45,11 @@ def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
                 keep_work_s=pool.keep_work_s,
                 run_as=pool.run_as,
             )
+        case "ssh":
+            from bastion.provider.build import build_digest
+            from bastion.provider.ssh import SshProvider
+
+            return SshProvider(root_url, pool, build=build_digest())
         case "fake":
             from bastion.provider.fake import FakeProvider
 

@@ -89,6 +89,9 @@ class Capacity:
         for shelf in self.shelves.values():
             if shelf.pool is not None:
                 shelf.could_make = max(0, shelf.pool.max_machines - len(shelf.rooms))
+                if shelf.pool.machines_per_zone:
+                    free = shelf.pool.free_zones(room.machine.zone for room in shelf.rooms)
+                    shelf.could_make = min(shelf.could_make, len(free))
                 shelf.left = shelf.could_make
                 shelf.stocked_out_until = snapshot.stockouts.get(shelf.name, 0.0)
                 if shelf.stocked_out_until > now:
@@ -168,6 +171,9 @@ class Capacity:
         pool = shelf.pool
         assert pool is not None, "only a pool makes machines"
         name = MachineName(pool=shelf.name, seq=self.seq, index=shelf.made)
+        zones = pool.zones
+        if pool.machines_per_zone:
+            zones = pool.free_zones(room.machine.zone for room in shelf.rooms)
         machine = Machine(
             name=str(replace(name, host=host)) if shelf.hosts > 1 else str(name),
             pool=shelf.name,
@@ -175,9 +181,10 @@ class Capacity:
             resources=pool.resources,
             slice=str(name) if shelf.hosts > 1 else "",
             tier=pool.tier,
-            zone=pool.zones[0] if pool.zones else "",
+            zone=zones[0] if zones else "",
             labels=dict(pool.labels),
             created_at=NEW,
+            permit_s=pool.permit_s,
         )
         room = Room(machine, shelf, len(self.rooms), opened=True)
         self.rooms.append(room)

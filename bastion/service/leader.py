@@ -41,6 +41,7 @@ from bastion.service.draft.launch_failures import end_failed_launches, failing_l
 from bastion.service.draft.machine_health import try_again
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
+from bastion.service.intake.bells import hear
 from bastion.service.intake.inbox import REFUSED_TURNS, Arrived, Gathered, Gatherer
 from bastion.service.intake.proofs import Proofs
 from bastion.service.intake.requests import answer_key, general_problems
@@ -172,6 +173,8 @@ class Leader:
         listings = self._machines.collect(draft.now)
 
         # 2. Let it in: facts, requests, listings, and what follows from them for every job.
+        for ringing in gathered.listed_bells:
+            hear(draft, ringing)
         for rung in gathered.bells:
             self._intake.ring(draft, rung, self._files.config.pools)
         self._watch(draft)

@@ -69,12 +69,14 @@ def show_machines(args: argparse.Namespace) -> int:
     """`bastion machines`."""
     session = Session(args)
     view = session.client.pool()
+    zoned = any(machine.zone for machine in view.machines)
     columns: list[Column[MachineView]] = [
         Column(title="MACHINE", text=lambda machine: machine.name),
         Column(title="POOL", text=lambda machine: machine.pool),
         Column(title="PHASE", text=_phase),
         Column(title="HAS", text=lambda machine: amounts(machine.resources)),
         Column(title="FREE", text=lambda machine: amounts(machine.free)),
+        Column(title="ZONE", text=lambda machine: machine.zone, wide=not zoned),
         Column(title="HOST", text=lambda machine: machine.hostname, wide=True),
         Column(title="TIER", text=lambda machine: str(machine.tier), wide=True),
         Column(title="HEARD", text=lambda machine: session.out.time(machine.heard_at), wide=True),

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.pool import Create, Delete, Seen, machine_actions, reconcile
+from bastion.pool import (
+    PERMIT_SLACK_S,
+    SILENT_S,
+    Create,
+    Delete,
+    Seen,
+    machine_actions,
+    reconcile,
+)
 from quota import Amounts
 
 POOL = Pool(
@@ -213,3 +221,52 @@ def test_a_machine_that_never_registers_is_deleted() -> None:
     for now, phase in ((1500.0, MachinePhase.CREATING), (1501.0, MachinePhase.DELETING)):
         done = reconcile({late.name: late}, {pool.name: pool}, {}, {late.name}, now, seq=9)
         assert done.machines[late.name].phase is phase
+
+
+OWN = replace(
+    POOL,
+    max_machines=2,
+    min_machines=2,
+    zones=("one", "two"),
+    machines_per_zone=1,
+    permit_s=600.0,
+)
+"""A pool of two hosts that somebody owns: no provider can say that one is gone."""
+
+
+def test_each_host_gets_one_machine() -> None:
+    """Machines are spread over the hosts of a pool, and none is made where one is."""
+    made = turn(pool=OWN)
+    assert sorted(machine.zone for machine in made.values()) == ["one", "two"]
+    assert all(machine.permit_s == 600.0 for machine in made.values())
+    first, second = made.values()
+    leaving = replace(first, phase=MachinePhase.DELETING)
+    assert len(turn(leaving, second, pool=OWN, seq=6)) == 2
+    assert {m.zone for m in turn(second, pool=OWN, seq=6).values()} == {"one", "two"}
+
+
+def test_a_host_that_no_listing_shows_is_not_gone() -> None:
+    """A machine that only a permit proves off stays, however many listings leave it out."""
+    machine = replace(READY, permit_s=600.0, zone="one", heard_at=0.0)
+    for _ in range(5):
+        left = turn(machine, listing=(), used=[machine.name], now=60.0, pool=OWN)
+        assert left[machine.name] == machine
+    gone = replace(RUNS, runs=False, gone=True)
+    once = turn(machine, listing=(gone,), used=[machine.name], pool=OWN)[machine.name]
+    assert machine.name not in turn(once, listing=(gone,), used=[machine.name], pool=OWN)
+
+
+def test_a_silent_host_gets_nothing_and_is_given_up_after_its_permit() -> None:
+    """Four heartbeats late it takes no more jobs; once its permit has run out it is off."""
+    machine = replace(READY, permit_s=600.0, zone="one", heard_at=1000.0)
+    for late_s, phase in (
+        (SILENT_S, MachinePhase.READY),
+        (SILENT_S + 1, MachinePhase.SILENT),
+        (600.0 + PERMIT_SLACK_S, MachinePhase.SILENT),
+    ):
+        moved = turn(machine, used=[machine.name], now=1000.0 + late_s, pool=OWN)[machine.name]
+        assert moved.phase is phase
+    now = 1000.0 + 600.0 + PERMIT_SLACK_S + 1
+    assert machine.name not in turn(machine, used=[machine.name], now=now, pool=OWN)
+    vouched = replace(machine, permit_s=0.0)
+    assert turn(vouched, used=[machine.name], now=1e9)[machine.name].phase is MachinePhase.READY

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +39,8 @@ class Sshd:
 
 
 @contextmanager
-def sshd(folder: Path) -> Iterator[Sshd]:
-    """Run an sshd with its keys and settings in the existing `folder`."""
+def sshd(folder: Path, *settings: str) -> Iterator[Sshd]:
+    """Run an sshd with its keys and settings in the existing `folder`; `settings` are lines."""
     for name in ("host", "key", "stranger"):
         _keygen(folder / name)
     shutil.copy(folder / "key.pub", folder / "authorized")
@@ -51,6 +51,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nUsePAM no\n"
         f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPidFile none\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
+        + "".join(f"{line}\n" for line in settings)
     )
     Path("/run/sshd").mkdir(exist_ok=True)  # The directory for sshd's privilege separation.
     command = [str(_SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
@@ -62,6 +63,24 @@ def sshd(folder: Path) -> Iterator[Sshd]:
             yield Sshd(folder=folder, port=port)
         finally:
             server.terminate()
+
+
+@contextmanager
+def hosts(folder: Path, *names: str) -> Iterator[Path]:
+    """Hosts that each are an sshd with a home of its own; yields the ssh_config that names them."""
+    config = folder / "ssh_config"
+    lines = [f"UserKnownHostsFile {folder}/known_hosts"]
+    with ExitStack() as stack:
+        for name in names:
+            home = folder / name
+            home.mkdir()
+            server = stack.enter_context(sshd(home, f"SetEnv HOME={home}"))
+            with (folder / "known_hosts").open("a") as known:
+                known.write(server.known_as("host"))
+            lines += [f"Host {name}", "HostName 127.0.0.1", f"Port {server.port}"]
+            lines += [f"IdentityFile {home}/key", "IdentitiesOnly yes"]
+        config.write_text("\n".join(lines) + "\n")
+        yield config
 
 
 def _keygen(path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.simulation.baton import SimulationError
 from tests.simulation.chains import chains
 from tests.simulation.clocks import clocks
 from tests.simulation.hostile import hostile
+from tests.simulation.hosts import hosts
 from tests.simulation.mischief import mischief
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.poor import poor
@@ -46,6 +47,7 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "clocks": clocks,
     "poor": poor,
     "mischief": mischief,
+    "hosts": hosts,
 }
 """Every world that a seed can be replayed in, by name."""
 

@@ -174,6 +174,10 @@ class SimKeeper:
         """See `Keeper.permit`."""
         self._keeper.permit(valid_for_s=valid_for_s, sent_at=sent_at)
 
+    def see_permit(self) -> None:
+        """Let the keeper end what its permit does not cover any more."""
+        self._keeper.attempts()
+
     def attempts(self) -> tuple[AttemptState, ...]:
         """See `Keeper.attempts`."""
         return self._call("keeper attempts", "", self._keeper.attempts)
@@ -216,9 +220,13 @@ class SimMachine:
         fates: Fates,
         on_start: Callable[[SimMachine, AttemptStart], None],
         clock: type[SimClock],
+        zone: str = "",
+        permit_s: float = 0.0,
     ) -> None:
         self.name = name
         self.pool = pool
+        self.zone = zone
+        self.permit_s = permit_s
         self.state: Literal["creating", "running", "stopped", "deleting", "gone"] = "creating"
         self.clock = clock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
         self.home = FakeHome()
@@ -241,7 +249,11 @@ class SimMachine:
 
     def living(self) -> tuple[str, ...]:
         """Keys of attempts of which a process lives."""
-        return () if self.is_dead() else self.home.living(self.clock.monotonic())
+        if self.is_dead():
+            return ()
+        if self.keeper is not None and self.permit_s:
+            self.keeper.see_permit()  # it ends what runs by itself, whether or not it is asked
+        return self.home.living(self.clock.monotonic())
 
     def connect(self) -> SimKeeper:
         """The living keeper."""
@@ -251,7 +263,7 @@ class SimMachine:
 
     def spawn(self, life: int) -> SimKeeper:
         """Begin a keeper life; older lives' processes are dead then."""
-        fake = FakeKeeper(self.home, self.clock, script_of, life=life)
+        fake = FakeKeeper(self.home, self.clock, script_of, life=life, permit_s=self.permit_s)
         port = Port(self._baton, self._fates, KeeperGoneError)
         self.keeper = SimKeeper(self, fake, port, self._fates)
         return self.keeper
@@ -298,6 +310,8 @@ class SimProvider:
         self._clock = clock
         self.machines: dict[str, SimMachine] = {}
         self.is_calm = False
+        self.cut: set[str] = set()
+        """Zones that do not answer now."""
         self.furnish: Callable[[SimMachine], Home] | None = None
         """Gives a machine its home; None: one without files."""
         self._baton = baton
@@ -334,7 +348,7 @@ class SimProvider:
             fate = self._fates.draw(f"machine@{machine.name}", LIVE, machine.name)
             if fate in (Fate.CRASH_BEFORE, Fate.CRASH_AFTER) and not machine.is_dead():
                 machine.die()
-            if not self._is_hidden(machine):
+            if not self._is_hidden(machine) and machine.zone not in self.cut:
                 shown.append(Listed(name=machine.name, pool=machine.pool, state=machine.state))
         return tuple(shown)
 
@@ -355,6 +369,7 @@ class SimProvider:
         return True
 
     def _create(self, machine: Machine, pool: Pool) -> None:
+        self._check_reach(machine.zone)
         known = self.machines.get(machine.name)
         if known is not None:
             if known.state == "stopped":
@@ -362,8 +377,12 @@ class SimProvider:
                 self._baton.wake(known.actor)
             return
         chance = self._baton.chance
-        if len(self.standing) >= self._capacity or (
-            not self.is_calm and chance.random() < STOCKOUT
+        taken = sum(each.zone == machine.zone for each in self.standing.values())
+        is_full = pool.machines_per_zone and taken >= pool.machines_per_zone
+        if (
+            is_full
+            or len(self.standing) >= self._capacity
+            or (not self.is_calm and chance.random() < STOCKOUT)
         ):
             raise NoCapacityError(f"pool {pool.name} has no machine now")
         made = SimMachine(
@@ -373,11 +392,17 @@ class SimProvider:
             fates=self._fates,
             on_start=self._on_start,
             clock=self._clock,
+            zone=machine.zone,
+            permit_s=pool.permit_s,
         )
         if self.furnish is not None:
             made.folders = self.furnish(made)
         self.machines[machine.name] = made
         self._baton.later(chance.uniform(*BOOT_S), lambda: self._booted(made))
+
+    def _check_reach(self, zone: str) -> None:
+        if zone in self.cut:
+            raise ProviderUnavailableError(f"host {zone} does not answer")
 
     def _booted(self, machine: SimMachine) -> None:
         if machine.state == "creating":
@@ -385,8 +410,9 @@ class SimProvider:
             self._boot(machine)
 
     def _delete(self, name: str) -> None:
-        self._on_delete(name)
         machine = self.machines.get(name)
+        self._check_reach(machine.zone if machine is not None else "")
+        self._on_delete(name)
         if machine is None or machine.state in ("deleting", "gone"):
             return
         machine.state = "deleting"

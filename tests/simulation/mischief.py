@@ -168,7 +168,9 @@ def _world(baton: Baton, parts: Parts, *, jobs: int) -> tuple[World, Path]:
 
 
 def _remove(root: Path) -> None:
-    shutil.rmtree(root, ignore_errors=True)
+    # A finalizer may run anywhere, also at the end of the stack.
+    with suppress(OSError, RecursionError):
+        shutil.rmtree(root)
 
 
 def _be_hostile(world: World, act: Callable[[Path], None]) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from bastion.agent.home import Marks
 from bastion.errors import StoreError, StoreRefusedError
 from bastion.lifecycle import HostEnded
-from bastion.machine import Pool
+from bastion.machine import MachinePhase, Pool
+from bastion.pool import Seen
 from bastion.records import layout
 from bastion.records.facts import Ended
 from bastion.records.root import Held
+from bastion.service.act.machines import Machines
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.bells import happen
@@ -181,6 +183,43 @@ class Raises(CalmHome):
         return super().marks(key)
 
 
+class BelievesAbsence(Machines):
+    """A host that no listing shows is taken for gone, whatever may still run there."""
+
+    def reconcile(
+        self,
+        draft: Draft,
+        pools: Mapping[str, Pool],
+        fresh: Mapping[str, tuple[Seen, ...]],
+        in_use: Collection[str],
+    ) -> str:
+        """See `Machines`."""
+        stale = super().reconcile(draft, pools, fresh, in_use)
+        for name, machine in list(draft.machines.items()):
+            shown = {seen.name for seen in fresh.get(machine.pool, ())}
+            if machine.pool in fresh and machine.life and name not in shown:
+                draft.drop_machine(name)
+        return stale
+
+
+class GivesUpAtOnce(Machines):
+    """A host that is silent is taken for off, long before its permit has run out."""
+
+    def reconcile(
+        self,
+        draft: Draft,
+        pools: Mapping[str, Pool],
+        fresh: Mapping[str, tuple[Seen, ...]],
+        in_use: Collection[str],
+    ) -> str:
+        """See `Machines`."""
+        stale = super().reconcile(draft, pools, fresh, in_use)
+        for name, machine in list(draft.machines.items()):
+            if machine.phase is MachinePhase.SILENT:
+                draft.drop_machine(name)
+        return stale
+
+
 OUTSIDE: dict[str, Parts] = {
     "a missing root is made anew": Parts(agent_store=MakesAnew),
     "what a missing root was told is taken for written": Parts(agent_store=SaysWritten),
@@ -193,6 +232,8 @@ OUTSIDE: dict[str, Parts] = {
     "output is kept through links": Parts(home=FollowsLinks),
     "a report is read through links": Parts(home=ReadsAny),
     "an odd file ends the agent": Parts(home=Raises),
+    "a host that is not listed is taken for gone": Parts(machines=BelievesAbsence),
+    "a silent host is taken for off": Parts(machines=GivesUpAtOnce),
     "a machine counts seconds by its date": Parts(machine_clock=ByDate),
     "a bastion counts seconds by its date": Parts(bastion_clock=ByDate),
 }

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from bastion.errors import StoreError
-from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
 from tests.simulation.baton import Baton
+from tests.simulation.cut_off import CutOff
 from tests.simulation.machines import SimMachine
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.small import small
 from tests.simulation.world import World
-from tests.simulation.wrapped import Wrapped
 
 TIMES = (1, 5)
 FIRST_S, LAST_S = 1.0, 120.0
@@ -30,46 +28,11 @@ def poor(seed: int, parts: Parts = SOUND) -> World:
     """The small scenario on machines that are poor for some of the time."""
     baton = Baton(seed)
     chance = baton.chance
-    made: list[_Starved] = []
-
-    def through(store: ObjectStore) -> ObjectStore:
-        made.append(_Starved(store, baton))
-        return made[0]
-
-    world = small(baton, parts, through=through)
+    cut = CutOff(baton, _NO_DESCRIPTORS)
+    world = small(baton, parts, through=cut.of)
     for _ in range(chance.randint(*TIMES)):
-        baton.later(chance.uniform(FIRST_S, LAST_S), partial(_strike, world, made[0]))
+        baton.later(chance.uniform(FIRST_S, LAST_S), partial(_strike, world, cut))
     return world
-
-
-class _Starved(Wrapped):
-    """A store that an agent without file descriptors does not reach."""
-
-    def __init__(self, store: ObjectStore, baton: Baton) -> None:
-        super().__init__(store)
-        self._baton = baton
-        self.agents: set[str] = set()
-
-    def read(
-        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
-    ) -> Object | None:
-        """See the port."""
-        self._check()
-        return super().read(key, unless=unless, limit_bytes=limit_bytes)
-
-    def create(self, key: str, data: bytes) -> Written:
-        """See the port."""
-        self._check()
-        return super().create(key, data)
-
-    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
-        """See the port."""
-        self._check()
-        return super().list(prefix, start_after=start_after, limit=limit)
-
-    def _check(self) -> None:
-        if self._baton.actor in self.agents:
-            raise StoreError(f"the store is out of reach: {_NO_DESCRIPTORS}")
 
 
 def all_poor(seed: int, parts: Parts = SOUND) -> World:
@@ -85,7 +48,7 @@ def all_poor(seed: int, parts: Parts = SOUND) -> World:
     return world
 
 
-def _strike(world: World, starved: _Starved) -> None:
+def _strike(world: World, starved: CutOff) -> None:
     chance = world.baton.chance
     machines = list(world.provider.standing.values())
     if machines:
@@ -100,7 +63,7 @@ def _impoverish(
     kind: str,
     *,
     for_s: float,
-    starved: _Starved | None = None,
+    starved: CutOff | None = None,
 ) -> None:
     machine.note(f"is poor: {kind}")
     if kind == "full":
@@ -110,12 +73,12 @@ def _impoverish(
     else:
         machine.home.full = machine.home.exhausted = _NO_DESCRIPTORS
         if starved is not None:
-            starved.agents.add(machine.actor)
+            starved.actors.add(machine.actor)
     world.baton.later(for_s, partial(_recover, machine, starved))
 
 
-def _recover(machine: SimMachine, starved: _Starved | None) -> None:
+def _recover(machine: SimMachine, starved: CutOff | None) -> None:
     machine.note("is well")
     machine.home.full = machine.home.exhausted = ""
     if starved is not None:
-        starved.agents.discard(machine.actor)
+        starved.actors.discard(machine.actor)

@@ -203,6 +203,8 @@ def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resource
         address=f"address-of-{machine.name}",
         hostname=machine.name,
         tempo=TEMPO,
+        permit_s=machine.permit_s,
+        heartbeat_s=30.0 if machine.permit_s else 0.0,
     )
     while not machine.is_dead():
         try:

@@ -15,6 +15,7 @@ from tests.simulation.chains import chains
 from tests.simulation.clocks import all_step
 from tests.simulation.fates import Calm, Choice, Fate, Fates
 from tests.simulation.hostile import forged_end
+from tests.simulation.hosts import long_cut
 from tests.simulation.mischief import linked, looped
 from tests.simulation.poor import all_poor
 from tests.simulation.processes import Parts
@@ -105,6 +106,9 @@ SCHEDULES: dict[str, Schedule] = {
     "output is kept through links": linked,
     "a report is read through links": linked,
     "an odd file ends the agent": looped,
+    # Each host is cut off for longer than its permit, while jobs run there.
+    "a host that is not listed is taken for gone": long_cut,
+    "a silent host is taken for off": long_cut,
     # All clocks go back ten days while jobs run.
     "a machine counts seconds by its date": all_step,
     "a bastion counts seconds by its date": all_step,

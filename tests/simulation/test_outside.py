@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.away import away
 from tests.simulation.clocks import clocks
 from tests.simulation.hostile import hostile
+from tests.simulation.hosts import hosts
 from tests.simulation.mischief import mischief
 from tests.simulation.poor import all_poor, poor
 from tests.simulation.processes import SOUND, Parts
@@ -23,6 +24,7 @@ WORLDS: tuple[Callable[[int, Parts], World], ...] = (
     clocks,
     poor,
     mischief,
+    hosts,
 )
 
 

@@ -32,6 +32,7 @@ from bastion.agent.keeper.port import (
     Running,
     WentIdle,
 )
+from bastion.agent.keeper.reasons import LOST_GRACE_S
 from bastion.agent.keeper.script import Reaction, Script, ScriptedAttempt, ScriptedProcess
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
@@ -245,7 +246,8 @@ class FakeKeeper:
                 for attempt in running:
                     if all(notice.reason != LOST_CONTACT for notice in attempt.notices):
                         at = max(self._permit_until, attempt.started_at)
-                        self._notice(attempt, LOST_CONTACT, "keeper", attempt.start.grace_s, at)
+                        grace_s = min(LOST_GRACE_S, attempt.start.grace_s)
+                        self._notice(attempt, LOST_CONTACT, "keeper", grace_s, at)
                 due_at = min((attempt.due_at for attempt in running), default=inf)
                 first = min(running, key=lambda attempt: attempt.due_at, default=None)
             if first is None or due_at > now:

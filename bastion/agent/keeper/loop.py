@@ -335,7 +335,7 @@ class Loop:
         if now < self._permit_until:
             self._wake(self._permit_until)
         else:
-            self._stop_all(reasons.LOST_CONTACT)
+            self._stop_all(reasons.LOST_CONTACT, longest_s=reasons.LOST_GRACE_S)
         if self._is_ending:
             self._stop_all(reasons.KEEPER_STOPPED)
         for attempt in tuple(self._running.values()):
@@ -349,9 +349,9 @@ class Loop:
                 self._check_idle(attempt)
         self._wake(self._tools.check(now))
 
-    def _stop_all(self, reason: str) -> None:
+    def _stop_all(self, reason: str, *, longest_s: float = _NEVER) -> None:
         for attempt in tuple(self._running.values()):
-            self._give_notice(attempt, reason, _BY, attempt.start.grace_s)
+            self._give_notice(attempt, reason, _BY, min(longest_s, attempt.start.grace_s))
 
     def _begin_end(self) -> None:
         self._is_ending = True

@@ -11,6 +11,9 @@ TIME_LIMIT = "time limit"
 LOST_CONTACT = "lost contact"
 """The permit has expired: the bucket was unreachable for too long."""
 
+LOST_GRACE_S = 30.0
+"""Longest grace after that: the bastion counts on the end soon, and nothing can be saved anyway."""
+
 SIBLING_FAILED = "sibling failed"
 """Another process of the same attempt failed."""
 

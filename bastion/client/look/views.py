@@ -128,6 +128,8 @@ class MachineView:
     """Why it starts nothing now, or empty."""
     tier: int = 0
     hostname: str = ""
+    zone: str = ""
+    """Where its provider made it; of hosts that are owned, the host."""
     heard_at: float = 0.0
 
 
@@ -320,6 +322,7 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         unwell=row.get("unwell") or "",
         tier=row.get("tier", 0),
         hostname=row.get("hostname", ""),
+        zone=row.get("zone", ""),
         heard_at=row.get("heard_at", 0.0),
     )
 

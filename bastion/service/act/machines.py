@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, NoCapacityError
-from bastion.lane import Lane
+from bastion.errors import BastionError, NoCapacityError, ProviderUnavailableError
+from bastion.lane import Done, Lane
 from bastion.machine import Pool
 from bastion.pool import Create, Seen, machine_actions, reconcile
 from bastion.provider.port import Listed, Provider
@@ -99,7 +99,7 @@ class Machines:
         fresh: dict[str, tuple[Seen, ...]] = {}
         for name, opened in self._pools.items():
             for done in opened.lane.collect():
-                if isinstance(done.error, NoCapacityError):
+                if _has_no_capacity(done, opened.pool):
                     zone = self._zones.get(done.key.removeprefix("create "), "")
                     self._stockouts[name, zone] = now + STOCKOUT_S
                 if done.error is not None:
@@ -173,8 +173,18 @@ class Machines:
             opened.lane.submit(f"delete {name}", lambda: opened.provider.delete(name))
 
 
+def _has_no_capacity(done: Done, pool: Pool) -> bool:
+    """Whether a create failed for want of a machine; a host that does not answer is none."""
+    if not done.key.startswith("create "):
+        return False
+    is_away = isinstance(done.error, ProviderUnavailableError) and pool.machines_per_zone > 0
+    return is_away or isinstance(done.error, NoCapacityError)
+
+
 def _in_stock(pool: Pool, sold_out: Collection[tuple[str, str]]) -> Pool:
     zones = sorted(pool.zones, key=lambda zone: (pool.name, zone) in sold_out)
+    if pool.machines_per_zone:
+        zones = [zone for zone in zones if (pool.name, zone) not in sold_out]
     return pool if tuple(zones) == pool.zones else replace(pool, zones=tuple(zones))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from bastion.catalog import lookup
 from bastion.errors import SpecError
 from bastion.machine import Pool
-from bastion.provider.open import PROVIDERS
+from bastion.provider.open import OPTIONS, PROVIDERS
 from bastion.records.codec import problems
 from bastion.records.secrets import SecretTables
 from bastion.records.webhooks import Notifications, WebhookTables
@@ -20,6 +22,11 @@ from bastion.secret_rules import SecretRules
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.value import value
+
+MIN_PERMIT_S = 180.0
+"""Least time that jobs run on without the bucket: three heartbeats may be late."""
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,250}", re.ASCII)
+"""What `ssh` takes for a host and cannot take for an option."""
 
 
 @value
@@ -44,6 +51,8 @@ class _PoolTable(BaseModel):
     max_machines: Annotated[int, Field(ge=0)] | None = None
     tier: Annotated[int, Field(ge=0)] = 0
     zones: list[str] = Field(default_factory=lambda: [""])
+    hosts: list[str] = Field(default_factory=list)
+    permit: float | str = 600.0
     cluster: str = ""
     shard: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
@@ -54,7 +63,7 @@ class _PoolTable(BaseModel):
     run_as: str = ""
     options: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("idle_timeout", "boot", "keep_work")
+    @field_validator("idle_timeout", "boot", "keep_work", "permit")
     @classmethod
     def _seconds(cls, written: float | str) -> float:
         return seconds_of("duration", written)
@@ -110,6 +119,7 @@ def parse_config(text: str) -> Config:
         notifications = file.notifications_made()
     except SpecError as error:
         found += [f"config/bastion.toml: {text}" for text in error.problems]
+    found += _shared_hosts(file.pools)
     if found:
         raise SpecError(*found)
     return Config(pools=pools, secrets=secrets, notifications=notifications)
@@ -124,7 +134,8 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         wrong.append(f"provider: {table.provider!r} is unknown; must be one of {known}{meant}")
     if table.count is not None and (table.max_machines is not None or table.min_machines):
         wrong.append("count: stands for min_machines and max_machines; give it or them")
-    if table.count is None and table.max_machines is None:
+    wrong += _host_problems(table)
+    if table.count is None and table.max_machines is None and not table.hosts:
         wrong.append("max_machines: missing; how many machines may exist (or count, if always)")
     if table.max_machines is not None and table.min_machines > table.max_machines:
         most = table.max_machines
@@ -135,6 +146,9 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         wrong.append("resources: give either resources or instance_type")
     if wrong:
         raise SpecError(*wrong)
+    allowed = table.count if table.count is not None else table.max_machines
+    if table.hosts:
+        allowed = len(table.hosts) if allowed is None else min(allowed, len(table.hosts))
     instance = lookup(table.instance_type) if table.instance_type else None
     hosts = instance.hosts if instance is not None else 1
     if hosts > 1 and (table.count or table.min_machines):
@@ -150,10 +164,12 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         provider=table.provider,
         resources=resources,
         hosts=hosts,
-        max_machines=table.count if table.count is not None else table.max_machines or 0,
+        max_machines=allowed or 0,
         min_machines=table.count if table.count is not None else table.min_machines,
         tier=table.tier,
-        zones=tuple(table.zones),
+        zones=tuple(table.hosts or table.zones),
+        machines_per_zone=1 if table.hosts else 0,
+        permit_s=float(table.permit) if table.hosts else 0.0,
         labels={**table.labels, **{key: text for key, text in named.items() if text}},
         idle_timeout_s=float(table.idle_timeout),
         boot_s=float(table.boot),
@@ -161,3 +177,44 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         run_as=table.run_as,
         options=table.options,
     )
+
+
+def _host_problems(table: _PoolTable) -> list[str]:
+    """What is wrong with the hosts of a pool, or with naming some."""
+    if table.provider != "ssh":
+        return ["hosts: only a pool of provider ssh has hosts"] if table.hosts else []
+    if not table.hosts:
+        return ["hosts: missing; name the hosts of this pool as OpenSSH knows them"]
+    wrong = [
+        f"hosts: {host!r} is not a name that OpenSSH takes, such as gpu1 or root@gpu1"
+        for host in table.hosts
+        if not _HOST.fullmatch(host)
+    ]
+    wrong += [
+        f"hosts: {host!r} is named twice" for host, n in Counter(table.hosts).items() if n > 1
+    ]
+    if table.zones != [""]:
+        wrong.append("zones: each host is a zone; leave it out")
+    if (table.count or table.min_machines) > len(table.hosts):
+        wrong.append(f"count: a host holds one machine, and there are {len(table.hosts)} hosts")
+    if float(table.permit) < MIN_PERMIT_S:
+        wrong.append(f"permit: {table.permit:g} s is less than {MIN_PERMIT_S:g} s")
+    wrong += [
+        f"options.{name}: unknown; a pool of provider ssh takes {', '.join(OPTIONS['ssh'])}"
+        for name in table.options
+        if name not in OPTIONS["ssh"]
+    ]
+    return wrong
+
+
+def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
+    """Hosts that several pools name: a host holds one machine."""
+    pools: dict[str, list[str]] = defaultdict(list)
+    for name, table in tables.items():
+        for host in dict.fromkeys(table.hosts):
+            pools[host].append(name)
+    return [
+        f"config/bastion.toml: pools.{names[-1]}.hosts: {host!r} is a host of pool {names[0]} too"
+        for host, names in pools.items()
+        if len(names) > 1
+    ]

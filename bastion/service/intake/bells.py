@@ -74,7 +74,23 @@ def apply_bell(
         _apply(draft, ringing, fact, proof, pools)
     machine = draft.machines[ringing.machine]
     if machine.life == life:
-        draft.put_machine(replace(machine, last_bell=ringing.number, heard_at=draft.now))
+        phase = machine.phase
+        if phase is MachinePhase.SILENT:
+            phase = MachinePhase.READY
+        draft.put_machine(
+            replace(machine, last_bell=ringing.number, heard_at=draft.now, phase=phase)
+        )
+
+
+def hear(draft: Draft, ringing: Ringing) -> None:
+    """
+    Note that a machine is alive by a bell that is only listed: it may be unreadable.
+
+    Whether such a bell is understood changes nothing for the machine, whose permit counts from it.
+    """
+    machine = draft.machines.get(ringing.machine)
+    if machine is not None and machine.permit_s and ringing.life >= machine.life:
+        draft.put_machine(replace(machine, heard_at=draft.now))
 
 
 def happen(draft: Draft, of: HostFact, event: Event) -> None:

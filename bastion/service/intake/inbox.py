@@ -81,6 +81,8 @@ class Gathered:
     requests: tuple[Arrived, ...] = ()
     bells: tuple[Rung, ...] = ()
     misplaced: tuple[Misplaced, ...] = ()
+    listed_bells: tuple[Ringing, ...] = ()
+    """All of them, also those that could not be read."""
     failures: tuple[tuple[str, Exception], ...] = ()
     """Keys of objects that a mistake in Bastion kept from being read, and what it was."""
 
@@ -155,6 +157,7 @@ class Gatherer:
         return Gathered(
             requests=tuple(each for each in arrived if each is not None),
             bells=rung,
+            listed_bells=tuple(bells),
             misplaced=(*(each for each in inbox.misplaced if not skip(each.entry.key)), *misplaced),
             failures=tuple(
                 (each.key, each.error)

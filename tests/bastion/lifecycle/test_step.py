@@ -258,6 +258,15 @@ def test_a_failed_start_by_a_machine_is_no_loss(is_started: bool) -> None:
     assert job.outcome.text.startswith("machines could not start it 12 times in a row")
 
 
+def test_what_no_machine_took_up_is_no_loss() -> None:
+    """An attempt whose machine never came, so that its start was revoked, costs no loss."""
+    job = step(job_records.queued(), job_records.admitted(), T0)
+    stop = job_records.stop(StopReason.HOST_LOST)
+    job = step(job, ev.StopWanted(stop=stop), T0)
+    job = drained(ended(job, End(kind="revoked")), T0)
+    assert (job.phase, job.losses_in_row, job.unstarted_in_row) == (Phase.QUEUED, 0, 1)
+
+
 def test_losses_in_a_row() -> None:
     """Losses start the next attempt with a growing wait; the third in a row is the end."""
     job = job_records.queued()

@@ -156,7 +156,7 @@ def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
     with pytest.raises(SpecError) as caught:
         parse_config(text)
     assert str(caught.value) == (
-        "config/bastion.toml: pools.a.provider: 'locl' is unknown; must be one of local, fake;"
+        "config/bastion.toml: pools.a.provider: 'locl' is unknown; must be one of local, ssh, fake;"
         " did you mean local?"
     )
 
@@ -217,3 +217,47 @@ def test_the_examples_of_the_reference_are_configurations() -> None:
     assert set(pools.pools) == {"local", "extra"}
     assert secrets.secrets.named["HF_TOKEN"].projects == ("vision", "language")
     assert secrets.secrets.sources[0].source == "aws:vision/*"
+
+
+def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:
+    """A pool of hosts has as many machines as hosts, and a permit that proves them off."""
+    text = (
+        '[pools.own]\nprovider = "ssh"\nhosts = ["gpu1", "root@gpu2"]\nresources = { h100 = 8 }\n'
+    )
+    pool = parse_config(text).pools["own"]
+    assert (pool.zones, pool.machines_per_zone, pool.max_machines) == (("gpu1", "root@gpu2"), 1, 2)
+    assert (pool.min_machines, pool.permit_s) == (0, 600.0)
+    assert parse_config(text + "count = 2\n").pools["own"].min_machines == 2
+    assert parse_config(text + "max_machines = 1\n").pools["own"].max_machines == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ("", "hosts: missing; name the hosts of this pool as OpenSSH knows them"),
+        ('hosts = ["-oProxyCommand=x"]', "hosts: '-oProxyCommand=x' is not a name that OpenSSH"),
+        ('hosts = ["a", "a"]', "hosts: 'a' is named twice"),
+        ('hosts = ["a"]\nzones = ["z"]', "zones: each host is a zone; leave it out"),
+        ('hosts = ["a"]\ncount = 2', "count: a host holds one machine, and there are 1 hosts"),
+        ('hosts = ["a"]\npermit = "1m"', "permit: 60 s is less than 180 s"),
+        ('hosts = ["a"]\noptions = { key = "k" }', "options.key: unknown; a pool of provider ssh"),
+    ],
+)
+def test_what_is_wrong_with_hosts_is_told(lines: str, wrong: str) -> None:
+    """Names that OpenSSH takes for options, hosts twice, and what hosts make meaningless."""
+    text = f'[pools.own]\nprovider = "ssh"\nresources = {{ h100 = 8 }}\n{lines}\n'
+    assert any(
+        problem.startswith(f"config/bastion.toml: pools.own.{wrong}") for problem in problems(text)
+    )
+
+
+def test_a_host_is_of_one_pool() -> None:
+    """Two pools of one host are refused, and so are hosts of a provider that has none."""
+    own = 'provider = "ssh"\nhosts = ["gpu1"]\nresources = { h100 = 8 }\n'
+    assert problems(f"[pools.a]\n{own}[pools.b]\n{own}") == (
+        "config/bastion.toml: pools.b.hosts: 'gpu1' is a host of pool a too",
+    )
+    local = 'provider = "local"\nhosts = ["gpu1"]\ncount = 1\nresources = { cpu = 1 }'
+    assert problems(f"[pools.a]\n{local}") == (
+        "config/bastion.toml: pools.a.hosts: only a pool of provider ssh has hosts",
+    )

@@ -1,0 +1,151 @@
+"""Machines on hosts of one's own: what hosts answer, what they lack, and what nobody answers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.errors import NoCapacityError, ProviderUnavailableError
+from bastion.machine import Machine, Pool
+from bastion.machine_name import pool_of
+from bastion.provider.build import build_digest
+from bastion.provider.ssh import SshProvider
+from quota.amounts import Amounts
+
+POOL = Pool(
+    name="own",
+    provider="ssh",
+    resources=Amounts({"cpu": 1}),
+    max_machines=2,
+    zones=("one", "two"),
+    machines_per_zone=1,
+    permit_s=600.0,
+    options={"python": sys.executable},
+)
+ONE = Machine(name="own-1-0", pool="own", zone="one")
+TWO = Machine(name="own-1-1", pool="own", zone="two")
+
+# Stands in for OpenSSH: runs the command line here, in the home of its host, unless that is away.
+SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+home={folder}/$2
+echo "$2 $(echo "$3" | cut -c1-20)" >> {folder}/calls
+[ -d "$home" ] || {{ echo "ssh: connect to host $2 port 22: No route to host" >&2; exit 255; }}
+[ -e "$home/says" ] && exec cat "$home/says"
+HOME="$home" exec /bin/sh -c "$3"
+"""
+
+
+@pytest.fixture
+def ssh(tmp_path: Path) -> Path:
+    """A program in place of ssh; hosts are the folders beside it."""
+    path = tmp_path / "ssh"
+    path.write_text(SSH.format(folder=shlex.quote(str(tmp_path))))
+    path.chmod(0o755)
+    for host in POOL.zones:
+        (tmp_path / host).mkdir()
+    return path
+
+
+Own = Callable[..., SshProvider]
+
+
+@pytest.fixture
+def own(ssh: Path, tmp_path: Path) -> Own:
+    """Makes providers of these hosts; no agent is started, for there is no bucket."""
+
+    def make(build: str = build_digest(), **fields: object) -> SshProvider:
+        pool = replace(POOL, **fields)  # type: ignore[arg-type]
+        return SshProvider(f"file://{tmp_path}/none", pool, build=build, ssh=(str(ssh),))
+
+    return make
+
+
+def test_a_host_gets_this_build_once(own: Own, tmp_path: Path) -> None:
+    """What a host lacks is installed at the first call; another build is put beside it."""
+    assert own().list() == ()
+    first = (tmp_path / "calls").read_text().splitlines()
+    assert own().list() == ()
+    assert len((tmp_path / "calls").read_text().splitlines()) == len(first) + 2
+    assert own(build="another").list() == ()
+    builds = {path.name for path in (tmp_path / "one/.bastion/builds").iterdir()}
+    assert builds == {build_digest(), "another"}
+
+
+def test_a_host_that_does_not_answer_is_left_out(own: Own, tmp_path: Path) -> None:
+    """Others are listed; where none answers, nothing is known."""
+    (tmp_path / "two").rmdir()
+    assert own().list() == ()
+    (tmp_path / "one").rename(tmp_path / "away")
+    with pytest.raises(ProviderUnavailableError, match="host one: ssh: connect"):
+        own().list()
+
+
+def test_a_host_holds_one_machine(own: Own, tmp_path: Path) -> None:
+    """A create on a host that another machine is on, of any bucket, has no capacity."""
+    taken = tmp_path / "one/.bastion/another/own-9-9"
+    taken.mkdir(parents=True)
+    (taken / "machine").write_text("own one\n")
+    with pytest.raises(NoCapacityError, match="host one still holds machine own-9-9"):
+        own().create(ONE, POOL)
+    (taken / "gone").touch()
+    with pytest.raises(NoCapacityError, match="pool own has no host 'three' any more"):
+        own().create(replace(ONE, zone="three"), POOL)
+
+
+def test_an_unknown_outcome_is_told(own: Own, tmp_path: Path) -> None:
+    """A host that is away may hold the machine: neither create nor delete says that all is well."""
+    (tmp_path / "two").rmdir()
+    with pytest.raises(ProviderUnavailableError, match="host two"):
+        own().create(TWO, POOL)
+    with pytest.raises(ProviderUnavailableError, match="host two"):
+        own().delete(TWO.name)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no JSON",
+        "[" * 100_000,
+        "[]",
+        json.dumps({"error": "home /: no space"}),
+    ],
+)
+def test_an_answer_that_is_none_is_an_outage(own: Own, tmp_path: Path, said: str) -> None:
+    """Whatever a host answers in place of an answer, it is known no better than before."""
+    for host in POOL.zones:
+        (tmp_path / host / "says").write_text(said)
+    with pytest.raises(ProviderUnavailableError, match="host one"):
+        own().list()
+
+
+def test_only_machines_of_the_pool_are_listed(own: Own, tmp_path: Path) -> None:
+    """Names that no commit allocates in this pool, and states that are none, are left out."""
+    told = [
+        {"name": "own-1-0", "pool": "own", "state": "running"},
+        {"name": "other-1-0", "pool": "other", "state": "running"},
+        {"name": "own", "pool": "own", "state": "running"},
+        {"name": "own-1-1", "pool": "own", "state": "odd"},
+        {"state": "running"},
+        7,
+    ]
+    (tmp_path / "one" / "says").write_text(json.dumps({"machines": told}))
+    (tmp_path / "two" / "says").write_text(json.dumps({"machines": 7}))
+    (listed,) = own().list()
+    assert (listed.name, listed.state, listed.zone) == ("own-1-0", "running", "one")
+    assert pool_of(listed.name) == listed.pool
+
+
+def test_a_python_that_lacks_something_is_told(own: Own, tmp_path: Path) -> None:
+    """The last line of what the host printed says what is missing."""
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\necho no module named pydantic >&2; exit 1\n")
+    bare.chmod(0o755)
+    with pytest.raises(ProviderUnavailableError, match="host one: no module named pydantic"):
+        own(options={"python": str(bare)}).list()
