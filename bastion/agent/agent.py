@@ -374,8 +374,13 @@ class Agent:
         # Only a bell is heard of: who can read and not write must not run on for ever.
         proof, permit_s = self._bells.rung_at, self._settings.permit_s
         if permit_s and proof is not None and proof > self._permit_sent_at + permit_s / 8:
-            self._keeper.permit(valid_for_s=permit_s, sent_at=proof)
             self._permit_sent_at = proof
+            try:
+                self._keeper.permit(valid_for_s=permit_s, sent_at=proof)
+            except KeeperGoneError:
+                raise
+            except KeeperError as error:
+                self._say(f"{error}; a new life follows")
 
     def _beat(self, now: float) -> None:
         pause_s, rung_at = self._settings.heartbeat_s, self._bells.rung_at

@@ -323,16 +323,22 @@ def test_states_are_listed_in_order(world: World) -> None:
 
 
 def test_permit_that_runs_out_stops_everything(make: Make) -> None:
-    """Without renewal everything is stopped after the permit's time, and starts are refused."""
+    """Without renewal everything is stopped after the permit's time, and the life ends for good."""
     world = make(permit_s=0.5)
     world.keeper.start(attempt("a", SLEEPS))
     record = world.ended("a")
     assert [notice.reason for notice in record.notices] == [LOST_CONTACT]
     with pytest.raises(KeeperError):
+        world.keeper.permit(valid_for_s=100.0, sent_at=world.clock.monotonic())
+    with pytest.raises(KeeperError):
         world.keeper.start(attempt("b", EXITS))
-    world.keeper.permit(valid_for_s=100.0, sent_at=world.clock.monotonic())
-    world.keeper.start(attempt("b", EXITS))
-    world.ended("b")
+    with pytest.raises(KeeperGoneError):
+        while True:
+            world.keeper.poll(0.05)
+    world.next_life()
+    (state,) = world.keeper.attempts()
+    assert isinstance(state, Ended)
+    assert state.record.key == "a"
 
 
 def test_a_renewed_permit_is_extended(make: Make) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -176,7 +177,17 @@ class SimKeeper:
 
     def see_permit(self) -> None:
         """Let the keeper end what its permit does not cover any more."""
-        self._keeper.attempts()
+        with suppress(KeeperGoneError):
+            self._keeper.attempts()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended by itself."""
+        try:
+            self._keeper.attempts()
+        except KeeperGoneError:
+            return True
+        return False
 
     def attempts(self) -> tuple[AttemptState, ...]:
         """See `Keeper.attempts`."""
@@ -257,7 +268,7 @@ class SimMachine:
 
     def connect(self) -> SimKeeper:
         """The living keeper."""
-        if self.keeper is None:
+        if self.keeper is None or self.keeper.is_gone:
             raise KeeperGoneError("no keeper lives here")
         return self.keeper
 

@@ -117,7 +117,7 @@ class FakeKeeper:
         if attempt.key in self._home._attempts:
             raise ConflictError(f"{attempt.key} was started before")
         if now >= self._permit_until:
-            raise KeeperError("the permit has run out: renew it first")
+            raise KeeperError("the permit has expired: this keeper life ends")
         if not attempt.key or not attempt.processes:
             raise KeeperError("an attempt must have a key and a process")
         scripts = tuple(map(self._scripts, attempt.processes))
@@ -159,6 +159,8 @@ class FakeKeeper:
         """See `Keeper.permit`."""
         if sent_at > self._catch_up():
             raise KeeperError("sent_at lies in the future")
+        if self._clock.monotonic() >= self._permit_until:
+            raise KeeperError("the permit has expired: this keeper life ends")
         if self._permit_until < inf:
             self._next_at = None
             self._permit_until = max(self._permit_until, sent_at + valid_for_s)
@@ -201,8 +203,7 @@ class FakeKeeper:
         if self._next_at is not None and self._next_at > self._clock.monotonic():
             return self._next_at
         attempts = [attempt.due_at for attempt in self._home._attempts.values()]
-        running = any(attempt.record is None for attempt in self._home._attempts.values())
-        permit_at = self._permit_until if running else inf
+        permit_at = self._permit_until
         return min([permit_at if permit_at > self._clock.monotonic() else inf, *attempts])
 
     def crash(self, *, leaves_strays: bool) -> None:
@@ -250,9 +251,13 @@ class FakeKeeper:
                         self._notice(attempt, LOST_CONTACT, "keeper", grace_s, at)
                 due_at = min((attempt.due_at for attempt in running), default=inf)
                 first = min(running, key=lambda attempt: attempt.due_at, default=None)
+            if first is None and now >= self._permit_until and not self._events:
+                self._gone = "its permit has expired"
+                raise KeeperGoneError(self._gone)
             if first is None or due_at > now:
-                permit_at = self._permit_until if running else inf
-                self._next_at = min(due_at, permit_at if permit_at > now else inf)
+                is_over = first is None and now >= self._permit_until
+                permit_at = self._permit_until if self._permit_until > now else inf
+                self._next_at = now if is_over else min(due_at, permit_at)
                 return now
             self._advance(first, due_at)
 

@@ -149,7 +149,7 @@ class Loop:
         if self._is_ending:
             raise AnswerError("refused", "the keeper is ending")
         if boot_time() >= self._permit_until:
-            raise AnswerError("refused", "the permit has run out: renew it first")
+            raise AnswerError("refused", "the permit has expired: this keeper life ends")
         at = boot_time()
         attempt = Attempt(
             start, life=self._journal.life, now=at, mark=self._mark_prefix + start.key
@@ -196,6 +196,8 @@ class Loop:
         valid_for_s = request.seconds(fields.get("valid_for_s"), "valid_for_s")
         if sent_at > boot_time():
             raise request.BadRequestError("sent_at lies in the future")
+        if boot_time() >= self._permit_until:
+            raise AnswerError("refused", "the permit has expired: this keeper life ends")
         if self._permit_until < _NEVER:
             self._permit_until = max(self._permit_until, sent_at + valid_for_s)
             self._wake(self._permit_until)
@@ -332,12 +334,13 @@ class Loop:
         now = boot_time()
         self._wake_at = _NEVER
         self._wake(self._listener.turn(now))
-        if now < self._permit_until:
-            self._wake(self._permit_until)
-        else:
+        if now >= self._permit_until:
+            # The bastion may give everything here up from now on, so this life starts nothing more.
             self._stop_all(reasons.LOST_CONTACT, longest_s=reasons.LOST_GRACE_S)
-        if self._is_ending:
+            self._is_ending = True
+        elif self._is_ending:
             self._stop_all(reasons.KEEPER_STOPPED)
+        self._wake(self._permit_until if now < self._permit_until else _NEVER)
         for attempt in tuple(self._running.values()):
             if now >= attempt.kill_at:
                 self._termination.begin(attempt)

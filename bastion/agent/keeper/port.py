@@ -339,12 +339,16 @@ class Keeper(Protocol):
         """
         Extend the permit of all processes to `sent_at + valid_for_s`; it is never shortened.
 
+        Once a permit has expired it cannot be renewed: the keeper stops what runs and ends, and the
+        agent begins another life, to which nothing that was given to this one applies.
+
         Args:
             valid_for_s: How long the permit lasts.
             sent_at: When the round trip to the store that proves the permit began
                 (`Clock.monotonic`).
 
         Raises:
+            KeeperError: It has expired.
             KeeperGoneError: No answer.
         """
         ...

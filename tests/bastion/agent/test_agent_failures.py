@@ -11,6 +11,7 @@ import pytest
 from bastion.agent.home import FolderHome, Folders
 from bastion.agent.host.claim import claim_key
 from bastion.agent.keeper.fake import Script
+from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim
 from bastion.logs.pace import CLOUD
@@ -175,9 +176,9 @@ def test_an_older_life_gives_way() -> None:
 
 
 def test_a_permit_runs_out_with_the_store() -> None:
-    """Without round trips to the store everything is stopped after the permit, not before."""
+    """While no bell lands everything is stopped after the permit, not before, and the life ends."""
     away = [False]
-    settings = AgentSettings(machine=MACHINE, permit_s=30.0)
+    settings = AgentSettings(machine=MACHINE, permit_s=30.0, heartbeat_s=5.0)
     rig = Rig(
         lambda _: FOREVER, settings=settings, faults=lambda *_: Fault.BEFORE if away[0] else None
     )
@@ -188,9 +189,11 @@ def test_a_permit_runs_out_with_the_store() -> None:
     away[0] = True
     rig.pass_s(20, step_s=0.5)
     assert rig.keeper_home.living(rig.clock.monotonic())
-    rig.pass_s(15, step_s=0.5)
+    with pytest.raises(KeeperGoneError):
+        rig.pass_s(20, step_s=0.5)
     assert not rig.keeper_home.living(rig.clock.monotonic())
     away[0] = False
+    rig.agent = rig.restart()
     rig.pass_s(5)
     end = rig.bucket.end()
     assert end is not None
