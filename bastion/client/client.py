@@ -30,7 +30,7 @@ from bastion.spec import Launch, PythonEnv, seconds_of
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:
-    from bastion.client.code.upload import Sent
+    from bastion.client.code.upload import ResolvedCode
     from bastion.scheduler.whatif import Outlook, QuotaOutlook
     from bundler.progress import Report
     from quota.tree import Quota
@@ -211,7 +211,7 @@ class Client(Reader):
 
         return of_quota(self.store, self._published.pool_records(), text)
 
-    def bundle(self, path: str | Path) -> Sent:
+    def bundle(self, path: str | Path) -> ResolvedCode:
         """
         Bundle the folder at `path` and see that the bucket has it.
 
@@ -226,7 +226,7 @@ class Client(Reader):
 
     def send_code(
         self, code: object, *, report: Report | None = None, python: PythonEnv | None = None
-    ) -> Sent:
+    ) -> ResolvedCode:
         """
         The exact reference to `code`, which is sent, resolved or built where that is needed.
 
@@ -237,11 +237,11 @@ class Client(Reader):
             BastionError: It could not be bundled, resolved or built.
             StoreError: The bucket is out of reach.
         """
-        from bastion.client.code.upload import settle
+        from bastion.client.code.upload import resolve_code
         from bundler.progress import unreported
 
-        told = report or unreported
-        return settle(code, self.store, start=Path.cwd(), report=told, python=python)
+        on_progress = report or unreported
+        return resolve_code(code, self.store, start=Path.cwd(), report=on_progress, python=python)
 
     # Change
 

@@ -23,7 +23,7 @@ from bastion.client.look.find_job import find, find_all
 from bastion.client.look.published import Published
 from bastion.client.look.quota_file import QuotaFile
 from bastion.client.look.views import EventView, JobView, PoolsView, StatusView, Why
-from bastion.client.look.watch import Waiting, Watch, unheard
+from bastion.client.look.watch import WaitReport, Watch, no_report
 from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.clock import Clock, SystemClock
 from bastion.errors import NotFoundError, SpecError
@@ -408,7 +408,7 @@ class Reader:
         *,
         timeout_s: float | None = None,
         project: str = "",
-        report: Waiting = unheard,
+        report: WaitReport = no_report,
     ) -> tuple[JobView, ...]:
         """
         The jobs named, once every one of them has ended.

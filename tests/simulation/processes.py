@@ -11,7 +11,7 @@ from bastion.agent.home import FolderHome
 from bastion.agent.keeper.port import KeeperError
 from bastion.agent.keeper_life import begin_life
 from bastion.agent.settings import AgentSettings, Tempo
-from bastion.client.change.inbox import Asked, Inbox
+from bastion.client.change.inbox import Inbox, RequestRef
 from bastion.client.change.request_id import Ulids
 from bastion.client.patience import Outage, PatientStore
 from bastion.errors import BastionError, FencedError, LeaseHeldError, StoreError
@@ -258,7 +258,7 @@ class Wish:
     body: Callable[[dict[str, Answer]], Body | None]
     """Made from the answers that this user has; None: not yet."""
     name: str = ""
-    asked: Asked | None = None
+    asked: RequestRef | None = None
     is_acknowledged: bool = False
     answer: Answer | None = field(default=None)
 
@@ -276,7 +276,7 @@ def run_user(wishes: list[Wish], *, baton: Baton, store: ObjectStore) -> None:
         body = wish.body(answers)
         if body is None:
             continue
-        asked = Asked(project=wish.project, user=wish.user, ulid=ulids.new(), verb=wish.verb)
+        asked = RequestRef(project=wish.project, user=wish.user, ulid=ulids.new(), verb=wish.verb)
         wish.asked = asked
         while not wish.is_acknowledged:
             try:
@@ -288,7 +288,7 @@ def run_user(wishes: list[Wish], *, baton: Baton, store: ObjectStore) -> None:
         answers[wish.name] = wish.answer
 
 
-def _answer(inbox: Inbox, asked: Asked) -> Answer:
+def _answer(inbox: Inbox, asked: RequestRef) -> Answer:
     while True:
         try:
             return inbox.wait(asked, timeout_s=ANSWER_S)

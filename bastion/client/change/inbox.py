@@ -36,7 +36,7 @@ from bastion.value import value
 
 
 @value
-class Asked:
+class RequestRef:
     """A request that is in the inbox, or was."""
 
     project: str
@@ -72,7 +72,7 @@ class Inbox:
         self._poll_s = poll_s
         self._outage = outage
 
-    def post(self, asked: Asked, body: Body) -> None:
+    def post(self, ref: RequestRef, body: Body) -> None:
         """
         Put a request into the inbox, once however often it must be tried.
 
@@ -86,11 +86,11 @@ class Inbox:
         is_sent = False
         while True:
             try:
-                self._store.hasty.create(asked.key, data)
+                self._store.hasty.create(ref.key, data)
                 self._outage.over()
                 return
             except ConflictError:
-                self._check_ours(asked, body, data)
+                self._check_ours(ref, body, data)
                 return
             except StoreError as error:
                 is_refused = isinstance(error, StoreRefusedError)
@@ -102,29 +102,29 @@ class Inbox:
                 if self._clock.monotonic() + pause_s - began > patience_s:
                     if not is_sent:
                         raise
-                    raise _in_doubt(asked, body, error) from error
+                    raise _in_doubt(ref, body, error) from error
                 self._outage.met(error)
             self._clock.sleep(pause_s)
             pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
-    def drop(self, asked: Asked, body: Body) -> None:
+    def drop(self, ref: RequestRef, body: Body) -> None:
         """Put a request into the inbox if that works at once; nothing depends on it."""
         with suppress(StoreError, ConflictError):
-            self._store.hasty.create(asked.key, encode(body))
+            self._store.hasty.create(ref.key, encode(body))
 
-    def _check_ours(self, asked: Asked, body: Body, data: bytes) -> None:
+    def _check_ours(self, ref: RequestRef, body: Body, data: bytes) -> None:
         """A create that lost may have lost to our own earlier try; absorbed counts as ours."""
         try:
-            found = self._read(asked.key)
+            found = self._read(ref.key)
         except StoreError as error:
-            raise _in_doubt(asked, body, error) from error
+            raise _in_doubt(ref, body, error) from error
         if found is not None and found != data:
             raise ConflictError(
-                f"there is another request at {asked.key}",
+                f"there is another request at {ref.key}",
                 hint="an --idempotency_key names one launch; choose another key for another launch",
             )
 
-    def wait(self, asked: Asked, *, timeout_s: float) -> Answer:
+    def wait(self, ref: RequestRef, *, timeout_s: float) -> Answer:
         """
         The answer to a request that was posted.
 
@@ -136,47 +136,47 @@ class Inbox:
         until = self._clock.monotonic() + timeout_s
         pause_s = min(self._poll_s, 0.002)
         while True:
-            answer = self._looked(asked)
+            answer = self._poll(ref)
             if answer is not None:
                 return answer
             if self._clock.monotonic() >= until:
                 raise TimedOutError(
                     f"no answer within {timeout_s:g}s: the request lies in the inbox "
-                    f"({asked.key}) and is taken when the bastion runs",
+                    f"({ref.key}) and is taken when the bastion runs",
                     hint="bastion status tells whether it runs; the answer will be at "
-                    f"{asked.answer_key}",
+                    f"{ref.answer_key}",
                 )
             self._clock.sleep(pause_s)
             pause_s = min(self._poll_s, pause_s * 1.5)
 
-    def answer(self, asked: Asked) -> Answer | None:
+    def answer(self, ref: RequestRef) -> Answer | None:
         """
         The answer, or None while there is none.
 
         Raises:
             StoreError: Out of reach.
         """
-        data = self._read(asked.answer_key)
-        return None if data is None else decode(Answer, data, key=asked.answer_key)
+        data = self._read(ref.answer_key)
+        return None if data is None else decode(Answer, data, key=ref.answer_key)
 
-    def is_waiting(self, asked: Asked) -> bool:
+    def is_waiting(self, ref: RequestRef) -> bool:
         """
         Whether the request lies in the inbox now.
 
         Raises:
             StoreError: Out of reach.
         """
-        return self._read(asked.key) is not None
+        return self._read(ref.key) is not None
 
-    def _looked(self, asked: Asked) -> Answer | None:
-        """The answer, or None while there is none or the store cannot be asked."""
+    def _poll(self, ref: RequestRef) -> Answer | None:
+        """The answer, or None while there is none or the store is out of reach."""
         try:
-            data = _bytes(self._store.hasty, asked.answer_key)
+            data = _bytes(self._store.hasty, ref.answer_key)
         except StoreError as error:
             self._outage.met(error)
             return None
         self._outage.over()
-        return None if data is None else decode(Answer, data, key=asked.answer_key)
+        return None if data is None else decode(Answer, data, key=ref.answer_key)
 
     def _read(self, key: str) -> bytes | None:
         return _bytes(self._store, key)
@@ -191,11 +191,11 @@ def _bytes(store: ObjectStore, key: str) -> bytes | None:
     return None if found is None else found.data
 
 
-def _in_doubt(asked: Asked, body: Body, error: StoreError) -> InDoubtError:
+def _in_doubt(ref: RequestRef, body: Body, error: StoreError) -> InDoubtError:
     """What to say of a request that may have arrived, and how to find out."""
-    hint = f"ask again: to {asked.verb} twice does no harm"
+    hint = f"ask again: to {ref.verb} twice does no harm"
     if isinstance(body, LaunchRequest):
-        job = job_ids(body.launch, asked.ulid)[0]
+        job = job_ids(body.launch, ref.ulid)[0]
         hint = f"bastion show {job} tells whether it was accepted; if not, submit again"
         if body.idempotency_key:
             hint = "submit again with the same --idempotency_key: it gives the same jobs"

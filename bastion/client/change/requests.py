@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from bastion.client.change.busy_error import BusyError
-from bastion.client.change.inbox import Asked, Inbox
+from bastion.client.change.inbox import Inbox, RequestRef
 from bastion.client.change.request_id import Ulids, keyed
 from bastion.client.look.views import JobView
 from bastion.clock import Clock
@@ -52,9 +52,9 @@ class Requests:
             InDoubtError: It may have arrived, and may not.
             StoreError: The store refused it.
         """
-        asked = self._named(project, verb, self._ulids.new())
-        self._inbox.post(asked, body)
-        return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
+        ref = self._named(project, verb, self._ulids.new())
+        self._inbox.post(ref, body)
+        return _accepted(self._inbox.wait(ref, timeout_s=timeout_s))
 
     def ask_of(
         self,
@@ -108,11 +108,11 @@ class Requests:
             names = self._keyed(project, body.idempotency_key, turn)
             earlier = next(filter(None, map(self._inbox.answer, names)), None)
             if earlier is None:
-                asked = next(filter(self._inbox.is_waiting, names), None)
-                if asked is None:
-                    asked = names[0]
-                    self._inbox.post(asked, body)
-                return _accepted(self._inbox.wait(asked, timeout_s=timeout_s))
+                ref = next(filter(self._inbox.is_waiting, names), None)
+                if ref is None:
+                    ref = names[0]
+                    self._inbox.post(ref, body)
+                return _accepted(self._inbox.wait(ref, timeout_s=timeout_s))
             if earlier.accepted:
                 return earlier
         raise RefusedError(
@@ -124,12 +124,12 @@ class Requests:
         """Post a request that nothing depends on: no answer is awaited, no failure is told."""
         self._inbox.drop(self._named(project, verb, self._ulids.new()), body)
 
-    def _keyed(self, project: str, key: str, turn: int) -> list[Asked]:
+    def _keyed(self, project: str, key: str, turn: int) -> list[RequestRef]:
         ulids = keyed(self._user, project, key, turn=turn, now=self._clock.wall())
         return [self._named(project, "launch", ulid) for ulid in ulids]
 
-    def _named(self, project: str, verb: str, ulid: str) -> Asked:
-        return Asked(project=project, user=self._user, ulid=ulid, verb=verb)
+    def _named(self, project: str, verb: str, ulid: str) -> RequestRef:
+        return RequestRef(project=project, user=self._user, ulid=ulid, verb=verb)
 
 
 def _accepted(answer: Answer) -> Answer:

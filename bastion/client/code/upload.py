@@ -25,7 +25,7 @@ from bundler.upload import Bundle, bundle
 
 
 @value
-class Sent:
+class ResolvedCode:
     """Code that is in the bucket, or has an exact name elsewhere."""
 
     ref: CodeRef
@@ -51,14 +51,14 @@ class Sent:
                 assert_never(self.ref)
 
 
-def settle(
+def resolve_code(
     code: object,
     store: ObjectStore,
     *,
     start: Path,
     report: Report = unreported,
     python: PythonEnv | None = None,
-) -> Sent:
+) -> ResolvedCode:
     """
     The exact reference to `code`, which is sent, resolved or built where that is needed.
 
@@ -88,14 +88,14 @@ def settle(
 
 def _settled(
     code: object, store: ObjectStore, *, start: Path, report: Report, python: PythonEnv | None
-) -> Sent:
+) -> ResolvedCode:
     match code:
         case BundleRef() | GitRef() | ImageRef():
-            return Sent(ref=code)
+            return ResolvedCode(ref=code)
         case LocalDir():
             look = partial(_check_lock, python)
             made: Bundle = bundle(code, Bundles(store), start=start, report=report, look=look)
-            return Sent(
+            return ResolvedCode(
                 ref=made.ref,
                 size_bytes=made.size_bytes,
                 sent_bytes=made.sent_bytes,
@@ -106,13 +106,13 @@ def _settled(
             from bundler.access import Access
             from bundler.git import resolve
 
-            return Sent(ref=resolve(code, access=Access.here()))
+            return ResolvedCode(ref=resolve(code, access=Access.here()))
         case Image():
             return _resolved(code)
         case DockerBuild():
             from bundler.image import build
 
-            return Sent(ref=build(code, start=start, report=report))
+            return ResolvedCode(ref=build(code, start=start, report=report))
         case _:
             raise SpecError(
                 f"code: {type(code).__name__} is not known; allowed: LocalDir, GitRepo, Image, "
@@ -163,15 +163,15 @@ def _absence(path: Path) -> str:
     return "not in the code"
 
 
-def _resolved(code: Image) -> Sent:
+def _resolved(code: Image) -> ResolvedCode:
     """The image by digest, or as it was written, with a warning, where nobody here can tell it."""
     from bundler.registry import resolve_image
 
     try:
-        return Sent(ref=resolve_image(code.ref))
+        return ResolvedCode(ref=resolve_image(code.ref))
     except UnreachableError as error:
         warning = (
             f"the image stays {code.ref}, which may come to mean another one: {error};"
             " write name@sha256:... to pin it"
         )
-        return Sent(ref=ImageRef(ref=code.ref), warnings=(warning,))
+        return ResolvedCode(ref=ImageRef(ref=code.ref), warnings=(warning,))

@@ -62,7 +62,7 @@ class Logs:
             return JobLog(self._store, job.project, job.id).read(wanted)
         log = JobLog(self._hasty, job.project, job.id)
         follower = log.followed(wanted, outage=self._outage)
-        return self._followed([follower], {job.id: job.project}, _unheard)
+        return self._followed([follower], {job.id: job.project}, _no_report)
 
     def of_new(
         self, jobs: Mapping[str, str], *, tell: Callable[[JobView], None]
@@ -116,5 +116,5 @@ class Logs:
         return found
 
 
-def _unheard(_: JobView) -> None:
+def _no_report(_: JobView) -> None:
     """Tell nobody."""

@@ -16,11 +16,11 @@ from bastion.spec.task import tasks_of_id
 _SHOWN = 5
 """Jobs that an error names."""
 
-Waiting: TypeAlias = Callable[[int, int], None]
+WaitReport: TypeAlias = Callable[[int, int], None]
 """Is told how many jobs have ended, and of how many."""
 
 
-def unheard(ended: int, total: int) -> None:
+def no_report(ended: int, total: int) -> None:
     """Tell nobody."""
 
 
@@ -67,7 +67,7 @@ class Watch:
         jobs: Mapping[str, str],
         *,
         timeout_s: float | None = None,
-        report: Waiting = unheard,
+        report: WaitReport = no_report,
     ) -> tuple[JobView, ...]:
         """
         Jobs by id, each with its project, once it is certain of every one of them how it ends.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bastion.client.change.inbox import Asked, Inbox
+from bastion.client.change.inbox import Inbox, RequestRef
 from bastion.client.patience import Outage, PatientStore
 from bastion.errors import (
     ConflictError,
@@ -23,7 +23,7 @@ from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
 from tests.rigs.scripted_bastion import Clock, ScriptedBastion, world
 
-ASKED = Asked(project="blue", user="ada", ulid="01HF0000000000000000000000", verb="cancel")
+ASKED = RequestRef(project="blue", user="ada", ulid="01HF0000000000000000000000", verb="cancel")
 BODY = JobsRequest(targets=("train-0123456789",))
 
 
