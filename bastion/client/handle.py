@@ -1,4 +1,4 @@
-"""A launch that was submitted, in the hands of who submitted it."""
+"""The handle of a submitted launch: its jobs, their state, their logs, and their cancellation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bastion.store.port import ObjectStore
 
 
 class LaunchClient(Protocol):
-    """What a handle needs of the client that submitted its launch."""
+    """The part of the client that a handle needs."""
 
     @property
     def store(self) -> ObjectStore:
@@ -23,12 +23,12 @@ class LaunchClient(Protocol):
 
     @property
     def user(self) -> str:
-        """Who asks."""
+        """The user who submits."""
         ...
 
     @property
     def watch(self) -> Watch:
-        """Watches jobs by id."""
+        """The watch of jobs by id."""
         ...
 
     def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
@@ -36,22 +36,22 @@ class LaunchClient(Protocol):
         ...
 
     def cancel(self, *names: str, project: str = "") -> tuple[str, ...]:
-        """Ask that jobs end; returns their ids."""
+        """Request that jobs end; return their ids."""
         ...
 
 
 class LaunchHandle:
     """
-    One launch: its jobs by id, and what one asks of them.
+    One submitted launch and its jobs.
 
     Args:
-        client: Who submitted it.
+        client: The client that submitted it.
         launch: Its id.
-        project: What it is charged to.
+        project: The project that it is charged to.
         jobs: The ids of its jobs, in the order of the launch.
-        names: What the launch calls them, in the same order.
+        names: Their names in the launch, in the same order.
         warnings: What the user should look at in the code that was sent.
-        is_array: Whether its one job is run for every task of an array.
+        is_array: Whether the launch is an array: one job, run once for every task.
     """
 
     def __init__(
@@ -79,19 +79,19 @@ class LaunchHandle:
 
     def wait(self, *, timeout_s: float | None = None) -> LaunchStatus:
         """
-        How all jobs ended, once they have.
+        Wait until all jobs have ended, and return how they ended.
 
-        One that failed and is held to be looked at counts as ended: its `outcome` is certain.
+        A failed job that is held for inspection counts as ended: its `outcome` is certain.
 
         Raises:
-            TimedOutError: One still goes on after `timeout_s`.
+            TimedOutError: A job has not ended after `timeout_s`.
         """
         places = dict.fromkeys(self.jobs, self.project)
         return LaunchStatus(jobs=self._client.watch.wait(places, timeout_s=timeout_s))
 
     def status(self) -> LaunchStatus:
         """
-        What is known of the jobs now.
+        Return the state of the jobs now.
 
         Raises:
             StoreError: Out of reach.
@@ -102,7 +102,7 @@ class LaunchHandle:
     @property
     def tasks(self) -> tuple[JobView, ...]:
         """
-        Every task of the array that the launch is, in order; none where it is none.
+        The tasks of the array, in order; empty where the launch is no array.
 
         Raises:
             StoreError: Out of reach.
@@ -112,7 +112,7 @@ class LaunchHandle:
     @property
     def counts(self) -> dict[str, int]:
         """
-        How many of its jobs, or tasks, are in each state now.
+        The number of its jobs, or tasks, in each state now.
 
         Raises:
             StoreError: Out of reach.
@@ -121,22 +121,22 @@ class LaunchHandle:
 
     def cancel(self) -> tuple[str, ...]:
         """
-        Ask that all jobs end; their ids.
+        Request that all jobs end; return their ids.
 
         Raises:
-            RefusedError: The bastion said no, and why.
-            TimedOutError: No answer yet; the request is in the inbox and will be taken.
+            RefusedError: The bastion refused; the message says why.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
             StoreError: Out of reach.
         """
         return self._client.cancel(*self.jobs, project=self.project)
 
     def logs(self, job: str | int, *, replica: int = 0, process: int | None = None) -> str:
         """
-        What one replica of a job printed so far, in its newest attempt, as text.
+        Return what one replica of a job has printed in its newest attempt, as text.
 
         Args:
             job: Its name in the launch, or its id; a number for that task of an array.
-            replica: Which.
+            replica: The number of the replica.
             process: Only this process; None: all, one after the other.
 
         Raises:

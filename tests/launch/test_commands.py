@@ -338,7 +338,7 @@ def test_wait_gives_up_when_told_to(run: Run) -> None:
     ran = run("wait", "train", "--timeout=0.1s")
     assert ran.code == 124
     assert ran.err.splitlines() == [
-        f"error: {JOB} still goes on after 0.1s",
+        f"error: {JOB} has not ended after 0.1s",
         "hint: nothing was stopped; wait again, or bastion why JOB",
     ]
 

@@ -37,7 +37,7 @@ from bastion.value import value
 
 @value
 class RequestRef:
-    """A request that is in the inbox, or was."""
+    """The name of a request that is or was in the inbox."""
 
     project: str
     user: str
@@ -46,24 +46,24 @@ class RequestRef:
 
     @property
     def key(self) -> str:
-        """Where it lies until it is absorbed."""
+        """The key of the request, until the bastion has processed it."""
         return layout.request(self.project, self.user, self.ulid, self.verb)
 
     @property
     def answer_key(self) -> str:
-        """Where its answer will stand."""
+        """The key of its answer."""
         return layout.answer(self.project, self.user, self.ulid)
 
 
 class Inbox:
     """
-    Where requests of users go.
+    The inbox of users' requests.
 
     Args:
         store: The bucket.
         clock: For waiting.
-        poll_s: How often to look for an answer.
-        outage: Told whether the store answers.
+        poll_s: Seconds between two polls for an answer.
+        outage: Records whether the store answers.
     """
 
     def __init__(self, store: PatientStore, clock: Clock, *, poll_s: float, outage: Outage) -> None:
@@ -74,11 +74,11 @@ class Inbox:
 
     def post(self, ref: RequestRef, body: Body) -> None:
         """
-        Put a request into the inbox, once however often it must be tried.
+        Put a request into the inbox; retries are idempotent.
 
         Raises:
             ConflictError: Another request has this name.
-            InDoubtError: It may have arrived, and may not, after all tries.
+            InDoubtError: After all retries it may have arrived, and may not.
             StoreError: The store refused it, and nothing was sent.
         """
         data = encode(body)
@@ -108,12 +108,17 @@ class Inbox:
             pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
     def drop(self, ref: RequestRef, body: Body) -> None:
-        """Put a request into the inbox if that works at once; nothing depends on it."""
+        """Put a request that nothing depends on into the inbox, in one try; ignore a failure."""
         with suppress(StoreError, ConflictError):
             self._store.hasty.create(ref.key, encode(body))
 
     def _check_ours(self, ref: RequestRef, body: Body, data: bytes) -> None:
-        """A create that lost may have lost to our own earlier try; absorbed counts as ours."""
+        """
+        Raise if the request in the inbox is another one.
+
+        A create may conflict with this client's own earlier try. A request that has left the inbox
+        counts as this client's.
+        """
         try:
             found = self._read(ref.key)
         except StoreError as error:
@@ -126,12 +131,12 @@ class Inbox:
 
     def wait(self, ref: RequestRef, *, timeout_s: float) -> Answer:
         """
-        The answer to a request that was posted.
+        Wait for the answer to a posted request, and return it.
 
-        The request stands: a store that fails or refuses now only makes the wait longer.
+        The request stays in the inbox: a store that fails or refuses now only prolongs the wait.
 
         Raises:
-            TimedOutError: There is none yet; the request is in the inbox and will be taken.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
         """
         until = self._clock.monotonic() + timeout_s
         pause_s = min(self._poll_s, 0.002)
@@ -151,7 +156,7 @@ class Inbox:
 
     def answer(self, ref: RequestRef) -> Answer | None:
         """
-        The answer, or None while there is none.
+        Return the answer, or None while there is none.
 
         Raises:
             StoreError: Out of reach.
@@ -161,7 +166,7 @@ class Inbox:
 
     def is_waiting(self, ref: RequestRef) -> bool:
         """
-        Whether the request lies in the inbox now.
+        Whether the request is in the inbox now.
 
         Raises:
             StoreError: Out of reach.
@@ -169,7 +174,7 @@ class Inbox:
         return self._read(ref.key) is not None
 
     def _poll(self, ref: RequestRef) -> Answer | None:
-        """The answer, or None while there is none or the store is out of reach."""
+        """Return the answer, or None while there is none or the store is out of reach."""
         try:
             data = _bytes(self._store.hasty, ref.answer_key)
         except StoreError as error:
@@ -183,7 +188,7 @@ class Inbox:
 
 
 def _bytes(store: ObjectStore, key: str) -> bytes | None:
-    """What stands at `key`, or None."""
+    """Return the bytes at `key`, or None."""
     try:
         found = store.read(key)
     except NotFoundError:
@@ -192,7 +197,7 @@ def _bytes(store: ObjectStore, key: str) -> bytes | None:
 
 
 def _in_doubt(ref: RequestRef, body: Body, error: StoreError) -> InDoubtError:
-    """What to say of a request that may have arrived, and how to find out."""
+    """Return the error for a request that may have arrived; its hint says how to find out."""
     hint = f"ask again: to {ref.verb} twice does no harm"
     if isinstance(body, LaunchRequest):
         job = job_ids(body.launch, ref.ulid)[0]

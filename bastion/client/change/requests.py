@@ -1,4 +1,4 @@
-"""A user's requests: named, posted and answered; with an idempotency key, once for all."""
+"""A user's requests: named, posted and answered; at most once with an idempotency key."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Requests:
     The requests of one user.
 
     Args:
-        inbox: Where they go.
-        clock: Names carry its time.
-        user: Who asks.
+        inbox: The inbox that they are posted to.
+        clock: The time in their names.
+        user: The user who submits them.
     """
 
     def __init__(self, inbox: Inbox, clock: Clock, user: str) -> None:
@@ -44,11 +44,11 @@ class Requests:
 
     def ask(self, project: str, verb: str, body: Body, *, timeout_s: float) -> Answer:
         """
-        The answer to a new request, which is a yes.
+        Post a new request, and return its answer once it is accepted.
 
         Raises:
-            RefusedError: It was a no; the message is the answer.
-            TimedOutError: There is none yet; the request is in the inbox and will be taken.
+            RefusedError: The bastion refused; the message is its answer.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: It may have arrived, and may not.
             StoreError: The store refused it.
         """
@@ -65,20 +65,20 @@ class Requests:
         timeout_s: float,
     ) -> tuple[str, ...]:
         """
-        Have something done to those of `jobs` that have not ended; their ids.
+        Request a change of those of `jobs` that have not ended; return their ids.
 
-        One request a project, or as many as its targets need.
+        Posts one request a project, or as many as its targets need.
 
         Args:
-            verb: What.
-            jobs: To whom.
+            verb: The change.
+            jobs: The jobs to change.
             body_of: Makes the body from `targets`.
             timeout_s: For each answer.
 
         Raises:
-            RefusedError: One was a no; requests before it stand.
-            TimedOutError: There is no answer yet; the request will be taken.
-            InDoubtError: One may have arrived; asking again does no harm.
+            RefusedError: The bastion refused a request; those before it stay in force.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
+            InDoubtError: A request may have arrived; a retry is harmless.
             StoreError: The store refused one.
         """
         by_project: dict[str, list[str]] = {}
@@ -93,13 +93,13 @@ class Requests:
 
     def ask_once(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
         """
-        The answer to the launch that first had this body's key, which may be this one.
+        Return the answer to the first launch with this body's key; post the body if there is none.
 
-        What was refused does not count: the next try has other names.
+        A refused launch does not use the key up: the next try has other names.
 
         Raises:
-            RefusedError: It was a no; the message is the answer.
-            TimedOutError: There is none yet; the request is in the inbox and will be taken.
+            RefusedError: The bastion refused; the message is its answer.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
             ConflictError: Another launch with this key is in the inbox.
             InDoubtError: It may have arrived; submitting it again with this key does no harm.
             StoreError: Out of reach before anything was sent, or refused.
@@ -121,7 +121,7 @@ class Requests:
         )
 
     def tell(self, project: str, verb: str, body: Body) -> None:
-        """Post a request that nothing depends on: no answer is awaited, no failure is told."""
+        """Post a request that nothing depends on: no answer is awaited, no failure is raised."""
         self._inbox.drop(self._named(project, verb, self._ulids.new()), body)
 
     def _keyed(self, project: str, key: str, turn: int) -> list[RequestRef]:

@@ -1,4 +1,4 @@
-"""Who asks, when nobody says: the name this process's user has in the operating system."""
+"""The default user of a request: the login name of this process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from bastion.errors import SpecError
 
 def login_name() -> str:
     """
-    The name of this process's user.
+    Return the login name of this process's user.
 
     Raises:
-        SpecError: He has none.
+        SpecError: The user has no name in the operating system.
     """
     import getpass
 

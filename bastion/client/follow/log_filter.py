@@ -1,4 +1,4 @@
-"""Which part of a log is wanted: whose, from where, and which lines. Pure functions of bytes."""
+"""The filter of a log: which processes, from where, which lines. Pure functions of bytes."""
 
 from __future__ import annotations
 

@@ -117,4 +117,4 @@ class Logs:
 
 
 def _no_report(_: JobView) -> None:
-    """Tell nobody."""
+    """Report nothing."""

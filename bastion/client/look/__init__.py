@@ -1,1 +1,7 @@
-"""What a bucket says of jobs, pools and quota: published views, and the search in them."""
+"""
+Reads: views of jobs, pools and quota that the bastion published in the bucket.
+
+Comes in: the name of a job or a project. Goes out: frozen views. Read `views` (the values),
+`published` (their objects), `array_views` (tasks of arrays), `find_job` (names to jobs), `watch`
+(wait until jobs end), then `quota_file`, which also checks and writes the quota file.
+"""

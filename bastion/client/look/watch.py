@@ -1,4 +1,4 @@
-"""Jobs watched by id until they end: one cheap look for all that are still in the queue's view."""
+"""Polling of jobs until they end: one read of the queue's view serves all that are in it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _SHOWN = 5
 """Jobs that an error names."""
 
 WaitReport: TypeAlias = Callable[[int, int], None]
-"""Is told how many jobs have ended, and of how many."""
+"""Called with the number of jobs that have ended, and the number of all."""
 
 
 def no_report(ended: int, total: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 class Watch:
     """
-    Looks at jobs and waits for them.
+    Reads the state of jobs, and waits until they end.
 
     Args:
-        published: Where to look.
+        published: The published views.
         clock: For waiting.
-        poll_s: Between two looks.
-        outage: Told whether the store answers.
+        poll_s: Seconds between two polls.
+        outage: Records whether the store answers.
     """
 
     def __init__(
@@ -45,7 +45,9 @@ class Watch:
 
     def look(self, jobs: Mapping[str, str]) -> dict[str, JobView | None]:
         """
-        What is known now of jobs by id, each with its project; None while nothing is published.
+        Return the view of each job now; None while nothing is published of it.
+
+        `jobs` maps ids to projects.
 
         Raises:
             StoreError: Out of reach.
@@ -70,13 +72,14 @@ class Watch:
         report: WaitReport = no_report,
     ) -> tuple[JobView, ...]:
         """
-        Jobs by id, each with its project, once it is certain of every one of them how it ends.
+        Wait until the outcome of every job is certain, and return the jobs in the order given.
 
-        That is when it has ended, or is held because it failed for good. A store that cannot be
-        reached or refuses only makes it longer, and is said.
+        `jobs` maps ids to projects. An outcome is certain once the job has ended, or is held
+        because it failed for good. A store that is out of reach or refuses only prolongs the wait,
+        and is reported.
 
         Raises:
-            TimedOutError: One still goes on after `timeout_s`.
+            TimedOutError: A job has not ended after `timeout_s`.
         """
         until = float("inf") if timeout_s is None else self._clock.monotonic() + timeout_s
         ended: dict[str, JobView] = {}
@@ -91,8 +94,10 @@ class Watch:
                 names = [job for job in left if job not in ended]
                 more = ", ..." if len(names) > _SHOWN else ""
                 shown = f"{', '.join(names[:_SHOWN])}{more}"
-                many = f"{len(names)} of {len(jobs)} jobs still go on after {timeout_s:g}s: {shown}"
-                one = f"{shown} still goes on after {timeout_s:g}s"
+                many = (
+                    f"{len(names)} of {len(jobs)} jobs have not ended after {timeout_s:g}s: {shown}"
+                )
+                one = f"{shown} has not ended after {timeout_s:g}s"
                 raise TimedOutError(
                     one if len(jobs) == 1 else many,
                     hint="nothing was stopped; wait again, or bastion why JOB",
@@ -110,7 +115,7 @@ class Watch:
         return {job: view for job, view in found.items() if view is not None and view.is_decided}
 
     def _latest(self, job: str, project: str, row: JobView | None) -> JobView | None:
-        """A row of the queue, unless the job may have left it."""
+        """Return the row of the queue, or the result of a job that may have left it."""
         if row is not None and row.phase not in ("draining", "done"):
             return row
         found = self._published.result(project, job) or row

@@ -46,7 +46,7 @@ def read_context(
     Args:
         launch: As it was written.
         quota: The quota file, or None when it cannot be read.
-        user: Who submits it.
+        user: The user who submits it.
         project: The user's project, where the launch names none.
         machines: Reads what machines have; called only for a resource type that is known nowhere
             else.
@@ -84,7 +84,7 @@ def resolve_project(quota: Quota | None, user: str, project: str) -> str:
 
     Args:
         quota: The quota file, or None when it cannot be read: then `project` is taken as it is.
-        user: Who submits it.
+        user: The user who submits it.
         project: What the user named, or empty for the user's only project.
 
     Raises:

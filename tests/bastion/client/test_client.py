@@ -292,7 +292,7 @@ def test_a_wait_that_times_out_names_what_goes_on() -> None:
     publish(store, "queue", {"jobs": [row(JOB, state="running")]})
     with pytest.raises(TimedOutError) as caught:
         client.wait(["train"], timeout_s=5)
-    assert str(caught.value) == f"{JOB} still goes on after 5s"
+    assert str(caught.value) == f"{JOB} has not ended after 5s"
 
 
 def test_a_handle_says_what_its_jobs_do_and_printed() -> None:
