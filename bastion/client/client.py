@@ -47,8 +47,8 @@ class Client(Reader):
         root: URL of its folder or bucket, as `bastion serve --root` has it. Left out, it is the one
             that the command line would use here, with its user and project: `BASTION_ROOT` and its
             like, then the active profile.
-        user: Who asks; None: the name this process's user has in the operating system.
-        project: What launches are charged to that name no project themselves.
+        user: The user who submits; None: the login name of this process's user.
+        project: The project that launches are charged to when they name none.
         store: An open store, in place of the one `root` names.
         clock: Waiting and names; the machine's own by default.
 
@@ -69,19 +69,19 @@ class Client(Reader):
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> LaunchHandle:
         """
-        Submit a launch, or the TOML file at a path, and wait until the bastion has taken it.
+        Submit a launch, or the TOML file at a path, and wait until the bastion has accepted it.
 
-        With an `idempotency_key`, submitting again within 30 days gives the jobs of the first
-        time, whatever became of them; a refusal does not use the key up.
+        With an `idempotency_key`, a repeated submission within 30 days returns the jobs of the
+        first one, in whatever state they are. A refusal does not use the key up.
 
-        Stored with it is where it came from: `origin`, or else this process's own command line
-        and script; and how the code differed from its commit.
+        The launch is stored with its origin: `origin`, or else the command line and script of this
+        process. The difference between the code and its commit is stored too.
 
         Raises:
             SpecError: It is wrong: every problem.
-            RefusedError: The bastion said no, and why.
-            TimedOutError: No answer yet; the request is in the inbox and will be taken.
-            InDoubtError: It may have been accepted, and may not; the hint says what tells.
+            RefusedError: The bastion refused; the message says why.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
+            InDoubtError: It may have been accepted, and may not; the hint says how to find out.
             BastionError: Its code could not be bundled.
             StoreError: The bucket is out of reach; nothing was submitted.
         """
@@ -111,7 +111,7 @@ class Client(Reader):
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> LaunchHandle:
         """
-        Submit again the launch that a job, finished or not, belongs to: the same spec and code.
+        Submit the launch of a job, ended or not, again with the same spec and code.
 
         Args:
             name: The job, or a launch for all of its jobs; of one of several jobs the whole
@@ -182,7 +182,7 @@ class Client(Reader):
 
     def what_if(self, launch: Launch | str | Path) -> Outlook:
         """
-        What would happen if `launch` were submitted now; nothing is.
+        Return what would happen if `launch` were submitted now; nothing is submitted.
 
         Raises:
             NotFoundError: No bastion has ever served this bucket.
@@ -200,7 +200,7 @@ class Client(Reader):
 
     def what_if_quota(self, text: str) -> QuotaOutlook:
         """
-        What would happen if `text` were the quota file now; nothing is written.
+        Return what would happen if `text` were the quota file now; nothing is written.
 
         Raises:
             NotFoundError: No bastion has ever served this bucket.
@@ -213,11 +213,11 @@ class Client(Reader):
 
     def bundle(self, path: str | Path) -> ResolvedCode:
         """
-        Bundle the folder at `path` and see that the bucket has it.
+        Bundle the folder at `path`, and upload what the bucket lacks of it.
 
         Raises:
             SpecError: The folder cannot be bundled as it is.
-            BastionError: It kept changing, or is refused.
+            BastionError: The folder kept changing, or was refused.
             StoreError: The bucket is out of reach.
         """
         from bundler.code import LocalDir
@@ -228,7 +228,7 @@ class Client(Reader):
         self, code: object, *, report: Report | None = None, python: PythonEnv | None = None
     ) -> ResolvedCode:
         """
-        The exact reference to `code`, which is sent, resolved or built where that is needed.
+        Upload, resolve or build `code` where needed, and return the exact reference to it.
 
         A folder that lacks what `python` is built from is refused before anything is sent.
 
@@ -247,16 +247,16 @@ class Client(Reader):
 
     def cancel(self, *names: str, project: str = "") -> tuple[str, ...]:
         """
-        Ask that jobs end, all of a launch's when a launch is named; the ids of those asked for.
+        Request that jobs end, and return their ids; the name of a launch stands for all its jobs.
 
-        Jobs that have ended already are left out: nothing about them can change.
+        Jobs that have ended already are left out, since nothing about them can change.
 
         Raises:
             NotFoundError: There is no such job.
             SpecError: A name stands for several jobs.
-            RefusedError: The bastion said no, and why.
-            TimedOutError: No answer yet; the request is in the inbox and will be taken.
-            InDoubtError: The request may have arrived; asking again does no harm.
+            RefusedError: The bastion refused; the message says why.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
+            InDoubtError: The request may have arrived; a retry is harmless.
             StoreError: Out of reach.
         """
         return self._change("cancel", names, project)
@@ -310,7 +310,7 @@ class Client(Reader):
 
         Raises:
             SpecError: It is wrong: every problem, with its line; nothing was written.
-            ConflictError: Someone else changed the file meanwhile; nothing was written.
+            ConflictError: The file was changed meanwhile; nothing was written.
             StoreError: Out of reach, or in doubt.
         """
         return self._quota_file.apply(text)

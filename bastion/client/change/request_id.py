@@ -1,9 +1,8 @@
 """
-The names of a user's requests: fresh ULIDs, and those that an idempotency key stands for.
+The names of a user's requests: fresh ULIDs, and the ULIDs of an idempotency key.
 
-Within one process they only grow, also when the clock goes back. A keyed ULID is a function of who
-asks, in which project, with which key: asking twice writes the same object, and the second create
-fails.
+Fresh ULIDs of one process are monotonic, also when the clock goes back. A keyed ULID is a function
+of the user, the project and the key: a second request writes the same object, and its create fails.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ def keyed(user: str, project: str, key: str, *, turn: int, now: float) -> Iterat
     They differ in time only, so the ids of jobs, which come from the end, are the same in all.
 
     Args:
-        user: Who asks.
-        project: What it is charged to.
-        key: The user's own.
+        user: The user who submits it.
+        project: The project that it is charged to.
+        key: The idempotency key.
         turn: How often a request with this key was refused: a refusal uses nothing up.
         now: Seconds since 1970.
     """

@@ -1,1 +1,6 @@
-"""Code and outputs: sent with a launch, fetched from a job."""
+"""
+Code and outputs: what is uploaded with a launch, and what is fetched from a job.
+
+Comes in: a folder, repository or image, or a job. Goes out: an exact reference, or files on disk.
+Read `upload`, `stored_code`, then `outputs`.
+"""

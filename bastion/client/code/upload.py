@@ -30,16 +30,16 @@ class ResolvedCode:
 
     ref: CodeRef
     size_bytes: int = 0
-    """What its files weigh; 0 when nothing was bundled."""
+    """Size of its files; 0 when nothing was bundled."""
     sent_bytes: int = 0
-    """What had to be sent now."""
+    """Bytes that this call uploaded."""
     warnings: tuple[str, ...] = ()
     bundled: Bundle | None = None
     """The folder that was bundled, where it was one."""
 
     @property
     def name(self) -> str:
-        """What tells this code from all other: a digest, a full commit, an exact image."""
+        """The unique name of this code: a digest, a full commit, or an exact image."""
         match self.ref:
             case BundleRef(digest=digest):
                 return digest
@@ -60,14 +60,14 @@ def resolve_code(
     python: PythonEnv | None = None,
 ) -> ResolvedCode:
     """
-    The exact reference to `code`, which is sent, resolved or built where that is needed.
+    Upload, resolve or build `code` where needed, and return the exact reference to it.
 
     Args:
         code: What a launch holds: `LocalDir`, `GitRepo`, `Image`, `DockerBuild`, or a reference.
         store: The bucket.
-        start: Where a root is looked for from.
-        report: Told how far it has come.
-        python: The environment that is to be built from it: a folder must hold its lock file.
+        start: The folder from which the search for a root begins.
+        report: Called with the progress.
+        python: The environment to build from it; a folder must hold its lock file.
 
     Raises:
         SpecError: What was written is wrong.
@@ -75,7 +75,7 @@ def resolve_code(
         StoreError: The bucket is out of reach.
     """
     try:
-        return _settled(code, store, start=start, report=report, python=python)
+        return _resolve_checked(code, store, start=start, report=report, python=python)
     except InvalidCodeError as error:
         raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from error
     except BuildError as error:
@@ -86,7 +86,7 @@ def resolve_code(
         raise BastionError(f"code: {error.message}", hint=error.hint) from error
 
 
-def _settled(
+def _resolve_checked(
     code: object, store: ObjectStore, *, start: Path, report: Report, python: PythonEnv | None
 ) -> ResolvedCode:
     match code:
@@ -108,7 +108,7 @@ def _settled(
 
             return ResolvedCode(ref=resolve(code, access=Access.here()))
         case Image():
-            return _resolved(code)
+            return _resolve_image(code)
         case DockerBuild():
             from bundler.image import build
 
@@ -121,7 +121,7 @@ def _settled(
 
 
 def problems_here(code: object, python: PythonEnv | None, *, start: Path) -> list[str]:
-    """Why a folder could not be sent, as far as names and sizes tell; nothing is read or sent."""
+    """Return why a folder could not be sent, by its names, sizes and lock file; send nothing."""
     if not isinstance(code, LocalDir):
         return []
     try:
@@ -163,8 +163,8 @@ def _absence(path: Path) -> str:
     return "not in the code"
 
 
-def _resolved(code: Image) -> ResolvedCode:
-    """The image by digest, or as it was written, with a warning, where nobody here can tell it."""
+def _resolve_image(code: Image) -> ResolvedCode:
+    """Return the image by digest; as written, with a warning, if its registry is out of reach."""
     from bundler.registry import resolve_image
 
     try:

@@ -1,1 +1,7 @@
-"""A launch before it is sent: read, checked, traced to its source, tried."""
+"""
+Submission: a launch before it is sent.
+
+Comes in: a `Launch`, or the path of its file. Goes out: the checked launch and its origin, or every
+problem at once. Read `launch_file` (parse), `context` (reads of the bucket), `check` (pure),
+`provenance` (the origin), then `dry_run` and `resubmit`.
+"""
