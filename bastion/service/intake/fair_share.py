@@ -71,7 +71,7 @@ class _Turn:
 
     def deal(self, waiting: Mapping[str, deque[Wish]], *, most_reads: int) -> None:
         """Take from `waiting`, round by round, up to `most_reads` of each owner."""
-        owners = {owner for owner, wishes in waiting.items() if wishes}
+        owners = [owner for owner, wishes in waiting.items() if wishes]
         while owners:
             for owner in sorted(owners, key=lambda each: waiting[each][0].size):
                 if self._has_room(waiting[owner][0], most_reads):
