@@ -1,12 +1,19 @@
-"""How far one host of one attempt is; the moves between stages are in `bastion.agent.host.host`."""
+"""How far one host of one attempt is, and what its parts report to it."""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Protocol
+
+from bastion.job import End
 
 
 class Stage(Enum):
-    """How far a host is."""
+    """
+    How far a host is.
+
+    The moves between stages are drawn in `bastion.agent.host.host`.
+    """
 
     CLAIMING = "claiming"
     ASKING = "asking"
@@ -16,3 +23,39 @@ class Stage(Enum):
     HOLDING = "holding"
     ENDING = "ending"
     GONE = "gone"
+
+
+class Progress(Protocol):
+    """What the start of a host reports to the host."""
+
+    stage: Stage
+
+    def conclude_if_stopped(self) -> bool:
+        """End the host if a stop came before its start; whether one did."""
+        ...
+
+    def conclude(self, end: End) -> None:
+        """End the host, which has not run."""
+        ...
+
+    def end_exists(self, end: End) -> None:
+        """Record that the register already holds `end`."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """End the host, which cannot start because of `error`."""
+        ...
+
+    def leave(self, *, is_settled: bool = True) -> None:
+        """Do nothing more for the host."""
+        ...
+
+    def adopt_started(self, now: float) -> None:
+        """Take over what an earlier agent started under the same key."""
+        ...
+
+    def run(
+        self, processes: int, started_at: float, *, is_new: bool, secrets: tuple[str, ...] | None
+    ) -> None:
+        """Record that the keeper holds the processes."""
+        ...

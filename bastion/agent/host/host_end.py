@@ -1,0 +1,86 @@
+"""The end of one host: its register, its last logs and output, and what stays on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from bastion.agent.host.claim import end_key
+from bastion.agent.host.context import Surroundings
+from bastion.agent.host.host_run import HostRun
+from bastion.agent.host.output_saving import Saving
+from bastion.errors import BastionError
+from bastion.job import End
+from bastion.records import facts
+from bastion.records.facts import HostFact
+from bastion.records.register import Lost, Won, win
+from bastion.records.registers import EndRegister
+
+
+class HostEnd:
+    """
+    The end of one host.
+
+    Args:
+        of: The host, called `key` on its machine.
+        saving: Keeps its output.
+        end: What its register is to say.
+        leave: Called once nothing is left to do.
+    """
+
+    def __init__(
+        self,
+        of: HostFact,
+        key: str,
+        context: Surroundings,
+        saving: Saving,
+        end: End,
+        leave: Callable[[], None],
+    ) -> None:
+        self._of = of
+        self._key = key
+        self._context = context
+        self._saving = saving
+        self._leave = leave
+        self._register = EndRegister(write_id=context.nonce(), end=end)
+        self._is_written = False
+        self._drained: int | None = None
+
+    def exists(self, end: End) -> None:
+        """Record that the register holds `end`, whoever wrote it: the devices are free."""
+        self._is_written = True
+        self._context.bells.ring(facts.Ended(of=self._of, end=end))
+
+    def turn(self, now: float, run: HostRun | None) -> None:
+        """Write the register and drain what `run` left, as far as that is possible now."""
+        context = self._context
+        if not self._is_written:
+            key = end_key(self._of, context.settings.machine)
+            work = partial(win, context.store, key, self._register)
+            context.errands.send(
+                f"end {self._key}", work, self._wrote, now=now, otherwise=self._give_up
+            )
+        if run is not None:
+            run.logs.turn(now)
+            if run.logs.broken and self._is_written:
+                self._give_up(BastionError(run.logs.broken))
+                return
+        self._saving.turn(now)
+        if not self._is_written or not self._saving.is_done:
+            return
+        if self._drained is None:
+            if run is None or run.logs.is_complete:
+                self._drained = context.bells.ring(facts.Drained(of=self._of))
+        elif context.bells.has_landed(self._drained):
+            if run is not None:
+                context.keeper.forget(self._key)
+            context.home.leave(self._key)
+            self._leave()
+
+    def _wrote(self, outcome: Won[EndRegister] | Lost[EndRegister]) -> None:
+        self.exists(outcome.record.end)
+
+    def _give_up(self, error: Exception) -> None:
+        """Leave it as it is, with its spool, for a person to inspect."""
+        self._context.say(f"{self._key} is left as it is: {error}")
+        self._leave()

@@ -1,0 +1,81 @@
+"""The run of one host: the logs, marks and output of processes that the keeper holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bastion.agent.host.context import Surroundings
+from bastion.agent.host.marks import Marking
+from bastion.agent.host.output_saving import Saving
+from bastion.agent.keeper.port import LAST_LINES_BYTES, ExitRecord
+from bastion.agent.report.end_record import ended_so
+from bastion.agent.report.log_shipping import Shipping
+from bastion.agent.report.redaction import Redaction
+from bastion.job import End
+from bastion.records.facts import HostFact
+
+
+class HostRun:
+    """
+    The run of one host.
+
+    Args:
+        of: The host, called `key` on its machine.
+        saving: Keeps its output.
+        processes: How many it has.
+        started_at: When the keeper started them.
+        is_new: Whether this agent asked for the start.
+        secrets: Values to be masked in its logs; None: they are not known any more.
+    """
+
+    def __init__(
+        self,
+        of: HostFact,
+        key: str,
+        context: Surroundings,
+        saving: Saving,
+        *,
+        processes: int,
+        started_at: float,
+        is_new: bool,
+        secrets: tuple[str, ...] | None,
+    ) -> None:
+        self._key = key
+        self._context = context
+        self._saving = saving
+        self._marking = Marking(of, key, context, saving)
+        self._has_secrets = bool(secrets)
+        self.logs = Shipping(
+            context.store,
+            context.keeper,
+            context.errands,
+            context.settings.tempo.logs,
+            key=key,
+            of=of,
+            processes=processes,
+            is_new=is_new,
+            started_at=started_at,
+            redaction=Redaction(secrets),
+        )
+
+    def watch(self, now: float) -> float:
+        """Ship logs, report marks and keep output while it runs; returns when to come again."""
+        look_at = self._marking.turn(now)
+        self._saving.turn(now)
+        return min(look_at, self.logs.turn(now))
+
+    def flush(self, now: float) -> float:
+        """Ship logs and keep output of processes that are dead; returns when to come again."""
+        self._saving.turn(now)
+        return self.logs.turn(now)
+
+    def end_of(self, record: ExitRecord) -> End:
+        """Close the logs and return the end that follows from what the keeper recorded."""
+        self.logs.close(record.processes)
+        if self._has_secrets and record.first_failed is not None:
+            lines = self.logs.last_lines(record.first_failed, LAST_LINES_BYTES)
+            record = replace(record, last_lines=lines)
+        home = self._context.home
+        marks = home.marks(self._key)
+        self._marking.end(marks)
+        return ended_so(record, marks, home.word(self._key))
