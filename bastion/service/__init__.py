@@ -1,1 +1,9 @@
-"""The bastion at work: its loops, its settings, and the performing of actions."""
+"""
+The bastion: the only code with threads, loops and a lease.
+
+`leader` is the turn, and names the folders in their order: `intake` reads the inbox and lets it
+into the `draft` of root; `decide` asks the scheduler; one commit follows; `act` does what committed
+state asks for outside; `publish` writes what others read. `config` holds what admins set, `access`
+the rights that a bucket needs, `run` a bastion as a program, `repair` the audit and the restore of
+a bucket. `journal` is the bastion's own log. Read `leader.turn` first.
+"""

@@ -1,1 +1,8 @@
-"""What surrounds one decision: the machines it is shown, usage, and the plan it gave."""
+"""
+What surrounds one decision of the scheduler.
+
+In come the draft and the configuration; out goes the draft with the plan applied. Read
+`schedulable_machines` first, the machines that a cycle may see. `decayed_usage` keeps the usage
+that fairness needs, `applied_plan` writes the plan into the draft, and `python_gc` pauses Python's
+garbage collector during a cycle.
+"""

@@ -1,0 +1,46 @@
+"""Every group of service, agent and client says what lives there, and no group is too large."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house import rules
+
+MOST_FILES = 12
+
+
+def _name(folder: Path) -> str:
+    return str(folder.relative_to(rules.REPOSITORY))
+
+
+GROUPS = sorted(
+    init.parent
+    for room in ("service", "agent", "client")
+    for init in (rules.REPOSITORY / "bastion" / room).rglob("__init__.py")
+)
+
+
+@pytest.mark.parametrize(
+    "folder", GROUPS, ids=lambda folder: str(folder.relative_to(rules.REPOSITORY))
+)
+def test_a_group_has_a_guide_that_names_its_files(folder: Path) -> None:
+    """Its `__init__` says in a paragraph what is in it; what it names in backticks exists."""
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    assert len(text.split("\n\n")) > 1, "one line is no guide"
+    named = set(re.findall(r"`([a-z0-9_]+)(?:/|\.py|\.[a-z]+)?`", text))
+    files = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert named & files
+    unnamed = {name for name in files if not name.startswith("__")} - named
+    assert not unnamed, "files that the guide leaves out"
+
+
+@pytest.mark.parametrize(
+    "folder", GROUPS, ids=lambda folder: str(folder.relative_to(rules.REPOSITORY))
+)
+def test_a_group_is_small(folder: Path) -> None:
+    """A folder that shows more than a dozen files is not read at a glance."""
+    assert len(list(folder.glob("*.py"))) <= MOST_FILES
