@@ -16,7 +16,8 @@ The errors that Bastion raises on purpose.
     │   ├── ForeignRecordError it is valid, and of another version of Bastion
     │   └── OversizeError      it has more bytes than its kind may have
     ├── ProviderError
-    │   ├── NoCapacityError    a verdict of the provider, not a fault
+    │   ├── NoCapacityError    a verdict of the provider, not a fault: try another zone
+    │   ├── ProviderRefusedError       rights are missing, or a setting is wrong: an admin must act
     │   └── ProviderUnavailableError   retry in the next tick
     └── StoreError             the store is out of reach, or the result of a write is in doubt
         ├── StoreRefusedError  it refused: credentials, a missing bucket, a full disk
@@ -140,11 +141,34 @@ class ProviderError(BastionError):
 
 
 class NoCapacityError(ProviderError):
-    """The provider has no such machine now: a verdict, not a fault."""
+    """
+    The provider makes no such machine now: a verdict, not a fault.
+
+    Args:
+        is_limit: A limit of the account is reached, as its quota for a region; else the zone is
+            sold out.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", is_limit: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.is_limit = is_limit
+
+
+class ProviderRefusedError(ProviderError):
+    """The provider refuses: rights are missing, or a setting of the pool is wrong."""
 
 
 class ProviderUnavailableError(ProviderError):
-    """The provider is out of reach."""
+    """
+    The provider is out of reach, or asks for patience; what was asked for may have been done.
+
+    Args:
+        retry_after_s: The least wait before a retry, as the provider asked; 0 if it did not.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class StoreError(BastionError):

@@ -27,6 +27,10 @@ class MachinePhase(StrEnum):
     DELETING = "deleting"
 
 
+Terms = Literal["reserved", "on_demand", "spot"]
+"""How a machine is bought; a spot machine may be taken back at any time."""
+
+
 @value
 class Pool:
     """
@@ -62,6 +66,23 @@ class Pool:
     """Most machines in one zone, as where each zone is a host; 0: any number."""
     run_as: str = ""
     """The user of its jobs' processes, where agents run as root; empty for the agent's user."""
+    instance_type: str = ""
+    """What the provider calls the shape, such as `a3-highgpu-8g`; empty where it has no name."""
+    terms: Terms = "on_demand"
+    reservation: str = ""
+    """Capacity that the provider promised, by its name there; only with the terms `reserved`."""
+    image: str = ""
+    """What a new machine boots, in the provider's own words; empty for the provider's default."""
+    disk_gib: int = 0
+    """Size of a new machine's disk; 0 for the provider's default."""
+    network: str = ""
+    tags: tuple[str, ...] = ()
+    identity: str = ""
+    """The account that its machines act as: a service account, an instance profile."""
+    setup: tuple[str, ...] = ()
+    """Shell commands that a new machine runs as root, in order, before it takes jobs."""
+    orphan_timeout_s: float = 3600.0
+    """How long a machine of a cloud lives without instructions and without its bucket."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Settings for its provider."""
 
@@ -92,6 +113,8 @@ class Machine:
     resources: Amounts = NOTHING
     """Its capacity, as its agent declared it; until then the pool's."""
     slice: str = ""
+    batch: str = ""
+    """The machines that are made together, all or none, share it; empty for a machine alone."""
     tier: int = 0
     zone: str = ""
     created_at: float = 0.0

@@ -6,7 +6,7 @@ It has no thread: a change that is due by the clock happens at the next call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bastion.clock import Clock
@@ -57,29 +57,36 @@ class FakeProvider:
         self.created: list[str] = []
         """Names of every machine ever created, in order."""
 
+    @property
+    def vouches(self) -> bool:
+        """See the port."""
+        return True
+
     def list(self) -> tuple[Listed, ...]:
         """See the port."""
         self._catch_up()
         return tuple(made.listed for _, made in sorted(self._made.items()))
 
-    def create(self, machine: Machine, pool: Pool) -> None:
-        """See the port."""
+    def create(self, machines: Sequence[Machine], pool: Pool) -> None:
+        """See the port: all of a batch are made, or none."""
         self._catch_up()
-        made = self._made.get(machine.name)
-        if made is None:
-            if self.stock == 0:
-                raise NoCapacityError(f"pool {pool.name}: no machine in {machine.zone or 'stock'}")
-            if self.stock is not None:
-                self.stock -= 1
-            self.created.append(machine.name)
-        if made is None or made.listed.state == "stopped":
-            listed = Listed(
-                name=machine.name, pool=machine.pool, state="creating", zone=machine.zone
-            )
-            self._made[machine.name] = _Made(
-                listed=listed, due_at=self._clock.monotonic() + self._boot_s
-            )
-        self._lose_answer(f"create {machine.name}")
+        new = [machine for machine in machines if machine.name not in self._made]
+        if self.stock is not None and new:
+            if self.stock < len(new):
+                zone = new[0].zone or "stock"
+                raise NoCapacityError(f"pool {pool.name}: {self.stock} of {len(new)} in {zone}")
+            self.stock -= len(new)
+        self.created += [machine.name for machine in new]
+        for machine in machines:
+            made = self._made.get(machine.name)
+            if made is None or made.listed.state == "stopped":
+                self._boot(machine)
+        self._lose_answer(f"create {machines[0].name}")
+
+    def _boot(self, machine: Machine) -> None:
+        listed = Listed(name=machine.name, pool=machine.pool, state="creating", zone=machine.zone)
+        due_at = self._clock.monotonic() + self._boot_s
+        self._made[machine.name] = _Made(listed=listed, due_at=due_at)
 
     def delete(self, name: str) -> None:
         """See the port."""

@@ -20,13 +20,43 @@ OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
 """What `options` of a pool may hold, by provider."""
 
 
-def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
+_OF_CLOUDS = ("reservation", "image", "disk_gib", "network", "tags", "identity", "setup")
+"""Fields of a pool that say how a new machine is made."""
+
+
+def problems_of(pool: Pool) -> tuple[str, ...]:
+    """
+    Return what is wrong with `pool` for its provider; each problem begins with its field.
+
+    It asks no provider: a pool is checked before anything is made.
+    """
+    if pool.provider == "fake":
+        return ()  # whatever a test wants of it
+    made = Pool(name="", provider="", resources=pool.resources, max_machines=0)
+    wrong = [
+        f"{field.removesuffix('_gib')}: a {pool.provider} pool does not make its machines;"
+        " leave it out"
+        for field in (*_OF_CLOUDS, "terms")
+        if getattr(pool, field) != getattr(made, field)
+    ]
+    known = OPTIONS.get(pool.provider, ())
+    wrong += [
+        f"options.{name}: unknown; a pool of provider {pool.provider} takes"
+        f" {', '.join(known) or 'none'}"
+        for name in pool.options
+        if name not in known
+    ]
+    return tuple(wrong)
+
+
+def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path) -> Provider:
     """
     Return the provider of `pool`; pools of one provider share its machines by name.
 
     Args:
         pool: A pool of `config/bastion.toml`.
         root_url: The bucket that its machines' agents serve.
+        bucket: The bucket's own name, which its machines carry in names or labels.
         machines_dir: Folder of a local provider's machines.
 
     Raises:
@@ -49,7 +79,7 @@ def open_provider(pool: Pool, *, root_url: str, machines_dir: Path) -> Provider:
             from bastion.provider.build import build_digest
             from bastion.provider.ssh import SshProvider
 
-            return SshProvider(root_url, pool, build=build_digest())
+            return SshProvider(root_url, pool, bucket=bucket, build=build_digest())
         case "fake":
             from bastion.provider.fake import FakeProvider
 

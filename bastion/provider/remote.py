@@ -86,7 +86,7 @@ def _create(said: dict[str, Any], folder: Path, provider: LocalProvider) -> dict
             max_machines=1,
             labels=said["labels"],
         )
-        provider.create(Machine(name=said["machine"], pool=pool.name, zone=said["zone"]), pool)
+        provider.create([Machine(name=said["machine"], pool=pool.name, zone=said["zone"])], pool)
     return {}
 
 

@@ -53,12 +53,19 @@ class SshProvider:
     Args:
         root_url: The bucket that their agents serve; every host must reach it.
         pool: Its zones are the hosts.
+        bucket: The bucket's own name, which keeps its machines apart from another's.
         build: The digest of this build of Bastion.
         ssh: The command that connects; the host and a command line for its shell follow.
     """
 
     def __init__(
-        self, root_url: str, pool: Pool, *, build: str, ssh: Sequence[str] = ("ssh",)
+        self,
+        root_url: str,
+        pool: Pool,
+        *,
+        bucket: str,
+        build: str,
+        ssh: Sequence[str] = ("ssh",),
     ) -> None:
         self._pool = pool
         self._build = build
@@ -74,7 +81,7 @@ class SshProvider:
         self._wanted = _wanted(root_url)
         self._about: Mapping[str, Any] = {
             "folder": self._folder,
-            "bucket": hashlib.sha256(root_url.encode()).hexdigest()[:12],
+            "bucket": bucket,
             "root": root_url,
             "build": build,
             "keep_work_s": pool.keep_work_s,
@@ -94,8 +101,17 @@ class SshProvider:
                 found.append(self._listed(host, each if isinstance(each, dict) else {}))
         return tuple(listed for listed in found if listed is not None)
 
-    def create(self, machine: Machine, pool: Pool) -> None:
+    @property
+    def vouches(self) -> bool:
+        """See the port: a host that does not answer may still run jobs."""
+        return False
+
+    def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port; a host that holds another machine has no capacity."""
+        for machine in machines:
+            self._create(machine, pool)
+
+    def _create(self, machine: Machine, pool: Pool) -> None:
         host = machine.zone
         if host not in self._pool.zones:
             raise NoCapacityError(f"pool {pool.name} has no host {host!r} any more")

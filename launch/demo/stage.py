@@ -119,7 +119,9 @@ class Stage:
         from bastion.service.config.pool_config import parse_config
 
         for pool in parse_config(CONFIG).pools.values():
-            provider = open_provider(pool, root_url=self.url, machines_dir=self.machines)
+            provider = open_provider(
+                pool, root_url=self.url, bucket="demo", machines_dir=self.machines
+            )
             for machine in provider.list():
                 provider.delete(machine.name)
             until = self._clock.monotonic() + STOP_S

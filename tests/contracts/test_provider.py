@@ -97,7 +97,7 @@ def ssh_place(folder: Path) -> Iterator[Place]:
             permit_s=600.0,
             options={"ssh_config": str(config), "python": sys.executable},
         )
-        provider = SshProvider(f"file://{folder}/root", pool, build=build_digest())
+        provider = SshProvider(f"file://{folder}/root", pool, bucket="b", build=build_digest())
 
         def kill_agent(name: str) -> None:
             (note,) = folder.glob(f"*/.bastion/*/{name}/agent")
@@ -131,33 +131,33 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 def test_a_created_machine_runs_once(place: Place) -> None:
     """A created machine runs, and a second `create` makes no second one."""
-    place.provider.create(place.machine, POOL)
-    place.provider.create(place.machine, POOL)
+    place.provider.create([place.machine], POOL)
+    place.provider.create([place.machine], POOL)
     place.until(MACHINE.name, "running")
-    place.provider.create(place.machine, POOL)
+    place.provider.create([place.machine], POOL)
     assert place.states() == {MACHINE.name: "running"}
 
 
 def test_a_dead_agent_is_listed_and_restarted(place: Place) -> None:
     """A machine whose agent died is listed as stopped, and `create` restarts its agent."""
-    place.provider.create(place.machine, POOL)
+    place.provider.create([place.machine], POOL)
     place.until(MACHINE.name, "running")
     place.kill_agent(MACHINE.name)
     place.until(MACHINE.name, "stopped")
-    place.provider.create(place.machine, POOL)
+    place.provider.create([place.machine], POOL)
     place.until(MACHINE.name, "running")
 
 
 def test_a_deleted_machine_is_gone_and_its_name_is_used_up(place: Place) -> None:
     """A deleted machine becomes `gone`; neither delete nor create changes that."""
-    place.provider.create(place.machine, POOL)
+    place.provider.create([place.machine], POOL)
     place.until(MACHINE.name, "running")
     place.provider.delete(MACHINE.name)
     assert place.states()[MACHINE.name] in ("deleting", "gone")
     place.provider.delete(MACHINE.name)
-    place.provider.create(place.machine, POOL)
+    place.provider.create([place.machine], POOL)
     place.until(MACHINE.name, "gone")
-    place.provider.create(place.machine, POOL)
+    place.provider.create([place.machine], POOL)
     assert place.states() == {MACHINE.name: "gone"}
 
 
@@ -170,8 +170,8 @@ def test_deleting_an_unknown_machine_is_no_error(place: Place) -> None:
 def test_two_machines_are_two(place: Place) -> None:
     """Deleting one machine leaves the other alone."""
     other = replace(MACHINE, name="here-7-1", zone=place.zones[1])
-    place.provider.create(place.machine, POOL)
-    place.provider.create(other, POOL)
+    place.provider.create([place.machine], POOL)
+    place.provider.create([other], POOL)
     place.until(other.name, "running")
     place.provider.delete(MACHINE.name)
     place.until(MACHINE.name, "gone")

@@ -117,8 +117,17 @@ class ScriptedProvider:
             for name, state in self.states.items()
         )
 
-    def create(self, machine: Machine, pool: Pool) -> None:
+    @property
+    def vouches(self) -> bool:
         """See the port."""
+        return True
+
+    def create(self, machines: Sequence[Machine], pool: Pool) -> None:
+        """See the port."""
+        for machine in machines:
+            self._create(machine, pool)
+
+    def _create(self, machine: Machine, pool: Pool) -> None:
         self._fail()
         self.creates.append(machine.name)
         if len(self.states) >= self.stock or machine.zone in self.sold_out:

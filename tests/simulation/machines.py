@@ -8,7 +8,7 @@ that dies leaves its processes as strays, or not; the next life makes an end of 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -338,11 +338,20 @@ class SimProvider:
         """See `Provider`; now and then a machine dies, or is left out once."""
         return self._port.call("list machines", "", self._list)
 
-    def create(self, machine: Machine, pool: Pool) -> None:
+    @property
+    def vouches(self) -> bool:
         """See `Provider`."""
-        self._port.call(
-            "create machine", machine.name, lambda: self._create(machine, pool), writes=True
-        )
+        return True
+
+    def create(self, machines: Sequence[Machine], pool: Pool) -> None:
+        """See `Provider`."""
+        for machine in machines:
+            self._port.call(
+                "create machine",
+                machine.name,
+                lambda machine=machine: self._create(machine, pool),  # type: ignore[misc]
+                writes=True,
+            )
 
     def delete(self, name: str) -> None:
         """See `Provider`."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 from bastion.clock import Clock
 from bastion.errors import BastionError, NoCapacityError, ProviderUnavailableError
 from bastion.lane import Done, Lane
-from bastion.machine import Pool
-from bastion.pool import Create, Seen, machine_actions, reconcile
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.pool import Create, MachineAction, Seen, machine_actions, reconcile
 from bastion.provider.port import Listed, Provider
 from bastion.records.root import Root
 from bastion.service.draft.root_draft import Draft
@@ -143,11 +143,14 @@ class Machines:
                 self._journal.problem(f"pool {pool}", _unknown_pool(action.machine))
                 continue
             if now - self._called_at.get(action.machine, -1e9) < RETRY_S:
-                continue
+                continue  # also where a call for its batch was just made
             zone = machine.zone if machine is not None else ""
             if isinstance(action, Create) and self._stockouts.get((pool, zone), 0.0) > store_now:
                 continue
             self._called_at[action.machine] = now
+            for each in _together(action, root):
+                self._called_at[each.name] = now
+                self._zones[each.name] = each.zone
             self._submit(opened, action, root)
         for name, opened in self._pools.items():
             if now >= self._list_at[name]:
@@ -161,16 +164,26 @@ class Machines:
         for opened in self._pools.values():
             opened.lane.close()
 
-    def _submit(self, opened: OpenPool, action: object, root: Root) -> None:
+    def _submit(self, opened: OpenPool, action: MachineAction, root: Root) -> None:
+        name = action.machine
         if isinstance(action, Create):
-            machine = root.machines[action.machine]
-            self._zones[machine.name] = machine.zone
-            opened.lane.submit(
-                f"create {machine.name}", lambda: opened.provider.create(machine, opened.pool)
-            )
+            batch = _together(action, root)
+            opened.lane.submit(f"create {name}", lambda: opened.provider.create(batch, opened.pool))
         else:
-            name = getattr(action, "machine", "")
             opened.lane.submit(f"delete {name}", lambda: opened.provider.delete(name))
+
+
+def _together(action: MachineAction, root: Root) -> tuple[Machine, ...]:
+    """The machines that one call is about: the whole batch where one is created."""
+    first = root.machines.get(action.machine)
+    if first is None or not isinstance(action, Create) or not first.batch:
+        return (first,) if first is not None else ()
+    return tuple(
+        machine
+        for machine in root.machines.values()
+        if (machine.pool, machine.zone, machine.batch) == (first.pool, first.zone, first.batch)
+        and machine.phase is not MachinePhase.DELETING
+    )
 
 
 def _has_no_capacity(done: Done, pool: Pool) -> bool:
@@ -205,6 +218,6 @@ def _seen(listed: Listed) -> Seen:
     return Seen(
         name=listed.name,
         pool=listed.pool,
-        runs=listed.state in ("creating", "running", "deleting"),
+        runs=listed.state in ("waiting", "creating", "running", "deleting"),
         gone=listed.state == "gone",
     )

@@ -13,13 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from bastion.catalog import lookup
 from bastion.errors import SpecError
-from bastion.machine import Pool
-from bastion.provider.open import OPTIONS, PROVIDERS
+from bastion.machine import Pool, Terms
+from bastion.provider.open import PROVIDERS, problems_of
 from bastion.records.codec import problems
 from bastion.records.secrets import SecretTables
 from bastion.records.webhooks import Notifications, WebhookTables
 from bastion.secret_rules import SecretRules
 from bastion.spec import Resources, check_name, seconds_of
+from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.value import value
 
@@ -61,9 +62,18 @@ class _PoolTable(BaseModel):
     boot: float | str = 120.0
     keep_work: float | str = 7 * 86400.0
     run_as: str = ""
+    terms: Terms = "on_demand"
+    reservation: str = ""
+    image: str = ""
+    disk: str = ""
+    network: str = ""
+    tags: list[str] = Field(default_factory=list)
+    identity: str = ""
+    setup: list[str] = Field(default_factory=list)
+    orphan_timeout: float | str = 3600.0
     options: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("idle_timeout", "boot", "keep_work", "permit")
+    @field_validator("idle_timeout", "boot", "keep_work", "permit", "orphan_timeout")
     @classmethod
     def _seconds(cls, written: float | str) -> float:
         return seconds_of("duration", written)
@@ -159,7 +169,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
     resources = instance.host if instance is not None else Resources(**table.resources).amounts
     named = {"cluster": table.cluster, "shard": table.shard}
     named[CONTAINERS] = YES if table.containers else ""
-    return Pool(
+    pool = Pool(
         name=name,
         provider=table.provider,
         resources=resources,
@@ -175,8 +185,21 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         boot_s=float(table.boot),
         keep_work_s=float(table.keep_work),
         run_as=table.run_as,
+        instance_type=table.instance_type,
+        terms=table.terms,
+        reservation=table.reservation,
+        image=table.image,
+        disk_gib=-(-bytes_of("disk", table.disk) // 2**30) if table.disk else 0,
+        network=table.network,
+        tags=tuple(table.tags),
+        identity=table.identity,
+        setup=tuple(table.setup),
+        orphan_timeout_s=float(table.orphan_timeout),
         options=table.options,
     )
+    if problems := problems_of(pool):
+        raise SpecError(*problems)
+    return pool
 
 
 def _host_problems(table: _PoolTable) -> list[str]:
@@ -199,11 +222,6 @@ def _host_problems(table: _PoolTable) -> list[str]:
         wrong.append(f"count: a host holds one machine, and there are {len(table.hosts)} hosts")
     if float(table.permit) < MIN_PERMIT_S:
         wrong.append(f"permit: {table.permit:g} s is less than {MIN_PERMIT_S:g} s")
-    wrong += [
-        f"options.{name}: unknown; a pool of provider ssh takes {', '.join(OPTIONS['ssh'])}"
-        for name in table.options
-        if name not in OPTIONS["ssh"]
-    ]
     return wrong
 
 

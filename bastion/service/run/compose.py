@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from collections.abc import Callable
@@ -159,7 +160,10 @@ def _pool_opener(settings: ServeSettings, journal: Journal) -> Callable[[Pool], 
                 " AGENT_GOOGLE_APPLICATION_CREDENTIALS or AGENT_AWS_PROFILE"
             )
         provider = open_provider(
-            pool, root_url=settings.root_url, machines_dir=settings.machines_dir
+            pool,
+            root_url=settings.root_url,
+            bucket=hashlib.sha256(settings.root_url.encode()).hexdigest()[:12],
+            machines_dir=settings.machines_dir,
         )
         lane = ThreadLane(f"pool-{pool.name}", workers=PROVIDER_WORKERS)
         return OpenPool(pool=pool, provider=provider, lane=lane)

@@ -24,7 +24,7 @@ def test_machines_boot_and_go_in_their_time() -> None:
     clock = VirtualClock()
     told: list[Listed] = []
     provider = FakeProvider(clock, boot_s=60.0, delete_s=30.0, on_state=told.append)
-    provider.create(ONE, POOL)
+    provider.create([ONE], POOL)
     clock.advance(59.0)
     assert provider.list() == (Listed(name=ONE.name, pool="pool", state="creating", zone="z"),)
     clock.advance(1.0)
@@ -41,10 +41,10 @@ def test_a_stock_runs_out() -> None:
     """Without stock a new machine is refused; an existing one is not."""
     provider = FakeProvider(VirtualClock())
     provider.stock = 1
-    provider.create(ONE, POOL)
-    provider.create(ONE, POOL)
+    provider.create([ONE], POOL)
+    provider.create([ONE], POOL)
     with pytest.raises(NoCapacityError):
-        provider.create(TWO, POOL)
+        provider.create([TWO], POOL)
     assert provider.created == [ONE.name]
 
 
@@ -53,7 +53,7 @@ def test_a_lost_answer_is_still_a_change() -> None:
     provider = FakeProvider(VirtualClock())
     provider.answers_lost = 1
     with pytest.raises(ProviderUnavailableError):
-        provider.create(ONE, POOL)
+        provider.create([ONE], POOL)
     assert provider.created == [ONE.name]
 
 
@@ -63,7 +63,7 @@ def test_an_unreachable_provider_does_nothing() -> None:
     provider.is_reachable = False
     for ask in (
         provider.list,
-        lambda: provider.create(ONE, POOL),
+        lambda: provider.create([ONE], POOL),
         lambda: provider.delete(ONE.name),
     ):
         with pytest.raises(ProviderUnavailableError):
@@ -74,7 +74,7 @@ def test_an_unreachable_provider_does_nothing() -> None:
 def test_a_machine_may_vanish() -> None:
     """A machine that vanishes is no longer listed, as in some clouds."""
     provider = FakeProvider(VirtualClock())
-    provider.create(ONE, POOL)
+    provider.create([ONE], POOL)
     provider.vanish(ONE.name)
     assert provider.list() == ()
 
@@ -82,10 +82,10 @@ def test_a_machine_may_vanish() -> None:
 def test_a_pool_names_its_provider(tmp_path: Path) -> None:
     """The provider's name in the configuration chooses; an unknown one is an error with a path."""
     local = Pool(name="here", provider="local", resources=NOTHING, max_machines=1)
-    made = open_provider(local, root_url="memory:", machines_dir=tmp_path)
+    made = open_provider(local, root_url="memory:", bucket="b", machines_dir=tmp_path)
     assert isinstance(made, LocalProvider)
-    made = open_provider(POOL, root_url="memory:", machines_dir=tmp_path)
+    made = open_provider(POOL, root_url="memory:", bucket="b", machines_dir=tmp_path)
     assert isinstance(made, FakeProvider)
     unknown = Pool(name="moon", provider="lunar", resources=NOTHING, max_machines=1)
     with pytest.raises(SpecError, match=r"pools\.moon\.provider: 'lunar' is unknown"):
-        open_provider(unknown, root_url="memory:", machines_dir=tmp_path)
+        open_provider(unknown, root_url="memory:", bucket="b", machines_dir=tmp_path)

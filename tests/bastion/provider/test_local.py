@@ -81,7 +81,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_a_machine_presents_itself_as_its_pool_says(site: Site) -> None:
     """The agent of a new machine registers with the resources and labels of its pool."""
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     site.until(site.bucket.facts)
     hello = site.bucket.facts()[0]
     assert hello.kind == "hello"
@@ -92,7 +92,7 @@ def test_a_machine_presents_itself_as_its_pool_says(site: Site) -> None:
 def test_deleting_leaves_no_process(site: Site) -> None:
     """A machine is gone only when agent, keeper and even a job that ignores SIGTERM are dead."""
     line = "trap '' TERM; setsid sleep 1000 & echo ready; while :; do sleep 0.05; done"
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     site.bucket.spec(Job(name="train", processes=(Process(line, shell=True),)))
     site.until(site.bucket.facts)
     site.bucket.instruct(start(grace_s=0.3))
@@ -108,7 +108,7 @@ def test_deleting_while_it_begins_leaves_no_process(site: Site, delay_s: float) 
     However far an agent and its keeper have come, deleting leaves nothing that runs; a keeper that
     was only starting finds out by itself.
     """
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     deadline = time.monotonic() + delay_s
     while time.monotonic() < deadline:
         time.sleep(0.01)
@@ -123,7 +123,7 @@ def test_an_agent_of_another_build_is_restarted(site: Site) -> None:
     What runs goes on under the keeper; the new agent ships what it prints meanwhile. One that is to
     keep work for another time is started anew too, and told.
     """
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     line = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 1000"
     site.bucket.spec(Job(name="train", processes=(Process(line, shell=True),)))
     site.until(site.bucket.facts)
@@ -133,7 +133,7 @@ def test_an_agent_of_another_build_is_restarted(site: Site) -> None:
     assert site.state() == "running"
     site.provider = LocalProvider(site.provider._root_url, site.folder, site.clock, build="another")
     site.until(lambda: site.state() == "stopped")
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     site.until(lambda: site.state() == "running")
     assert (site.folder / MACHINE / "agent").read_text() != before
     (folder,) = {path.parent for path in (site.folder / MACHINE / "home").rglob("code")}
@@ -145,7 +145,7 @@ def test_an_agent_of_another_build_is_restarted(site: Site) -> None:
         url, site.folder, site.clock, build="another", keep_work_s=2 * WEEK_S
     )
     site.until(lambda: site.state() == "stopped")
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     assert any("--keep_work_s=1209600" in said for said in site.living())
 
 
@@ -161,7 +161,7 @@ def test_agents_get_the_user_of_their_pool(site: Site, tmp_path: Path) -> None:
         command=("/bin/sh", "-c", line, "sh"),
         run_as="nobody",
     )
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     site.until(told.exists)
     assert "--run_as=nobody" in told.read_text()
     site.provider = usual
@@ -172,14 +172,14 @@ def test_many_creates_make_one_agent(site: Site) -> None:
     """Bastions that duel over one machine start one agent between them."""
     providers = [LocalProvider(site.provider._root_url, site.folder, site.clock) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda one: one.create(site.machine, POOL), providers))
+        list(pool.map(lambda one: one.create([site.machine], POOL), providers))
     site.until(site.bucket.facts)
     assert sum("-m bastion agent" in said for said in site.living()) == 1
 
 
 def test_a_killed_deletion_is_restarted(site: Site) -> None:
     """If the program that deletes is killed, the next listing restarts it."""
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     site.until(site.bucket.facts)
     site.provider.delete(MACHINE)
     pid = int((site.folder / MACHINE / "end").read_text().split()[0])
@@ -190,7 +190,7 @@ def test_a_killed_deletion_is_restarted(site: Site) -> None:
 
 def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
     """Files of jobs can be read after the machine is gone, and are deleted by age."""
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     site.until(site.bucket.facts)
     site.delete()
     home = site.folder / MACHINE / "home"
@@ -206,10 +206,10 @@ def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
 @pytest.mark.parametrize("text", ["", "\0\0", "x y z"])
 def test_a_damaged_file_affects_its_machine_alone(site: Site, note: str, text: str) -> None:
     """A note that a power failure left empty or spoilt is written anew; others are listed."""
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     (site.folder / MACHINE / note).write_text(text)
     (listed,) = site.provider.list()
     assert (listed.name, listed.pool) == (site.machine.name, POOL.name)
-    site.provider.create(site.machine, POOL)
+    site.provider.create([site.machine], POOL)
     (listed,) = site.provider.list()
     assert listed.state == "running"

@@ -62,7 +62,9 @@ def own(ssh: Path, tmp_path: Path) -> Own:
 
     def make(build: str = build_digest(), **fields: object) -> SshProvider:
         pool = replace(POOL, **fields)  # type: ignore[arg-type]
-        return SshProvider(f"file://{tmp_path}/none", pool, build=build, ssh=(str(ssh),))
+        return SshProvider(
+            f"file://{tmp_path}/none", pool, bucket="b", build=build, ssh=(str(ssh),)
+        )
 
     return make
 
@@ -93,17 +95,17 @@ def test_a_host_holds_one_machine(own: Own, tmp_path: Path) -> None:
     taken.mkdir(parents=True)
     (taken / "machine").write_text("own one\n")
     with pytest.raises(NoCapacityError, match="host one still holds machine own-9-9"):
-        own().create(ONE, POOL)
+        own().create([ONE], POOL)
     (taken / "gone").touch()
     with pytest.raises(NoCapacityError, match="pool own has no host 'three' any more"):
-        own().create(replace(ONE, zone="three"), POOL)
+        own().create([replace(ONE, zone="three")], POOL)
 
 
 def test_an_unknown_outcome_is_told(own: Own, tmp_path: Path) -> None:
     """A host that is away may hold the machine: neither create nor delete says that all is well."""
     (tmp_path / "two").rmdir()
     with pytest.raises(ProviderUnavailableError, match="host two"):
-        own().create(TWO, POOL)
+        own().create([TWO], POOL)
     with pytest.raises(ProviderUnavailableError, match="host two"):
         own().delete(TWO.name)
 
