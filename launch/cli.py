@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 from launch import exits
 from launch.errors import UsageError, report
-from launch.parser import (
+from launch.grammar.parser import (
     normal,
     refuse_unknown,
     refuse_unknown_verb,
     split_command,
     with_flagfiles,
 )
+from launch.grammar.vocabulary import ALIASES, FOREIGN_VERBS, SEVERAL_VERBS
 from launch.verbs import build
-from launch.vocabulary import ALIASES, FOREIGN_VERBS, SEVERAL_VERBS
 
 COLLECT_AFTER = 100_000
 """

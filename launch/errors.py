@@ -6,7 +6,7 @@ import os
 import sys
 
 from launch import exits
-from launch.visible import visible
+from launch.screen.notes import in_one_line, note, tell
 
 
 class UsageError(Exception):
@@ -54,7 +54,7 @@ def _report_failure(error: BaseException) -> int:
 
     if not isinstance(error, errors.BastionError):
         tell(
-            f"this is a mistake in bastion: {type(error).__name__}: {_one_line(str(error))}",
+            f"this is a mistake in bastion: {type(error).__name__}: {in_one_line(str(error))}",
             "" if "--debug" in sys.argv else "run it again with --debug and report what it prints",
         )
         return exits.FAILED
@@ -77,22 +77,6 @@ def _report_failure(error: BaseException) -> int:
             return exits.IN_DOUBT
         case _:
             return exits.FAILED
-
-
-def tell(message: str, hint: str = "") -> None:
-    """Print an error line to stderr, with its hint."""
-    print(f"error: {visible(_one_line(message))}", file=sys.stderr)
-    if hint:
-        print(f"hint: {visible(_one_line(hint))}", file=sys.stderr)
-
-
-def note(message: str) -> None:
-    """Print a line that is not data to stderr; control characters in it are shown."""
-    print(visible(message), file=sys.stderr, flush=True)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _stop_printing() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from bastion.profile import ENVIRONMENT
 from launch import exits
-from launch.parser import SHARED, Parser
+from launch.grammar.parser import SHARED, Parser
+from launch.grammar.vocabulary import ALIASES, FAMILIES
 from launch.verbs import build
-from launch.vocabulary import ALIASES, FAMILIES
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 

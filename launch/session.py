@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bastion.profile import Profile
 from launch.errors import UsageError
-from launch.render import Output
+from launch.screen.render import Output
 from launch.settings import chosen
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Session:
     @property
     def is_quiet(self) -> bool:
         """Whether only data is wanted."""
-        return self.out.format in ("name", "json")
+        return self.out.is_quiet
 
 
 def wants_color(flag: str) -> bool:

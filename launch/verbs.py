@@ -5,44 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from launch.commands import (
-    bucket,
-    bundle,
-    code,
-    completion,
-    config,
-    demo,
-    fetch,
-    imports,
-    job,
-    logs,
-    pool,
-    quota,
-    service,
-    setup,
-    status,
-    submit,
-)
-from launch.parser import Parser, Verbs
-from launch.vocabulary import FAMILIES
+from launch.commands.admin import bucket, demo, quota, service, setup
+from launch.commands.change import jobs as change
+from launch.commands.here import completion, config
+from launch.commands.look import fetch, job, jobs, logs, pool, status, wait
+from launch.commands.submit import bundle, imports, launch, rerun
+from launch.grammar.parser import Parser, Verbs
+from launch.grammar.vocabulary import FAMILIES
 
 _NOUNS = (
-    submit,
-    code,
-    imports,
-    bundle,
-    job,
-    logs,
-    fetch,
-    pool,
-    status,
-    service,
-    quota,
-    bucket,
-    demo,
-    setup,
-    config,
-    completion,
+    *(launch, rerun, imports, bundle),
+    *(jobs, job, logs, fetch, wait, pool, status),
+    change,
+    *(service, quota, bucket, demo, setup),
+    *(config, completion),
 )
 
 

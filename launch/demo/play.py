@@ -23,7 +23,7 @@ from bundler.code import LocalDir
 from launch import exits
 from launch.demo.screen import Screen
 from launch.demo.stage import Stage, StageError
-from launch.render import Output
+from launch.screen.render import Output
 
 WORK = Path(__file__).parent / "work"
 LIMIT_S = 80.0

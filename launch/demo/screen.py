@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from launch.render import STATE_COLORS, Output, amounts
+from launch.screen.render import STATE_COLORS, Output, amounts
 
 if TYPE_CHECKING:
     from bastion.client import JobView

@@ -39,7 +39,7 @@ from bundler.manifest import read_manifest
 from bundler.pack import open_pack
 from bundler.url import redacted
 from bundler.url import url_problems as git_problems
-from launch.visible import TerminalBytes, visible
+from launch.screen.visible import TerminalBytes, visible
 from quota.config import parse
 from quota.errors import QuotaError
 from tests.rigs.blobs import MemoryBlobs

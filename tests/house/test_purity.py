@@ -86,7 +86,7 @@ def test_a_rule_catches(rule: rules.Rule, path: str, bad: str) -> None:
         (rules.names_say_what, "bastion/job.py", "futility = important = 1"),
         (rules.names_say_what, "bastion/job.py", "logging.StreamHandler()"),
         (rules.fits_a_screen, "bastion/job.py", LONG.removesuffix("    x = 1\n")),
-        (rules.stdout_is_data, "launch/render.py", "print('x')"),
+        (rules.stdout_is_data, "launch/screen/render.py", "print('x')"),
         (rules.stdout_is_data, "bastion/job.py", "print('x', file=sys.stderr)"),
         (rules.keys_are_in_the_layout, rules.LAYOUT, "key = 'inbox/x'"),
         (rules.keys_are_in_the_layout, "bastion/client.py", "'''inbox/ is explained here.'''"),

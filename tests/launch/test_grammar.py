@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from launch.flags import name_from, quoted_twice
-from launch.parser import normal, split_command
+from launch.grammar.parser import normal, split_command
+from launch.grammar.vocabulary import ALIASES, FAMILIES, FOREIGN_VERBS, SEVERAL_VERBS
+from launch.submission.flags import name_from, quoted_twice
 from launch.verbs import build
-from launch.vocabulary import ALIASES, FAMILIES, FOREIGN_VERBS, SEVERAL_VERBS
 from tests.launch.command_line import Run
 
 VERBS = [verb for family in FAMILIES.values() for verb in family]

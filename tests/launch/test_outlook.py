@@ -6,7 +6,7 @@ from bastion.job import JobClass
 from bastion.scheduler.plan import Admit, Refuse, Verdict, Wait
 from bastion.scheduler.reason import NeverFits, WaitingForCapacity, WithinShare
 from bastion.scheduler.whatif import Outlook
-from launch.outlook import outlook_lines
+from launch.screen.outlook import outlook_lines
 from quota import Amounts
 
 NOW = 1_700_000_000.0

@@ -10,8 +10,8 @@ import pytest
 
 from bastion.client import JobView
 from bastion.clock import VirtualClock
-from launch.commands.submit import Teller
-from launch.printout import Printout
+from launch.screen.followed import Teller
+from launch.screen.printout import Printout
 
 RUNNING = "train is running: on vm-1"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import launch
+from launch.grammar.shells import script
 from launch.reference import PLACE, reference
-from launch.shells import script
 from launch.verbs import build
 from tests.launch.bucket import JOB, Bucket
 from tests.rigs.scripted_bastion import print_log, publish, row

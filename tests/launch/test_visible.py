@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launch.visible import TerminalBytes, visible
+from launch.screen.visible import TerminalBytes, visible
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202egnp.exe\u2066\x08\x7f"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b2J\u202egnp.exe\u2066\x08\x7f"
@@ -57,9 +57,9 @@ def test_progress_bars_pass_and_titles_do_not() -> None:
 PROGRAM = """
 import sys
 from bastion.clock import VirtualClock
-from launch.errors import note, tell
-from launch.printout import Printout
-from launch.render import Column, Output, write_lines
+from launch.screen.notes import note, tell
+from launch.screen.printout import Printout
+from launch.screen.render import Column, Output, write_lines
 hostile = sys.argv[1]
 write_lines([hostile])
 Output(terminal=sys.stdout.isatty()).show(

@@ -1,0 +1,139 @@
+"""The bucket itself: whether it is whole, and how it is brought back after a disaster."""
+
+from __future__ import annotations
+
+import argparse
+from math import inf
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.grammar.parser import Verbs, switch, text
+from launch.screen.notes import note
+from launch.screen.render import Column
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.service.repair.fsck import Finding
+    from bastion.service.repair.restore import Copy, Restore
+
+
+SINCE = "7d"
+"""As long as an agent obeys an instruction, and a request may be on its way."""
+ALL = "all"
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    parser = verbs.add(
+        "fsck",
+        check,
+        "hold the bucket to every rule of the protocol",
+        prints=True,
+        text="It only reads, also while a bastion leads; what it finds it looks for a second time"
+        " before it tells. Of what has ended it reads what was written lately; all is listed. Exit"
+        " code 1 when anything is wrong.",
+        example="bastion fsck\nbastion fsck --since=all --json",
+    )
+    text(parser, "--since", "how far back to read what has ended; all: everything", metavar="TIME")
+    parser.set_defaults(since=SINCE)
+    parser = verbs.add(
+        "restore",
+        restore,
+        "bring a copy of root back after a disaster",
+        prints=True,
+        text="Without --yes it shows the hourly copies and what one of them would mean, and changes"
+        " nothing. It refuses while a bastion leads, and keeps what it replaces.",
+        example="bastion restore\n"
+        "bastion restore --snapshot=state/snap/2026-11-21/000000004711.json --yes",
+    )
+    text(parser, "--snapshot", "which copy; the newest by default", metavar="KEY")
+    switch(parser, "--yes", "do it")
+
+
+def check(args: argparse.Namespace) -> int:
+    """`bastion fsck`."""
+    from bastion.admin import Admin
+    from bastion.service.repair.fsck import RULES
+
+    session = Session(args)
+    root = session.profile.root
+    found = Admin(root).fsck(since_s=_since_s(args.since))
+    columns: list[Column[Finding]] = [
+        Column(title="RULE", text=lambda finding: finding.rule),
+        Column(title="WHERE", text=lambda finding: finding.key),
+        Column(title="WHAT", text=lambda finding: finding.text),
+    ]
+    if found or session.is_quiet:
+        session.out.show("findings", found, columns, name=lambda finding: finding.key)
+    for rule in dict.fromkeys(finding.rule for finding in found):
+        note(f"{rule}: {RULES[rule][0]}")
+    if not found:
+        reach = "" if args.since == ALL else f"; what ended before {args.since} ago is not read"
+        note(f"{root} is whole: {len(RULES)} rules hold{reach}")
+    return exits.FAILED if found else exits.OK
+
+
+def _since_s(text: str) -> float:
+    """The seconds that `--since` stands for."""
+    from bastion.spec import seconds_of
+
+    return inf if text == ALL else seconds_of("--since", text)
+
+
+def restore(args: argparse.Namespace) -> int:
+    """`bastion restore`."""
+    from bastion.admin import Admin
+
+    session = Session(args)
+    found = Admin(session.profile.root).restoring(args.snapshot)
+    if not args.yes:
+        _show_copies(session, found)
+        return exits.OK
+    if found.patience_s:
+        note(f"watching for {found.patience_s:g} s whether a bastion leads")
+    root = found.commit()
+    _tell(found)
+    note(f"{found.copy.key} is back as commit {root.seq}: start the bastion")
+    if found.restored.held:
+        note(f"when those have ended: bastion release {' '.join(found.restored.held)}")
+    return exits.OK
+
+
+def _show_copies(session: Session, found: Restore) -> None:
+    out = session.out
+    columns: list[Column[Copy]] = [
+        Column(title="SNAPSHOT", text=lambda copy: copy.key),
+        Column(title="COMMIT", text=lambda copy: str(copy.seq)),
+        Column(title="WRITTEN", text=lambda copy: out.time(copy.written_at)),
+        Column(title="BYTES", text=lambda copy: str(copy.size_bytes)),
+    ]
+    restored = found.restored
+    plan = {name: list(getattr(restored, name)) for name, _ in _MEANINGS}
+    more = {"snapshot": found.copy.key, "plan": plan}
+    out.show("snapshots", found.copies, columns, name=lambda copy: copy.key, more=more)
+    if not session.is_quiet:
+        _tell(found)
+        note(f"nothing was changed: bastion restore --snapshot={found.copy.key} --yes does it")
+
+
+_MEANINGS = (
+    ("ended", "ended since, and stay away"),
+    ("returned", "not active now, and active again with it"),
+    ("lost", "submitted since and not in it, to be submitted again"),
+    ("queued", "submitted since and never begun, and queued anew"),
+    ("held", "held, for they may run otherwise than it knows or were cancelled since"),
+    ("stopped", "running unknown to it, and told to stop"),
+)
+
+
+def _tell(found: Restore) -> None:
+    """What bringing the copy back means, on stderr."""
+    for key, why in found.damaged.items():
+        note(f"{key} is damaged and stepped over: {why}")
+    if not found.is_root_readable:
+        note("root is not there or cannot be understood: what it held is known from the rest only")
+    note(f"active in {found.copy.key}: {', '.join(found.restored.root.jobs) or 'no job'}")
+    for name, meaning in _MEANINGS:
+        names = getattr(found.restored, name)
+        if names:
+            note(f"{meaning}: {', '.join(names)}")

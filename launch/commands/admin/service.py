@@ -1,0 +1,58 @@
+"""What admins run: the bastion, and the agent of a machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from launch.grammar.parser import Verbs, switch, text
+from launch.session import Session
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    parser = verbs.add(
+        "serve",
+        serve,
+        "run the bastion",
+        example="""\
+bastion serve --root=file:///srv/bastion
+bastion serve --root=gs://bucket/shared-bastion --standby""",
+    )
+    text(parser, "--name", "of this bastion; the host's by default")
+    text(parser, "--quota", "of a quota file elsewhere, as gs://PRIVATE/quota.toml", metavar="URL")
+    switch(parser, "--standby", "wait for another to stop leading")
+    text(parser, "--machines_dir", "where local machines live", metavar="FOLDER")
+    switch(parser, "--once", "one turn, then stop")
+    verbs.add(
+        "agent",
+        run_agent,
+        "run the agent of this machine",
+        connects=False,
+        text="Its flags are those of python -m bastion agent; give them after --.",
+        example="bastion agent -- --root=gs://bucket/b --machine=host1 --pool=own",
+    )
+
+
+def serve(args: argparse.Namespace) -> int:
+    """`bastion serve`."""
+    from bastion.__main__ import serve as run
+
+    session = Session(args)
+    done: int = run(
+        root=session.profile.root,
+        name=args.name,
+        quota=args.quota,
+        standby=args.standby,
+        machines_dir=Path(args.machines_dir) if args.machines_dir else None,
+        once=args.once,
+    )
+    return done
+
+
+def run_agent(args: argparse.Namespace) -> int:
+    """`bastion agent -- ...`."""
+    from bastion.agent.main import main
+
+    done: int = main(args.command or [])
+    return done

@@ -1,0 +1,146 @@
+"""Preparing a bucket: who may do what in it, and the settings it needs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, many, switch, text
+from launch.screen.notes import note
+from launch.screen.render import plain, write_lines
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.service.access.grants import People
+    from quota.tree import Quota
+
+KINDS = {"gcs": "gs", "s3": "s3"}
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    parser = verbs.add(
+        "setup",
+        setup,
+        "print or make a bucket's access rights and settings",
+        prints=True,
+        text="Prints the commands of gcloud or aws that would do it; --apply does it. Members of"
+        " projects are read from the quota file.",
+        example="bastion setup gcs --root=gs://bucket/bastion --quota=quota.toml"
+        " --bastion_account=serviceAccount:b@p.iam.gserviceaccount.com"
+        " --agent_account=gpu=serviceAccount:gpu@p.iam.gserviceaccount.com"
+        " --users=user:{}@example.com\n"
+        "bastion setup s3 --root=s3://bucket/bastion --quota=quota.toml"
+        " --bastion_account=arn:aws:iam::123456789012:role/bastion"
+        " --users=arn:aws:iam::123456789012:user/{} --apply",
+    )
+    parser.add_argument("kind", choices=sorted(KINDS), metavar="KIND", help="gcs or s3")
+    text(parser, "--quota", "the quota file; the bucket's by default", metavar="FILE")
+    text(parser, "--bastion_account", "identity of the bastion", metavar="IDENTITY")
+    many(
+        parser,
+        "--agent_account",
+        "identity of a pool's machines, as gpu=IDENTITY; without a pool, of those of every pool",
+        metavar="[POOL=]IDENTITY",
+    )
+    many(parser, "--admin", "identity of an admin", metavar="IDENTITY")
+    text(parser, "--users", "identity of a user, with {} for the name", metavar="PATTERN")
+    many(parser, "--user", "identity of one user, as ada=user:a@x.org", metavar="NAME=IDENTITY")
+    switch(parser, "--apply", "do it")
+
+
+def setup(args: argparse.Namespace) -> int:
+    """`bastion setup gcs|s3`."""
+    from bastion.admin import Admin, granted, members
+    from bastion.service.access.grants import unknown
+    from bastion.service.access.place import place_of
+
+    session = Session(args)
+    if not args.bastion_account:
+        raise UsageError(
+            "--bastion_account: who is the bastion?", hint="the identity that runs bastion serve"
+        )
+    quota = _quota(session)
+    people = _people(args, quota)
+    for user in unknown(people, members(quota, people.users)):
+        note(f"{user} gets no rights: name his identity with --users or --user={user}=IDENTITY")
+    if people.agents:
+        note(
+            f"{', '.join(people.agents)}: may act for the machines of every pool:"
+            " --agent_account=POOL=IDENTITY keeps it to one"
+        )
+    place_of(session.profile.root, kind=KINDS[args.kind])
+    admin = Admin(session.profile.root)
+    if args.apply:
+        for line in admin.setup(people, quota):
+            note(line)
+        for name in admin.exposed_webhooks():
+            note(
+                f"webhook {name}: every user can read its url in config/bastion.toml and in root;"
+                " put it into a file on the bastion's machine, and name that by url_file"
+            )
+        return exits.OK
+    lines = admin.setup_commands(people, quota)
+    if session.out.format == "json":
+        session.out.json({"grants": plain(granted(people, quota)), "commands": lines})
+    else:
+        write_lines(lines)
+    return exits.OK
+
+
+def _quota(session: Session) -> Quota:
+    from bastion.client.look.quota_file import parsed_quota
+
+    if not session.args.quota:
+        return session.client.quota()
+    try:
+        return parsed_quota(Path(session.args.quota).read_text())
+    except OSError as error:
+        raise UsageError(f"{session.args.quota}: {error.strerror}") from None
+
+
+def _people(args: argparse.Namespace, quota: Quota) -> People:
+    from bastion.admin import names
+    from bastion.service.access.grants import People
+
+    if args.users and "{}" not in args.users:
+        raise UsageError(
+            f"--users: {args.users!r} has no {{}}, the place of the name",
+            hint="user:{}@example.com, or arn:aws:iam::123456789012:user/{}",
+        )
+    named = [each.partition("=") for each in args.user]
+    for name, equals, identity in named:
+        if not (name and equals and identity):
+            raise UsageError(f"--user: {name + equals!r} is not NAME=IDENTITY")
+    accounts = [_pool_of(each) for each in args.agent_account]
+    written = {name for project in quota.projects.values() for name in names(project)}
+    pattern = {name: args.users.replace("{}", name) for name in written} if args.users else {}
+    return People(
+        bastion=args.bastion_account,
+        agents=tuple(identity for pool, identity in accounts if not pool),
+        pool_agents={
+            pool: tuple(identity for of, identity in accounts if of == pool)
+            for pool, _ in accounts
+            if pool
+        },
+        admins=tuple(args.admin),
+        users={**pattern, **{name: identity for name, _, identity in named}},
+    )
+
+
+def _pool_of(account: str) -> tuple[str, str]:
+    """(pool, identity) of an `--agent_account`; no pool where it is for those of all."""
+    from bastion.spec.names import NAME
+
+    pool, equals, identity = account.partition("=")
+    if not equals:
+        return "", account
+    if not NAME.fullmatch(pool) or not identity:
+        raise UsageError(
+            f"--agent_account: {account!r} is not POOL=IDENTITY",
+            hint="--agent_account=gpu=serviceAccount:gpu@project.iam.gserviceaccount.com",
+        )
+    return pool, identity

@@ -1,0 +1,103 @@
+"""Changes of jobs: cancel, hold, release, prioritize, update."""
+
+from __future__ import annotations
+
+import argparse
+
+from launch import exits
+from launch.commands.job_verb import add_job_verb
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs
+from launch.screen.notes import note
+from launch.screen.render import (
+    Column,
+)
+from launch.session import Session
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    add_job_verb(verbs, "cancel", cancel, "end jobs, or all jobs of a launch", count="+")
+    add_job_verb(verbs, "hold", hold, "keep waiting jobs from starting", count="+")
+    add_job_verb(
+        verbs,
+        "release",
+        release,
+        "let held jobs start, and what is held of a failure go",
+        count="+",
+    )
+    prioritize = add_job_verb(
+        verbs,
+        "prioritize",
+        set_priority,
+        "give jobs another priority",
+        count="+",
+        flags=" --priority=1",
+    )
+    prioritize.add_argument(
+        "--priority", type=int, required=True, metavar="N", help="1 (highest) to 5"
+    )
+    update = add_job_verb(
+        verbs,
+        "update",
+        change,
+        "change jobs that wait or run",
+        count="+",
+        flags=" --max_runtime=8h",
+    )
+    update.add_argument("--priority", type=int, metavar="N", help="1 (highest) to 5")
+    update.add_argument("--max_runtime", metavar="TIME", help="of an attempt, as 90s, 8h")
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """`bastion cancel JOB...`."""
+    session = Session(args)
+    return _changed(session, session.client.cancel(*args.job, project=args.project_id), "cancelled")
+
+
+def hold(args: argparse.Namespace) -> int:
+    """`bastion hold JOB...`."""
+    session = Session(args)
+    return _changed(session, session.client.hold(*args.job, project=args.project_id), "held")
+
+
+def release(args: argparse.Namespace) -> int:
+    """`bastion release JOB...`."""
+    session = Session(args)
+    return _changed(session, session.client.release(*args.job, project=args.project_id), "released")
+
+
+def set_priority(args: argparse.Namespace) -> int:
+    """`bastion prioritize JOB... --priority=N`."""
+    session = Session(args)
+    jobs = session.client.prioritize(*args.job, priority=args.priority, project=args.project_id)
+    return _changed(session, jobs, f"given priority {args.priority}")
+
+
+def change(args: argparse.Namespace) -> int:
+    """`bastion update JOB... --priority=N --max_runtime=TIME`."""
+    if args.priority is None and args.max_runtime is None:
+        raise UsageError("nothing to change: give --priority or --max_runtime")
+    session = Session(args)
+    jobs = session.client.update(
+        *args.job,
+        priority=args.priority,
+        max_runtime=args.max_runtime,
+        project=args.project_id,
+    )
+    return _changed(session, jobs, "updated")
+
+
+def _changed(session: Session, jobs: tuple[str, ...], what: str) -> int:
+    out = session.out
+    if not jobs:
+        note("nothing to do: all of them have ended")
+    columns: list[Column[str]] = [
+        Column(title="JOB", text=str),
+        Column(title="DONE", text=lambda _: what),
+    ]
+    if out.format == "json":
+        out.json({"jobs": list(jobs), "done": what})
+    elif jobs:
+        out.show("jobs", jobs, columns, name=str)
+    return exits.OK

@@ -1,0 +1,17 @@
+"""A verb about jobs: each is named as a user names it."""
+
+from __future__ import annotations
+
+from launch.grammar.parser import Parser, Run, Verbs
+
+
+def add_job_verb(
+    verbs: Verbs, name: str, run: Run, summary: str, *, count: str | None = None, flags: str = ""
+) -> Parser:
+    """A verb about one job, or as many as `count` says."""
+    example = f"bastion {name} trainer{flags}"
+    parser = verbs.add(name, run, summary, prints=True, example=example)
+    parser.add_argument(
+        "job", nargs=count, metavar="JOB", help="an id, its unique beginning, or a name"
+    )
+    return parser

@@ -1,0 +1,7 @@
+"""
+Verbs that show and change nothing: list, show, why, events, logs, fetch, wait, pool, machines,
+status.
+
+`jobs` lists them; `job` and `code` are about one job. The other files are called as their verbs
+are: `logs`, `fetch`, `wait`, `pool`, `status`.
+"""

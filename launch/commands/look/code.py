@@ -1,0 +1,81 @@
+"""What code a job runs, and where its launch came from: `show --code` and `show --checkout`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.screen.notes import note
+from launch.screen.render import counted, plain, write_lines
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client.code.stored_code import CodeView
+    from bastion.records.origin import Origin, WorkingTree
+
+
+def show_code(session: Session) -> int:
+    """`bastion show JOB --code --checkout=FOLDER`."""
+    args = session.args
+    if args.checkout:
+        folder = session.client.checkout(args.job, args.checkout, project=args.project_id)
+        note(f"the code of {args.job} is in {folder}")
+    if args.code:
+        view = session.client.code(args.job, project=args.project_id)
+        if session.out.format == "json":
+            session.out.json({"code": plain(view)})
+            return exits.OK
+        session.out.fields(_fields(view))
+        write_lines(_texts(view.origin))
+    return exits.OK
+
+
+def _fields(view: CodeView) -> Iterator[tuple[str, str]]:
+    yield "launch", view.launch
+    yield "again of", view.again_of
+    yield "user", view.user
+    yield "code", _reference(view)
+    if view.origin is None:
+        yield "origin", "not stored, or deleted"
+        return
+    yield "submitted by", shlex.join(view.origin.argv)
+    if view.origin.tree is not None:
+        yield from _tree(view.origin.tree)
+
+
+def _reference(view: CodeView) -> str:
+    from bastion.spec import BundleRef, GitRef, ImageRef
+
+    match view.code:
+        case BundleRef(digest=digest):
+            return f"bundle {digest}"
+        case GitRef(url=url, commit=commit, branch=branch):
+            return f"commit {commit} of {url}{f', branch {branch}' if branch else ''}"
+        case ImageRef(ref=image):
+            return f"image {image}"
+        case _:
+            return "none was sent"
+
+
+def _tree(tree: WorkingTree) -> Iterator[tuple[str, str]]:
+    branch = f" on branch {tree.branch}" if tree.branch else ""
+    yield "commit", f"{tree.commit or 'none yet'}{branch}"
+    yield "repository", tree.url
+    changed = f"{counted(len(tree.changed), 'file')} changed, {len(tree.untracked)} not tracked"
+    yield "dirty", changed if tree.is_dirty else "no, exactly that commit"
+    yield "changed", " ".join(tree.changed)
+    yield "not tracked", " ".join(tree.untracked)
+    yield "not told", " ".join(tree.left_out)
+
+
+def _texts(origin: Origin | None) -> Iterator[str]:
+    if origin is None:
+        return
+    for file in origin.files:
+        yield f"\n--- {file.name}{' (cut)' if file.is_cut else ''}"
+        yield file.text.rstrip("\n")
+    if origin.tree is not None and origin.tree.diff:
+        yield f"\n--- difference from the commit{' (cut)' if origin.tree.diff_is_cut else ''}"
+        yield origin.tree.diff.rstrip("\n")

@@ -1,0 +1,56 @@
+"""What jobs keep, brought here."""
+
+from __future__ import annotations
+
+import argparse
+
+from launch import exits
+from launch.grammar.parser import Verbs, number
+from launch.screen.notes import note
+from launch.screen.progress import bar
+from launch.screen.render import counted, iso, plain
+from launch.session import Session
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    parser = verbs.add(
+        "fetch",
+        fetch,
+        "bring what a job kept in BASTION_OUTPUT_DIR",
+        prints=True,
+        text="While it runs or afterwards; asked again, only what is missing or has changed."
+        " Each replica has a folder, r0, r1, and so on.",
+        example="bastion fetch trainer\nbastion fetch trainer results/ --attempt=1",
+    )
+    parser.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
+    parser.add_argument(
+        "folder", nargs="?", default="", metavar="FOLDER", help="the job's id by default"
+    )
+    number(parser, "--attempt", "which; by default the newest that kept anything")
+    number(parser, "--replica", "only this one")
+
+
+def fetch(args: argparse.Namespace) -> int:
+    """`bastion fetch JOB [FOLDER]`."""
+    from bastion.spec import text_of_bytes
+
+    session = Session(args)
+    with bar(shown=not session.is_quiet, is_bytes=True) as draw:
+        found = session.client.fetch(
+            args.job,
+            args.folder,
+            attempt=args.attempt,
+            replica=args.replica,
+            project=args.project_id,
+            report=lambda now: draw(now.step, now.done, now.total),
+        )
+    if session.out.format == "json":
+        session.out.json({"fetched": plain(found)})
+        return exits.OK
+    print(found.folder, flush=True)
+    if not session.is_quiet:
+        size, read = text_of_bytes(found.size_bytes), text_of_bytes(found.fetched_bytes)
+        note(f"{counted(found.files, 'file')}, {size}, of which {read} came now")
+        note(f"kept in attempt {', '.join(map(str, found.attempts))}, {iso(found.kept_at)}")
+    return exits.OK

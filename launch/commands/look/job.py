@@ -1,0 +1,145 @@
+"""One job: show, why, events."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.commands.job_verb import add_job_verb
+from launch.commands.look.code import show_code
+from launch.grammar.parser import Verbs, switch, text
+from launch.screen.job_table import asks_of, id_of, parameters_of
+from launch.screen.notes import note
+from launch.screen.render import (
+    Column,
+    iso,
+    write_lines,
+)
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import EventView, JobView, Why
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    show = add_job_verb(verbs, "show", show_one, "show everything known of a job")
+    switch(show, "--code", "what code it runs, and what it was submitted from")
+    text(show, "--checkout", "write its exact code into a new folder", metavar="FOLDER")
+    switch(show, "--tasks", "of an array: every task on a line of its own")
+    add_job_verb(verbs, "why", show_why, "say why a job is in its state, and what would change it")
+    add_job_verb(
+        verbs, "events", show_events, "show what happened to a job, oldest first", count="?"
+    )
+
+
+def show_one(args: argparse.Namespace) -> int:
+    """`bastion show JOB`."""
+    session = Session(args)
+    if args.code or args.checkout:
+        return show_code(session)
+    if args.tasks:
+        return show_tasks(session)
+    job = session.client.job(args.job, project=args.project_id)
+    if session.out.format in ("json", "name"):
+        session.out.show("jobs", [job], [], name=id_of)
+        return exits.OK
+    out = session.out
+    out.fields(
+        [
+            ("job", job.id),
+            ("state", out.state(job.state)),
+            ("why", job.text),
+            ("project", job.project),
+            ("user", job.user),
+            ("launch", job.launch),
+            ("asks", asks_of(job)),
+            *((state, f"tasks {indices}") for state, indices in job.ranges.items()),
+            ("at once", str(job.at_once or "")),
+            ("parameters", parameters_of(job)),
+            ("replicas", str(job.replicas)),
+            ("priority", str(job.priority)),
+            ("class", job.job_class),
+            ("machines", ", ".join(job.machines)),
+            ("after", ", ".join(job.after)),
+            ("submitted", out.time(job.submitted_at)),
+            ("started", out.time(job.started_at) if job.started_at else ""),
+            ("starts about", _start(job)),
+            ("ended", out.time(job.ended_at) if job.ended_at else ""),
+            ("reported", " ".join(f"{name}={number:g}" for name, number in job.report.items())),
+            ("exit code", "" if job.code is None else str(job.code)),
+            ("attempt", str(job.attempt) if job.attempt else ""),
+            ("preempted", f"{job.preemptions} times" if job.preemptions else ""),
+            ("as of", out.time(job.as_of)),
+        ]
+    )
+    return exits.OK
+
+
+def show_tasks(session: Session) -> int:
+    """`bastion show ARRAY --tasks`."""
+    from bastion.client.reader import MAX_RECORDS
+
+    out, client = session.out, session.client
+    tasks = client.tasks(session.args.job, project=session.args.project_id)
+    columns: list[Column[JobView]] = [
+        Column(title="TASK", text=id_of),
+        Column(title="STATE", text=lambda task: task.state, is_state=True),
+        Column(title="ATTEMPT", text=lambda task: str(task.attempt or "")),
+        Column(title="CODE", text=lambda task: "" if task.code is None else str(task.code)),
+        Column(title="MACHINES", text=lambda task: ",".join(task.machines)),
+        *(_parameter(name) for name in tasks[0].parameters),
+    ]
+    out.show("jobs", tasks, columns, name=id_of)
+    if sum(task.has_ended for task in tasks) > MAX_RECORDS and not session.is_quiet:
+        note(f"more is told of {MAX_RECORDS} tasks or fewer: bastion show {tasks[0].id}-99 --tasks")
+    return exits.OK
+
+
+def _start(of: JobView | Why) -> str:
+    """When it will probably start, and how sure that is; empty where nobody knows."""
+    if not of.estimated_at:
+        return ""
+    return iso(of.estimated_at) + (f" ({of.sure_text})" if of.sure_text else "")
+
+
+def _parameter(name: str) -> Column[JobView]:
+    return Column(title=name, text=lambda task: str(task.parameters[name]))
+
+
+def show_why(args: argparse.Namespace) -> int:
+    """`bastion why JOB`."""
+    from bastion.job import state_phrase
+
+    session = Session(args)
+    why = session.client.why(args.job, project=args.project_id)
+    out = session.out
+    if out.format == "json":
+        out.show("why", [why], [], name=lambda each: each.job)
+        return exits.OK
+    lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}: {why.text}"]
+    if why.quota_problem:
+        lines.append(
+            f"the newest quota file is not in force, the last good one is: {why.quota_problem}"
+        )
+    if why.estimated_at:
+        lines.append(f"starts about {_start(why)}")
+    write_lines(lines)
+    note(f"as of {out.time(why.as_of)}")
+    return exits.OK
+
+
+def show_events(args: argparse.Namespace) -> int:
+    """`bastion events [JOB]`."""
+    session = Session(args)
+    out = session.out
+    columns: list[Column[EventView]] = [
+        Column(title="AT", text=lambda event: iso(event.at)),
+        Column(title="JOB", text=lambda event: event.job),
+        Column(title="WHAT", text=lambda event: event.what),
+        Column(title="TEXT", text=lambda event: event.text),
+    ]
+    events = session.client.events(args.job or "", project=args.project_id)
+    out.show("events", events, columns, name=lambda event: str(event.number))
+    return exits.OK

@@ -1,0 +1,135 @@
+"""Logs: what a job's processes printed, byte for byte."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, choice, number, switch, text
+from launch.screen.followed import write
+from launch.screen.notes import note
+from launch.screen.printout import Printout
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import Chunk, JobView, Wanted
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    logs = verbs.add(
+        "logs",
+        show,
+        "print what a job's processes printed",
+        text="Bytes come exactly as they were printed; of several tasks line by line.",
+        example="""\
+bastion logs trainer -f
+bastion logs trainer --replica=2 --tail=100
+bastion logs sweep.17 -f
+bastion logs sweep --grep=Error""",
+    )
+    logs.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
+    switch(logs, "-f --follow", "go on until the job has ended")
+    number(logs, "--replica", "only this one")
+    number(logs, "--process", "only this one of each replica")
+    text(logs, "--attempt", "a number, or all; by default the newest", metavar="N")
+    number(logs, "-n --tail", "only the last lines of each process")
+    text(logs, "--since", "only what came in the last 90s, 2h, ...", metavar="TIME")
+    text(logs, "--grep", "only lines that match", metavar="REGEX")
+    choice(logs, "--prefix", ("auto", "always", "never"), "name replica and process on each line")
+    text(logs, "--download", "write a file for each process", metavar="FOLDER")
+    switch(logs, "--exit", "exit with the job's own code")
+    switch(logs, "--raw", "send a terminal every byte as it is, control characters too")
+
+
+def show(args: argparse.Namespace) -> int:
+    """`bastion logs JOB`."""
+    from bastion.spec.task import tasks_named
+
+    session = Session(args)
+    client = session.client
+    named = tasks_named(args.job)
+    if named is not None and len(named[1]) > 1:
+        tasks = client.tasks(args.job, project=args.project_id, needed=False)
+        if tasks:
+            return _show_tasks(session, tasks)
+    job = client.job(args.job, project=args.project_id)
+    if job.is_array and (tasks := client.tasks(job.id, project=job.project, needed=False)):
+        return _show_tasks(session, tasks)
+    chunks = client.logs(
+        job.id, wanted_of(args, now=session.out.now), follow=args.follow, project=job.project
+    )
+    if args.download:
+        return _download(chunks, Path(args.download))
+    several = job.replicas > 1 and args.replica is None
+    prefix = args.prefix == "always" or (args.prefix == "auto" and several and sys.stdout.isatty())
+    out = Printout(client.clock, raw=args.raw)
+    try:
+        write(chunks, out, prefix=prefix)
+    except KeyboardInterrupt:
+        out.end_line()
+        note(f"detached; {job.id} goes on, bastion logs {job.id} -f comes back to it")
+        return exits.DETACHED
+    if not args.exit:
+        return exits.OK
+    return exits.of_jobs(client.watch.wait({job.id: job.project}))
+
+
+def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
+    """The logs of several tasks, one after the other, each line with its task."""
+    args = session.args
+    if args.follow or args.download or args.exit:
+        one = tasks[0].id
+        raise UsageError(
+            f"{args.job} names {len(tasks)} tasks, and --follow, --download and --exit are for one",
+            hint=f"bastion logs {one} -f",
+        )
+    wanted, out = wanted_of(args, now=session.out.now), Printout(session.client.clock, raw=args.raw)
+    for task in tasks:
+        if task.state not in ("queued", "held"):
+            chunks = session.client.following.of(task, wanted, follow=False)
+            write(chunks, out, prefix=args.prefix != "never", of={task.id: f"{task.task}/"})
+    return exits.OK
+
+
+def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
+    """
+    Which bytes the flags ask for; `now` is the time that `--since` goes back from.
+
+    Raises:
+        UsageError: `--attempt` is no attempt.
+        SpecError: Another flag is wrong.
+    """
+    from bastion.client import Wanted
+    from bastion.spec import seconds_of
+
+    words = {"": None, "all": 0}
+    if args.attempt not in words and not args.attempt.isdecimal():
+        raise UsageError(f"--attempt: {args.attempt!r} is none; a number, or all")
+    return Wanted(
+        replica=args.replica,
+        process=args.process,
+        attempt=words[args.attempt] if args.attempt in words else int(args.attempt),
+        tail=args.tail,
+        since=now - seconds_of("--since", args.since) if args.since else None,
+        grep=args.grep,
+    )
+
+
+def _download(chunks: Iterator[Chunk], folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes: dict[Path, int] = {}
+    for chunk in chunks:
+        at = chunk.stream
+        path = folder / f"a{at.attempt}-r{at.replica}-h{at.host}-p{at.process}.log"
+        with path.open("ab" if path in sizes else "wb") as file:
+            sizes[path] = sizes.get(path, 0) + file.write(chunk.data)
+    for path, size in sizes.items():
+        print(path)
+        note(f"{path}: {size} bytes")
+    return exits.OK

@@ -1,0 +1,77 @@
+"""The bastion itself: who leads, what it knows, what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.grammar.parser import Verbs
+from launch.screen.notes import note
+from launch.screen.render import Column, amounts, iso, plain, span
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import ProjectView, StatusView
+
+_QUIET_S = 40.0
+"""A leader commits at least every third of its lease (30 s); this long without is worth a word."""
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    verbs.add(
+        "status",
+        show,
+        "show the bastion: who leads, quota in force, problems",
+        prints=True,
+        example="bastion status",
+    )
+
+
+def show(args: argparse.Namespace) -> int:
+    """`bastion status`."""
+    session = Session(args)
+    view = session.client.status()
+    out = session.out
+    if out.format == "json":
+        out.json({"status": plain(view)})
+        return exits.OK
+    out.fields(_fields(session, view))
+    if view.projects:
+        out.show("projects", view.projects, _projects(), name=lambda project: project.name)
+    for problem in (view.quota_problem, view.config_problem, *view.problems):
+        if problem:
+            note(f"problem: {problem}")
+    if view.silent_s > _QUIET_S:
+        note(f"nothing was published for {span(view.silent_s)}: the bastion may be down")
+    return exits.OK
+
+
+def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
+    out = session.out
+    counts = ", ".join(f"{count} {out.state(state)}" for state, count in view.counts.items())
+    return [
+        ("bastion", session.profile.root),
+        ("leader", f"{view.leader} on {view.host}" if view.leader else "none"),
+        ("since", out.time(view.since)),
+        ("epoch", f"{view.epoch}, commit {view.seq}"),
+        ("version", view.version),
+        ("jobs", counts or "none"),
+        ("quota", view.quota_version),
+        (
+            "as of",
+            f"{out.time(view.as_of)} ({iso(view.as_of)})" if out.terminal else iso(view.as_of),
+        ),
+    ]
+
+
+def _projects() -> list[Column[ProjectView]]:
+    return [
+        Column(title="PROJECT", text=lambda project: project.name),
+        Column(title="SHARE", text=lambda project: amounts(project.nominal)),
+        Column(title="HOLDS", text=lambda project: amounts(project.usage)),
+        Column(title="BORROWED", text=lambda project: amounts(project.borrowed)),
+        Column(title="LENT", text=lambda project: amounts(project.lent)),
+        Column(title="QUEUED", text=lambda project: str(project.queued)),
+    ]

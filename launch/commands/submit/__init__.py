@@ -1,0 +1,6 @@
+"""
+Verbs that send a launch: launch, run, rerun, import, bundle.
+
+Read `launch` (flags or a file become a launch, which is sent), `followed` (what comes after), then
+`rerun`, `imports` and `bundle`.
+"""

@@ -1,0 +1,276 @@
+"""Submitting: launch and run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.commands.submit.followed import follow, tell_next, tell_submitted
+from launch.errors import UsageError
+from launch.grammar.parser import Parser, Verbs, choice, many, number, switch, text
+from launch.screen.notes import note
+from launch.screen.outlook import outlook_lines
+from launch.screen.progress import bar
+from launch.session import Session
+from launch.submission.code import add_bundler_flags
+
+if TYPE_CHECKING:
+    from bastion.client import LaunchHandle
+    from bastion.records.origin import Origin
+    from bastion.spec import Launch
+
+_SOURCES = (
+    "a command after --, a launch in a .toml file, a .py script that submits one itself, a Slurm"
+    " script (.sbatch .slurm .sh), or an AXLearn job spec (.json)"
+)
+_SHAPING = ("the job", "where", "code")
+"""Groups of flags that say what a file says."""
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    launch = verbs.add(
+        "launch",
+        submit,
+        "submit jobs",
+        prints=True,
+        text=f"From {_SOURCES}.",
+        example="""\
+bastion launch --instance_type=tpu-v4-32 -- python3 train.py
+bastion launch --resources=h100=2 --code=. -- python3 train.py --lr=0.1
+bastion launch --array=0-99%10 -- sh -c 'echo task $BASTION_TASK_INDEX'
+bastion launch --sweep=lr=0.1,0.01 --sweep=seed=1,2,3 -- python3 train.py --lr={lr} --seed={seed}
+bastion launch spec.toml
+bastion launch script.py --size=large
+bastion launch job.sbatch -- arguments of the script""",
+    )
+    _flags(launch)
+    switch(launch, "--watch", "then follow, as run does")
+    switch(launch, "--dry_run", "print the checked spec and submit nothing")
+    run = verbs.add(
+        "run",
+        submit_and_follow,
+        "submit, follow the log, exit with the job's own code",
+        prints=True,
+        text=f"From {_SOURCES}.",
+        example="bastion run --resources=h100=1 -- python3 train.py",
+    )
+    _flags(run)
+
+
+def _flags(parser: Parser) -> None:
+    parser.add_argument(
+        "source",
+        nargs="*",
+        metavar="FILE",
+        help="a file, or a .py script and its arguments",
+    )
+    group = parser.add_argument_group(_SHAPING[0])
+    text(group, "--name", "by default the program's")
+    text(group, "--instance_type", "as tpu-v4-32, a3-highgpu-8g", metavar="TYPE")
+    text(group, "--resources", "of one replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")
+    number(group, "--replicas", "equal copies, started together or not at all", default=1)
+    many(group, "--env", "a variable of its processes", metavar="NAME=TEXT")
+    on_machine = "a variable whose value is read on the machine, by default from where admins say"
+    many(group, "--secret", on_machine, metavar="NAME[=SOURCE]")
+    many(group, "--alias", "name variables as this scheduler too", metavar="clusterfudge|blox")
+    switch(group, "--shell", "the command is one shell line")
+    text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
+    text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")
+    number(group, "--priority", "1 (highest) to 5", default=3)
+    number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
+    text(group, "--retry_backoff", "before the first retry, by default 30s", metavar="TIME")
+    words = ("stop_others", "continue")
+    others = "what becomes of other replicas when one fails; by default they are stopped"
+    group.add_argument("--on_failure", choices=words, default="", help=others)
+    switch(group, "--no_resume", "end when preempted, or when its machine is lost")
+    choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
+    switch(group, "--hold", "do not start until released")
+    many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
+    many(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
+    occasions = (
+        "started, preempted, retried, ended or failed; by default all but the first and last"
+    )
+    many(group, "--notify_on", occasions, metavar="WHEN")
+    text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
+    many(group, "--sweep", "run it once for every combination, as lr=0.1,0.01", metavar="NAME=V,V")
+    number(group, "--at_once", "of the tasks of an array or a sweep, so many at a time")
+    number(group, "--max_failures", "cancel the other tasks once so many have failed")
+    _end_flags(group)
+    _where_flags(parser)
+    _code_flags(parser)
+    own = [each for title in _SHAPING for each in _group(parser, title)]
+    parser.set_defaults(shaping={action.dest: action.default for action in own})
+    group = parser.add_argument_group("submission")
+    text(group, "--idempotency_key", "submitting again with the same key gives the same jobs")
+
+
+def _end_flags(group: argparse._ArgumentGroup) -> None:
+    text(group, "--idle_timeout", "taken for hung after that long without a sign", metavar="TIME")
+    choice(group, "--on_idle", ("fail", "report"), "what becomes of it; its stacks are in its log")
+    signs = "what shows that it lives; by default any of output,devices,processor"
+    text(group, "--signs_of_life", signs, metavar="SIGN,...")
+    held = "keep devices and folder of a job that failed for good, to look at, as 1h"
+    text(group, "--hold_on_failure", held, metavar="TIME")
+    text(group, "--on_end", "a shell line, run on every host when it has ended", metavar="LINE")
+    text(group, "--on_end_timeout", "how long that may take, by default 60s", metavar="TIME")
+
+
+def _group(parser: Parser, title: str) -> list[argparse.Action]:
+    (group,) = (each for each in parser._action_groups if each.title == title)
+    return group._group_actions
+
+
+def _where_flags(parser: Parser) -> None:
+    group = parser.add_argument_group(_SHAPING[1])
+    text(group, "--pool", "only in this pool", metavar="NAME")
+    text(group, "--cluster", "only in this cluster", metavar="NAME")
+    text(group, "--shard", "only in this shard", metavar="NAME")
+    many(group, "--hostname", "only on this machine", metavar="NAME")
+    switch(group, "--exclusive", "take, and pay for, whole machines")
+
+
+def _code_flags(parser: Parser) -> None:
+    group = parser.add_argument_group(_SHAPING[2])
+    locked = "run in the environment that this lock file of the code names, as requirements.txt"
+    text(group, "--python_env", locked, metavar="FILE")
+    text(group, "--python_version", "of that environment; by default the machine's", metavar="3.N")
+    none = "bundle and send it; by default none: the machine must have what the command runs"
+    text(group, "--code", none, metavar="FOLDER")
+    add_bundler_flags(group)
+
+
+def submit(args: argparse.Namespace) -> int:
+    """`bastion launch`."""
+    session = Session(args)
+    if _is_script(args):
+        return _run_script(session)
+    if args.dry_run:
+        return _foresee(session)
+    handle = _submitted(session)
+    if args.watch:
+        return follow(session, handle)
+    tell_next(session, handle)
+    return exits.OK
+
+
+def _foresee(session: Session) -> int:
+    """Print the checked spec, and what would happen where a bastion has left its state."""
+    from bastion.errors import NotFoundError
+    from bastion.records.codec import plain
+
+    launch = session.client.checked(_launch_of(session))
+    try:
+        foreseen = outlook_lines(session.client.what_if(launch), session.out.now)
+    except NotFoundError as error:
+        foreseen = [error.message]
+    session.out.json({"launch": plain(launch), "outlook": foreseen})
+    if not session.is_quiet:
+        for line in foreseen:
+            note(line)
+    return exits.OK
+
+
+def submit_and_follow(args: argparse.Namespace) -> int:
+    """`bastion run`."""
+    session = Session(args)
+    if _is_script(args):
+        raise UsageError("run: a script submits for itself", hint="bastion launch SCRIPT")
+    return follow(session, _submitted(session))
+
+
+def _submitted(session: Session) -> LaunchHandle:
+    args = session.args
+    with bar(shown=not session.is_quiet, is_bytes=True) as draw:
+        handle = session.client.launch(
+            _launch_of(session),
+            idempotency_key=args.idempotency_key,
+            origin=_origin(args),
+            report=lambda now: draw(now.step, now.done, now.total),
+        )
+    following = args.verb_name == "run" or args.watch
+    tell_submitted(session, handle, following=following)
+    return handle
+
+
+def _origin(args: argparse.Namespace) -> Origin:
+    """The command line, and the file that it names."""
+    from bastion.client.submit.provenance import files_at
+    from bastion.records.origin import Origin, origin_argv
+
+    return Origin(argv=origin_argv(args.typed), files=files_at(*args.source[:1]))
+
+
+def _launch_of(session: Session) -> Launch:
+    """The launch that the command line describes."""
+    args = session.args
+    if args.source:
+        from launch.submission.flags import beside
+        from launch.submission.foreign import foreign_launch, is_foreign
+
+        if is_foreign(args.source[0]):
+            return beside(foreign_launch(session), args)
+        return _launch_of_file(args)
+    if not args.command:
+        raise UsageError(f"nothing to run: give {_SOURCES}", hint="bastion launch --help")
+    from launch.submission.flags import launch_of, quoted_twice
+
+    if len(args.command) == 1 and args.command[0].split()[1:] and not args.shell:
+        raise UsageError(
+            f"{args.command[0]!r} is one word, and no program is called so",
+            hint="leave out the quotes, or give --shell for a line of a shell",
+        )
+    for word in quoted_twice(args.command):
+        note(f"warning: {word} keeps its inner quotes; no shell comes between, one pair is enough")
+    return launch_of(args)
+
+
+def _launch_of_file(args: argparse.Namespace) -> Launch:
+    from pathlib import Path
+
+    from bastion.client.submit.launch_file import read_launch
+
+    (source, *rest) = args.source
+    if not source.endswith(".toml") or rest or args.command:
+        words = " ".join(args.source)
+        raise UsageError(
+            f"{words!r} is no .toml file, no .py or .sbatch script and no .json job spec",
+            hint=f"a command stands after --: bastion {args.verb_name} -- {words}",
+        )
+    if given := _shaping(args):
+        raise UsageError(f"{given}: {source} says that", hint="change the file")
+    return read_launch(Path(source))
+
+
+def _shaping(args: argparse.Namespace) -> str:
+    """The flags that were given and say what a file says."""
+    said = args.shaping.items()
+    return ", ".join(f"--{name}" for name, default in said if getattr(args, name) != default)
+
+
+def _is_script(args: argparse.Namespace) -> bool:
+    return bool(args.source) and args.source[0].endswith(".py")
+
+
+def _run_script(session: Session) -> int:
+    """Run the user's own program as python would, told where the bastion is."""
+    import subprocess
+
+    from bastion.profile import ENVIRONMENT
+
+    script = session.args.source[0]
+    if not os.path.isfile(script):  # noqa: PTH113  (pathlib would be one more import to wait for)
+        hint = f"a command stands after --: bastion launch -- {script}"
+        raise UsageError(f"no file {script!r}", hint=hint)
+    if given := _shaping(session.args):
+        raise UsageError(
+            f"{given}: {script} submits for itself, and says that",
+            hint=f"change the script; as a job it runs with bastion launch -- python3 {script}",
+        )
+    profile = session.profile
+    told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}
+    words = [sys.executable, *session.args.source, *(session.args.command or ())]
+    return subprocess.run(words, env=dict(os.environ) | told, check=False).returncode

@@ -1,0 +1,6 @@
+"""
+The grammar: which verbs and flags there are, and what is said about words that are neither.
+
+Comes in: the words before `--`. Goes out: parsed flags, or a `UsageError` with the words that were
+meant. Read `vocabulary` (verbs by family), `parser` (flags), then `shells` (completion).
+"""

@@ -1,0 +1,77 @@
+"""What is said of jobs while they are followed: their output, their changes, their ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from launch.screen.notes import note
+from launch.screen.printout import Printout
+from launch.screen.render import Output, span
+
+if TYPE_CHECKING:
+    from bastion.client import Chunk, JobView
+    from bastion.clock import Clock
+
+_SPAN = re.compile(r"\d+(\.\d+)?[smhd]\b( \d+[smhd]\b)?")
+"""How long something takes or is ago; that time goes by is no news."""
+
+
+def write(
+    chunks: Iterator[Chunk],
+    out: Printout,
+    *,
+    prefix: bool,
+    of: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """
+    Write what was printed, exactly; with `prefix` line by line, each with its origin.
+
+    What `of` has for a job stands before its origins.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+    """
+    rest: dict[str, bytes] = {}
+    for chunk in chunks:
+        if not prefix:
+            out.write(chunk.data)
+        else:
+            name = f"{of.get(chunk.job, '')}r{chunk.stream.replica}/p{chunk.stream.process}"
+            *lines, rest[name] = (rest.get(name, b"") + chunk.data).split(b"\n")
+            out.write(b"".join(f"{name} | ".encode() + line + b"\n" for line in lines))
+    for name, line in rest.items():
+        if line:
+            out.write(f"{name} | ".encode() + line + b"\n")
+
+
+def tell_ended(out: Output, clock: Clock, job: JobView) -> None:
+    """Say how a job ended, and after how long; its exit code says enough to who wants it quiet."""
+    from bastion.job import state_phrase
+
+    if out.is_quiet:
+        return
+    state = job.outcome or job.state
+    took = span((job.ended_at or clock.wall()) - job.submitted_at)
+    note(f"{job.id} {out.state(state, state_phrase(state))} after {took}: {job.text}")
+
+
+class Teller:
+    """Says on stderr when a followed job is in another state, or for another reason."""
+
+    def __init__(self, out: Printout, *, quiet: bool, states_only: bool = False) -> None:
+        self._out = out
+        self._quiet = quiet
+        self._states_only = states_only
+        self._said: dict[str, str] = {}
+
+    def __call__(self, job: JobView) -> None:
+        """Say it, unless it was the last thing said of it or has to wait for the end of a line."""
+        said = f"{job.id} is {job.state}: {job.text}"
+        news = job.state if self._states_only else _SPAN.sub("", said)
+        if news == self._said.get(job.id) or self._quiet or job.is_decided:
+            return
+        if self._out.note(said):
+            self._said[job.id] = news

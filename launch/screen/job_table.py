@@ -1,0 +1,46 @@
+"""How a job looks in a table: its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from launch.screen.render import Column, Output, amounts, clip, span
+
+if TYPE_CHECKING:
+    from bastion.client import JobView
+
+
+def job_columns(out: Output, as_of: float, jobs: Sequence[JobView]) -> list[Column[JobView]]:
+    """The columns of `jobs`, whose ages are as of `as_of`."""
+    parameters = Column(title="PARAMETERS", text=parameters_of)
+    return [
+        Column(title="JOB", text=id_of),
+        Column(title="STATE", text=lambda job: job.state, is_state=True),
+        Column(title="PROJECT", text=lambda job: job.project),
+        Column(title="USER", text=lambda job: job.user),
+        Column(title="ASKS", text=asks_of),
+        *([parameters] if any(job.parameters for job in jobs) else ()),
+        Column(title="AGE", text=lambda job: span((job.ended_at or as_of) - job.submitted_at)),
+        Column(title="PRIORITY", text=lambda job: str(job.priority), wide=True),
+        Column(title="CLASS", text=lambda job: job.job_class, wide=True),
+        Column(title="ATTEMPT", text=lambda job: str(job.attempt), wide=True),
+        Column(title="MACHINES", text=lambda job: ",".join(job.machines), wide=True),
+        Column(title="WHY", text=lambda job: job.text if out.format == "wide" else clip(job.text)),
+    ]
+
+
+def id_of(job: JobView) -> str:
+    """Its id."""
+    return job.id
+
+
+def asks_of(job: JobView) -> str:
+    """What it asks for in all; of an array what each task asks for."""
+    asked = amounts(job.units)
+    return f"{asked} a task" if job.is_array and asked else asked
+
+
+def parameters_of(job: JobView) -> str:
+    """What a sweep gives it, as `lr=0.1 seed=2`."""
+    return " ".join(f"{name}={setting}" for name, setting in job.parameters.items())

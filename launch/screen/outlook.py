@@ -1,0 +1,66 @@
+"""What would happen, in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bastion.scheduler.plan import Verdict
+    from bastion.scheduler.whatif import Outlook
+
+
+def outlook_lines(outlook: Outlook, now: float) -> list[str]:
+    """
+    A line for everything that would happen at once or be set in motion; none when nothing would.
+
+    Args:
+        outlook: What the scheduler would do.
+        now: The time that reasons are relative to.
+    """
+    from bastion.client.change.busy_error import table
+    from bastion.scheduler.plan import Refuse
+    from bastion.scheduler.reason import text
+
+    why = {job: text(verdict.reason, now) + _start(verdict) for job, verdict in outlook.verdicts}
+    lines = [f"it would be refused: {problem}" for problem in outlook.problems]
+    lines += _told("would start now", outlook.starts, why)
+    lines += _told("would wait", outlook.waits, why)
+    lines += _told("would be refused", outlook.refused, why)
+    for _, verdict in outlook.verdicts:
+        lines += table(verdict.machines) if isinstance(verdict, Refuse) and verdict.machines else []
+    lines += [f"{job} would be stopped for {by}" for job, by in outlook.stops]
+    lines += [f"{job} would no longer stand on its project's share" for job in outlook.demoted]
+    lines += [f"{job} would stand on its project's share" for job in outlook.promoted]
+    return lines
+
+
+def _start(verdict: Verdict) -> str:
+    from bastion.scheduler.plan import Wait
+    from bastion.scheduler.sure import start_of
+    from launch.screen.render import iso
+
+    if not isinstance(verdict, Wait) or verdict.estimated_at is None:
+        return ""
+    return f"; starts about {iso(verdict.estimated_at)} ({start_of(verdict).sure_text})"
+
+
+def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:
+    """A line for each job; tasks of one array are told together, with the reason of the first."""
+    from bastion.spec import tasks_of_id
+    from launch.screen.render import counted
+
+    groups: dict[str, list[str]] = {}
+    for job in jobs:
+        tasks = tasks_of_id(job)
+        groups.setdefault(job if tasks is None else tasks[0], []).append(job)
+    lines = []
+    for name, members in groups.items():
+        first = min(members, key=lambda job: (len(job), job))
+        whom = name if members == [name] else f"{counted(len(members), 'task')} of {name}"
+        lines.append(f"{whom} {what}{_because(why.get(first))}")
+    return lines
+
+
+def _because(reason: str | None) -> str:
+    return f": {reason}" if reason else ""

@@ -1,0 +1,248 @@
+"""
+How values look: tables for people, JSON for programs, ids for pipes.
+
+Data goes to stdout only. On a terminal a table of up to 200 rows is drawn by rich; anything else is
+plain columns, so that ten thousand jobs list at once. Colour never carries what words do not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from os import PathLike
+from typing import Any, Generic, TypeVar
+
+from launch.screen.visible import visible
+
+_T = TypeVar("_T")
+
+RICH_ROWS = 200
+
+STATE_COLORS = {
+    "queued": "yellow",
+    "held": "yellow",
+    "starting": "magenta",
+    "running": "blue",
+    "stopping": "orange",
+    "draining": "blue",
+    "succeeded": "green",
+    "failed": "red",
+    "timed_out": "red",
+    "out_of_memory": "red",
+    "setup_failed": "red",
+    "lost": "red",
+    "cancelled": "grey",
+    "preempted": "orange",
+}
+_CODES = {
+    "yellow": "33",
+    "magenta": "35",
+    "blue": "34",
+    "green": "32",
+    "red": "31",
+    "grey": "90",
+    "orange": "38;5;208",
+    "bold": "1",
+    "dim": "2",
+}
+"""SGR parameters. Source: ECMA-48; 208 is orange in xterm's 256 colours."""
+
+
+_CLIP_CHARACTERS = 80
+"""Of the last column of a table, so that a row fits most windows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Generic[_T]):
+    """One column of a table."""
+
+    title: str
+    text: Callable[[_T], str]
+    wide: bool = False
+    """Shown with `-o wide` only."""
+    is_state: bool = False
+    """Its words have colours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """How this command prints."""
+
+    format: str = "table"
+    """table, wide, json or name."""
+    colored: bool = False
+    terminal: bool = False
+    now: float = 0.0
+    """This machine's clock, for what is relative."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only data is wanted."""
+        return self.format in ("name", "json")
+
+    def show(
+        self,
+        kind: str,
+        items: Sequence[_T],
+        columns: Sequence[Column[_T]],
+        *,
+        name: Callable[[_T], str],
+        more: Mapping[str, object] | None = None,
+    ) -> None:
+        """
+        Print a list of values.
+
+        Args:
+            kind: What the list is called in JSON.
+            items: The values.
+            columns: How they look in a table.
+            name: What stands for one of them in a pipe.
+            more: Further fields of the JSON object.
+        """
+        match self.format:
+            case "json":
+                self.json({**(more or {}), kind: [plain(item) for item in items]})
+            case "name":
+                write_lines(name(item) for item in items)
+            case _:
+                shown = [each for each in columns if self.format == "wide" or not each.wide]
+                self._table(items, shown)
+
+    def json(self, content: Mapping[str, object]) -> None:
+        """Print one JSON object, with the number of its schema."""
+        import json
+
+        write_lines([json.dumps({"schema": 1, **content}, indent=2 if self.terminal else None)])
+
+    def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Print what is known of one thing, a line each; what is empty is left out."""
+        shown = [(name, text) for name, text in pairs if text]
+        width = max((len(name) for name, _ in shown), default=0)
+        write_lines(f"{self.paint(f'{name:<{width}}', 'dim')}  {text}" for name, text in shown)
+
+    def paint(self, text: str, color: str) -> str:
+        """`text` in a colour, where colours are wanted."""
+        return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self.colored and color else text
+
+    def state(self, word: str, shown: str = "") -> str:
+        """A job's state in its colour, or the words that are `shown` for it."""
+        return self.paint(shown or word, STATE_COLORS.get(word.strip(), ""))
+
+    def time(self, seconds: float | None) -> str:
+        """A moment: relative on a terminal, ISO-8601 elsewhere; `-` for none."""
+        if not seconds:
+            return "-"
+        return f"{span(self.now - seconds)} ago" if self.terminal else iso(seconds)
+
+    def _table(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> None:
+        if self.terminal and 0 < len(items) <= RICH_ROWS:
+            self._rich(items, columns)
+        else:
+            write_lines(self._plain(items, columns))
+
+    def _plain(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> Iterable[str]:
+        cells = [[visible(column.text(item)) or "-" for item in items] for column in columns]
+        widths = [max(map(len, (c.title, *cell))) for c, cell in zip(columns, cells, strict=True)]
+        heads = (f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True))
+        yield self.paint("  ".join(heads).rstrip(), "bold")
+        for row in zip(*cells, strict=True):
+            texts = (
+                self.state(f"{text:<{width}}") if column.is_state else f"{text:<{width}}"
+                for text, width, column in zip(row, widths, columns, strict=True)
+            )
+            yield "  ".join(texts).rstrip()
+
+    def _rich(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> None:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="bold" if self.colored else "")
+        for column in columns:
+            table.add_column(column.title, overflow="fold")
+        for item in items:
+            table.add_row(
+                *(
+                    Text.from_ansi(self.state(visible(column.text(item))))
+                    if column.is_state
+                    else Text(visible(column.text(item)) or "-")
+                    for column in columns
+                )
+            )
+        Console(no_color=not self.colored, highlight=False).print(table)
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Print data; control characters in it are shown."""
+    sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
+    sys.stdout.flush()
+
+
+def plain(item: Any, *, name: str = "") -> Any:
+    """`item` as JSON values: amounts as objects, moments as ISO-8601."""
+    if item is None or isinstance(item, (str, bool, int)):
+        return item
+    if isinstance(item, float):
+        return iso(item) if _is_moment(name) else item
+    if isinstance(item, PathLike):
+        return str(item)
+    kind: Any = type(item)
+    names = _field_names(kind)
+    if names:
+        return {each: plain(getattr(item, each), name=each) for each in names}
+    if hasattr(item, "items"):
+        return {key: plain(each, name=key) for key, each in item.items()}
+    return [plain(each) for each in item]
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+
+
+@cache
+def _is_moment(name: str) -> bool:
+    return name in ("at", "as_of") or name.endswith(("_at", "since"))
+
+
+def clip(text: str) -> str:
+    """`text` cut to what a table has room for; `-o wide` shows all of it."""
+    return text if len(text) <= _CLIP_CHARACTERS else f"{text[: _CLIP_CHARACTERS - 1]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def iso(seconds: float) -> str:
+    """A moment as ISO-8601 in UTC, whole milliseconds."""
+    from datetime import UTC, datetime
+
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def span(seconds: float) -> str:
+    """A duration as people read it; none is below zero."""
+    from bastion.spec.quantity import text_of_seconds
+
+    return text_of_seconds(max(0.0, seconds))
+
+
+def amounts(units: Any) -> str:
+    """Amounts for people: memory in its own units, empty for nothing."""
+    return _amounts(units.items())
+
+
+@cache
+def _amounts(items: tuple[tuple[str, int], ...]) -> str:
+    from bastion.spec.quantity import text_of_bytes
+
+    parts = [
+        f"{text_of_bytes(number)} memory" if resource == "memory" else f"{number} {resource}"
+        for resource, number in items
+    ]
+    return " + ".join(parts)

@@ -1,0 +1,214 @@
+"""Flags of a submission to a launch: the part that knows both."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from pathlib import PurePath
+from typing import Any
+
+from bastion.errors import SpecError
+from bastion.spec import (
+    Array,
+    Job,
+    Launch,
+    Notify,
+    Process,
+    PythonEnv,
+    Resources,
+    Secret,
+    Setting,
+    Sweep,
+    Where,
+    secret_of,
+)
+from bastion.spec.notify import USUAL
+from launch.errors import UsageError
+from launch.submission.code import code_of
+
+_RUNNERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
+"""Words at the beginning of a command that do not say what it is about."""
+
+
+def launch_of(args: argparse.Namespace) -> Launch:
+    """
+    The launch of one job that flags and a command describe.
+
+    Raises:
+        UsageError: A flag is not well formed.
+        SpecError: What they say is wrong: every problem.
+    """
+    command = list(args.command)
+    name = args.name or name_from(command)
+    process = Process(
+        " ".join(command) if args.shell else command,
+        shell=args.shell,
+        resources=Resources(**_resources(args.resources)),
+    )
+    job = Job(
+        name=name,
+        replicas=args.replicas,
+        processes=(process,),
+        instance_type=args.instance_type,
+        max_runtime=args.max_runtime or None,
+        grace=args.grace or None,
+        priority=args.priority,
+        retries=args.retries,
+        on_failure=args.on_failure,
+        **({"retry_backoff": args.retry_backoff} if args.retry_backoff else {}),
+        resume=not args.no_resume,
+        hold=args.hold,
+        **_end_fields(args),
+        env=pairs("--env", args.env),
+        secrets=_secrets(args.secret),
+        aliases=tuple(args.alias),
+    )
+    where = Where(
+        pool=args.pool,
+        cluster=args.cluster,
+        shard=args.shard,
+        hostnames=tuple(args.hostname),
+        exclusive=args.exclusive,
+    )
+    launch = Launch(
+        name=name,
+        jobs=(job,),
+        where=where,
+        when_busy=args.when_busy,
+        after=tuple(args.after),
+        notify=_notify(args),
+        python=_python(args),
+        array=_array(args),
+        sweep=_sweep(args),
+        max_failures=args.max_failures,
+    )
+    # What users write about code becomes a stored reference when the client sends it.
+    return dataclasses.replace(launch, code=code_of(args))
+
+
+def beside(launch: Launch, args: argparse.Namespace) -> Launch:
+    """
+    `launch`, which a file of another system stands for, with what flags say that the file cannot.
+
+    Raises:
+        UsageError: A flag is not well formed.
+        SpecError: What they say is wrong: every problem.
+    """
+    (job,) = launch.jobs
+    fields = _end_fields(args)
+    job = dataclasses.replace(job, retries=args.retries, secrets=_secrets(args.secret), **fields)
+    return dataclasses.replace(
+        launch,
+        jobs=(job,),
+        when_busy=args.when_busy,
+        notify=_notify(args),
+        python=_python(args),
+        max_failures=args.max_failures,
+    )
+
+
+def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:
+    if args.notify_on and not args.notify:
+        raise UsageError("--notify_on: says when, and --notify nobody", hint="add --notify=WEBHOOK")
+    on = tuple(args.notify_on) or USUAL
+    return tuple(Notify(to, on=on) for to in args.notify)
+
+
+def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
+    """Fields of a job about how it ends; a flag that was not given leaves its field alone."""
+    given = {
+        "idle_timeout": args.idle_timeout,
+        "hold_on_failure": args.hold_on_failure,
+        "on_end_timeout": args.on_end_timeout,
+        "signs_of_life": tuple(filter(None, args.signs_of_life.split(","))),
+        "on_end": ("/bin/sh", "-c", args.on_end) if args.on_end else (),
+    }
+    if not args.idle_timeout and (args.signs_of_life or args.on_idle != "fail"):
+        flag = "--signs_of_life" if args.signs_of_life else "--on_idle"
+        raise UsageError(f"{flag}: without --idle_timeout nothing is taken for hung")
+    if args.on_end_timeout and not args.on_end:
+        raise UsageError("--on_end_timeout: without --on_end there is nothing to limit")
+    return {"on_idle": args.on_idle} | {name: each for name, each in given.items() if each}
+
+
+def name_from(command: list[str]) -> str:
+    """A name for a job, from what its command runs: `python3 train.py --lr=1` is `train`."""
+    told = [word for word in command if not _RUNNERS.fullmatch(word) and not word.startswith("-")]
+    word = PurePath(told[0].split()[0]).stem if told and told[0].split() else "job"
+    cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", word).strip("-._")
+    return cleaned[:40].strip("-._") or "job"
+
+
+def quoted_twice(command: list[str]) -> list[str]:
+    """Words with quotes inside their quotes, as other launchers want them for their shell."""
+    return [word for word in command if len(word) > 2 and word[0] == word[-1] and word[0] in "'\""]
+
+
+def _array(args: argparse.Namespace) -> Array | None:
+    if args.array:
+        return Array(args.array, at_once=args.at_once)
+    if args.at_once is not None and not args.sweep:
+        raise UsageError("--at_once: without --array or --sweep there are no tasks to limit")
+    return None
+
+
+def _sweep(args: argparse.Namespace) -> Sweep | None:
+    """What `--sweep` says: the grid of every combination."""
+    grid = {}
+    for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, as lr=0.1,0.01").items():
+        grid[name] = [_setting(part) for part in written.split(",")] if written else []
+    if len(grid) < len(args.sweep):
+        raise UsageError("--sweep: a parameter is given twice; each once, as lr=0.1,0.01")
+    return Sweep(grid=grid, at_once=None if args.array else args.at_once) if grid else None
+
+
+def _setting(text: str) -> Setting:
+    """Numbers, true and false as such, everything else as text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _resources(text: str) -> dict[str, int | str]:
+    written: dict[str, int | str] = {}
+    for part in filter(None, text.split(",")):
+        name, equals, number = part.strip().partition("=")
+        if not (name and equals and number):
+            raise UsageError(f"--resources: {part!r} is not TYPE=N, as in h100=2,cpu=4")
+        written[name] = int(number) if number.isdecimal() else number
+    return written
+
+
+def pairs(flag: str, texts: list[str], *, form: str = "NAME=TEXT") -> dict[str, str]:
+    """
+    What a flag that is repeated says, by name.
+
+    Raises:
+        UsageError: One of `texts` is not of `form`, which is what the user is told.
+    """
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UsageError(f"{flag}: {text!r} is not {form}")
+        found[name] = value
+    return found
+
+
+def _python(args: argparse.Namespace) -> PythonEnv | None:
+    if args.python_env:
+        return PythonEnv(lock=args.python_env, python=args.python_version)
+    if args.python_version:
+        raise UsageError("--python_version: of which environment? --python_env=FILE names one")
+    return None
+
+
+def _secrets(texts: list[str]) -> tuple[Secret, ...]:
+    try:
+        return tuple(map(secret_of, texts))
+    except SpecError as error:
+        raise SpecError(*(f"--secret: {each}" for each in error.problems)) from None

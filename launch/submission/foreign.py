@@ -1,0 +1,105 @@
+"""Files of other systems on the command line: what they become, and what is said about it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from launch.errors import UsageError
+from launch.grammar.parser import Parser, text
+from launch.screen.notes import note
+from launch.session import Session
+from launch.submission.code import add_bundler_flags, code_of
+
+if TYPE_CHECKING:
+    from bastion.spec import Code, Launch
+
+SUFFIXES = (".sbatch", ".slurm", ".sh", ".bash", ".json")
+_CODE_FLAGS = ("code", "bundler_type", "bundler_spec")
+_BESIDE = (
+    *_CODE_FLAGS,
+    *("notify", "notify_on", "secret", "retries", "when_busy", "python_env", "python_version"),
+    "max_failures",
+    *("idle_timeout", "on_idle", "signs_of_life", "hold_on_failure"),
+)
+"""Flags that no such file has a word for: they are said beside it."""
+_COUNTED = ("cpu", "memory")
+
+
+def add_code_flags(parser: Parser) -> None:
+    """The flags of a verb that takes such a file and nothing else."""
+    group = parser.add_argument_group("code")
+    text(group, "--code", "the folder it runs in; a Slurm script's is this one", metavar="FOLDER")
+    add_bundler_flags(group)
+    parser.set_defaults(shaping={"code": "", "bundler_type": "", "bundler_spec": []})
+
+
+def is_foreign(source: str) -> bool:
+    """Whether `source` is called as files of other systems are."""
+    return source.endswith(SUFFIXES)
+
+
+def foreign_launch(session: Session) -> Launch:
+    """
+    The launch that the file on the command line stands for; what one should know is noted.
+
+    A Slurm script runs in the folder that it is submitted from, so that folder is its code, unless
+    a flag says otherwise.
+
+    Raises:
+        UsageError: A flag says what the file says.
+        NotFoundError: There is no such file.
+        SpecError: It is wrong, or says what has no counterpart: every problem.
+    """
+    from bastion.compat.files import read
+
+    args = session.args
+    source, *rest = args.source
+    _refuse_shaping(args)
+    found = read(
+        source,
+        arguments=(*rest, *(args.command or ())),
+        code=_code(args, is_script=not source.endswith(".json")),
+        device=lambda: _only_device(session),
+        user=session.client.user,
+    )
+    for line in found.notes:
+        note(f"note: {line}")
+    return found.launch
+
+
+def _refuse_shaping(args: argparse.Namespace) -> None:
+    given = [
+        f"--{name}"
+        for name, default in args.shaping.items()
+        if name not in _BESIDE and getattr(args, name) != default
+    ]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: {args.source[0]} says that",
+            hint="change the file, or bastion import FILE > spec.toml and change that",
+        )
+
+
+def _code(args: argparse.Namespace, *, is_script: bool) -> Code | None:
+    from bundler.code import LocalDir
+
+    if is_script and all(getattr(args, name) == args.shaping[name] for name in _CODE_FLAGS):
+        return LocalDir(".")
+    return code_of(args)
+
+
+def _only_device(session: Session) -> str:
+    """The one type of device that the pools here have; nothing where there are several."""
+    from bastion.errors import NotFoundError
+
+    try:
+        view = session.client.pool()
+    except NotFoundError:
+        return ""
+    types = {kind for machine in view.machines for kind in machine.resources.types()}
+    for pool in view.pools:
+        resources = pool.get("resources")
+        types.update(resources if isinstance(resources, dict) else ())
+    types.difference_update(_COUNTED)
+    return types.pop() if len(types) == 1 else ""
