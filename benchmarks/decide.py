@@ -27,9 +27,9 @@ from time import process_time
 from bastion.job import Attempt, HostState, JobRecord, Phase
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.memory import Memory
 from bastion.scheduler.plan import Admit, Plan
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory import Memory
 from bastion.service.decide.python_gc import paused
 from bastion.spec.request import Request
 from benchmarks.table import median_of, show

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from bastion.job import HostPlace, JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Verdicts, Wait
-from bastion.scheduler.reason import Ending, WaitingForCapacity, WithinShare, Yielded
+from bastion.scheduler.reasons.reason import Ending, WaitingForCapacity, WithinShare, Yielded
 from bastion.scheduler.snapshot import Snapshot
 from benchmarks.table import show
 from quota import Amounts

@@ -23,7 +23,7 @@ from bastion.client.look.views import (
     StatusView,
     Why,
 )
-from bastion.scheduler.machine_report import MachineReport
+from bastion.scheduler.reasons.machine_report import MachineReport
 
 __all__ = [
     "BusyError",

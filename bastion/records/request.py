@@ -9,7 +9,7 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.job import PastAttempt
-from bastion.scheduler.machine_report import MachineReport
+from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.spec.indices import Indices
 from bastion.spec.launch import Launch
 from bastion.spec.request import Request

@@ -7,18 +7,18 @@ a virtual clock, `whatif` to tell what would happen. A memory that is handed in 
 
 from __future__ import annotations
 
-from bastion.scheduler.again import outset_after, outset_without
-from bastion.scheduler.borrow import borrow
-from bastion.scheduler.draft import Draft
-from bastion.scheduler.explain import explain
-from bastion.scheduler.guarantee import guarantee
-from bastion.scheduler.memory import Memory
-from bastion.scheduler.outset import Outset
-from bastion.scheduler.parts import Parts, chosen
+from bastion.scheduler.explain.verdicts import explain
+from bastion.scheduler.phases.again import outset_after, outset_without
+from bastion.scheduler.phases.borrow import borrow
+from bastion.scheduler.phases.guarantee import guarantee
+from bastion.scheduler.phases.planned_starts import plan_starts, take_over_plans
+from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
 from bastion.scheduler.plan import Plan
-from bastion.scheduler.planned import plan_starts, take_over_plans
 from bastion.scheduler.snapshot import Snapshot
-from bastion.scheduler.standing import fulfil, stand_by, start_others
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory import Memory
+from bastion.scheduler.state.outset import Outset
+from bastion.scheduler.state.policy_choice import Parts, chosen
 
 
 def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:

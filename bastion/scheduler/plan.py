@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine
-from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.promise import PlannedStart, Promise
-from bastion.scheduler.reason import Reason
-from bastion.scheduler.row import Crowd, Row
+from bastion.scheduler.queue.positions import Crowd, Row
+from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.reasons.reason import Reason
 from bastion.value import value
 
 

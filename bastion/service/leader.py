@@ -21,8 +21,8 @@ from bastion.records.inbox import Waiting
 from bastion.records.outlook import snapshot_of
 from bastion.records.root import Held, RootWriter
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.memory import Memory
 from bastion.scheduler.plan import Plan
+from bastion.scheduler.state.memory import Memory
 from bastion.service.act import actions as act
 from bastion.service.act.bucket_gc import GarbageCollector
 from bastion.service.act.machines import Machines

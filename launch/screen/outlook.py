@@ -20,7 +20,7 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     """
     from bastion.client.change.busy_error import table
     from bastion.scheduler.plan import Refuse
-    from bastion.scheduler.reason import text
+    from bastion.scheduler.reasons.reason import text
 
     why = {job: text(verdict.reason, now) + _start(verdict) for job, verdict in outlook.verdicts}
     lines = [f"it would be refused: {problem}" for problem in outlook.problems]
@@ -36,8 +36,8 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
 
 
 def _start(verdict: Verdict) -> str:
+    from bastion.scheduler.forecast.confidence import start_of
     from bastion.scheduler.plan import Wait
-    from bastion.scheduler.sure import start_of
     from launch.screen.render import iso
 
     if not isinstance(verdict, Wait) or verdict.estimated_at is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from bastion.scheduler.reason import PreemptReason, WaitingReason
+from bastion.scheduler.reasons.reason import PreemptReason, WaitingReason
 from tests.docs.pages import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "guides" / "read-a-refusal.md").read_text()

@@ -21,8 +21,8 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.facts import HostFact
 from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
-from bastion.scheduler.machine_report import MachineReport
-from bastion.scheduler.sure import Start
+from bastion.scheduler.forecast.confidence import Start
+from bastion.scheduler.reasons.machine_report import MachineReport
 from bundler.code import DockerBuild, ImageRef
 from bundler.errors import BuildError
 from launch import exits

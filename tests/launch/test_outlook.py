@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bastion.job import JobClass
 from bastion.scheduler.plan import Admit, Refuse, Verdict, Wait
-from bastion.scheduler.reason import NeverFits, WaitingForCapacity, WithinShare
+from bastion.scheduler.reasons.reason import NeverFits, WaitingForCapacity, WithinShare
 from bastion.scheduler.whatif import Outlook
 from launch.screen.outlook import outlook_lines
 from quota import Amounts

@@ -16,7 +16,7 @@ from bastion.job import OutcomeKind, PastAttempt
 from bastion.records import layout
 from bastion.records.codec import decode, encode
 from bastion.records.request import BODIES, Answer, Body, LaunchRequest, Result, SpecRecord
-from bastion.scheduler.machine_report import MachineReport
+from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.spec import job_id
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bastion.errors import RefusedError
-from bastion.scheduler.machine_report import MachineReport
+from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.spec.quantity import text_of_bytes
 from quota.amounts import Amounts
 
@@ -20,7 +20,7 @@ class BusyError(RefusedError):
     """
 
     def __init__(self, message: str, machines: Sequence[MachineReport]) -> None:
-        from bastion.scheduler.reason import NEVER
+        from bastion.scheduler.reasons.reason import NEVER
 
         hint = "" if NEVER in message else "without when_busy=fail it would wait in the queue"
         super().__init__(message, hint=hint, output=tuple(table(machines)))

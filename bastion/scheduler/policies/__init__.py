@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bastion.scheduler.placement.candidates import PlacementPolicy
 from bastion.scheduler.policies.admission import Admission, admit_all, load_limit
 from bastion.scheduler.policies.best_fit import best_fit
 from bastion.scheduler.policies.first_fit import first_fit
@@ -17,7 +18,6 @@ from bastion.scheduler.policies.preemption import PreemptionPolicy
 from bastion.scheduler.policies.spread import spread
 from bastion.scheduler.policies.srtf import remaining
 from bastion.scheduler.policies.tiresias import level
-from bastion.scheduler.view import PlacementPolicy
 
 PLACEMENTS: Mapping[str, PlacementPolicy] = {
     "best-fit": PlacementPolicy(choose=best_fit),

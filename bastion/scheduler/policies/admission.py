@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from bastion.scheduler.order import Gang
-from bastion.scheduler.reason import OverLoad
+from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.reasons.reason import OverLoad
 from quota.amounts import Amounts
 from quota.tree import Quota
 

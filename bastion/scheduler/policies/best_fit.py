@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bastion.scheduler.room import Room
-from bastion.scheduler.view import EQUALS, View
+from bastion.scheduler.placement.candidates import EQUALS, View
+from bastion.scheduler.placement.room import Room
 
 
 def best_fit(view: View, want: int) -> tuple[Room, int] | None:

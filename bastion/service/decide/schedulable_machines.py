@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.machine import Machine, Pool
 from bastion.records.facts import MAX_DEVICES
-from bastion.scheduler.shape import COUNTED
+from bastion.scheduler.queue.shape import COUNTED
 from bastion.spec.resources import MAX_UNITS
 from quota import NOTHING
 

@@ -12,10 +12,10 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.register import create_same
 from bastion.records.request import LaunchRequest
-from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.plan import Plan, Refuse, Wait
-from bastion.scheduler.reason import NeverFits, text
-from bastion.scheduler.words import listed
+from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.reasons.reason import NeverFits, text
+from bastion.scheduler.reasons.words import listed
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.bells import apply_bell
 from bastion.service.intake.inbox import Arrived, Rung

@@ -35,7 +35,7 @@ from bastion.records.root import MAX_ACTIVE_JOBS
 from bastion.records.targets import NO_TARGETS, Targets
 from bastion.records.ulid import is_ulid, seconds_of
 from bastion.records.webhooks import Notifications
-from bastion.scheduler.machine_report import MachineReport
+from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.service.draft.dependencies import is_on_its_way, joining
 from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.targets import change, obstacle, targets_of

@@ -17,9 +17,9 @@ from bastion.job import JobRecord
 from bastion.lifecycle import kept_outcome, remark
 from bastion.records.codec import plain
 from bastion.records.root import Root
+from bastion.scheduler.forecast.confidence import NO_START, start_of
 from bastion.scheduler.plan import Plan, Verdict, Wait
-from bastion.scheduler.reason import AtOnce, Backoff, Held, text
-from bastion.scheduler.sure import NO_START, start_of
+from bastion.scheduler.reasons.reason import AtOnce, Backoff, Held, text
 from bastion.spec import task_id
 
 _STATES = ("running", "starting", "stopping", "draining", "preempted", "queued", "held")

@@ -23,7 +23,7 @@ from bastion.records.codec import plain
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan
-from bastion.scheduler.reason import text
+from bastion.scheduler.reasons.reason import text
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.intake.requests import told
 from bastion.service.publish.array_rows import array_rows, plain_start

@@ -12,7 +12,7 @@ from dataclasses import replace
 from bastion.job import Phase
 from bastion.machine import MachinePhase
 from bastion.scheduler.plan import Admit, Wait
-from bastion.scheduler.reason import (
+from bastion.scheduler.reasons.reason import (
     Behind,
     BeyondShare,
     CapacityLost,

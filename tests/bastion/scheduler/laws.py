@@ -14,8 +14,8 @@ from dataclasses import replace
 from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.scheduler.promise import PlannedStart, Promise
-from bastion.scheduler.reason import NeverFits, text
-from bastion.scheduler.shape import grace_of
+from bastion.scheduler.queue.shape import grace_of
+from bastion.scheduler.reasons.reason import NeverFits, text
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 from quota.ledger import available

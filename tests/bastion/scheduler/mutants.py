@@ -13,7 +13,7 @@ from dataclasses import replace
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Verdicts, Wait
-from bastion.scheduler.reason import Held, WaitingReason
+from bastion.scheduler.reasons.reason import Held, WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import Where
 from quota import Amounts, Quota
@@ -183,14 +183,14 @@ def holds_back(snapshot: Snapshot, now: float) -> Plan:
 
 
 def _reason_of(plan: Plan) -> WaitingReason:
-    from bastion.scheduler.reason import WaitingForCapacity
+    from bastion.scheduler.reasons.reason import WaitingForCapacity
 
     return WaitingForCapacity(asked=Amounts({"gpu": 1}), short=Amounts({"gpu": 1}))
 
 
 def blames_machines(snapshot: Snapshot, now: float) -> Plan:
     """Says of everybody who waits for capacity that machines are missing."""
-    from bastion.scheduler.reason import CapacityLost, WaitingForCapacity
+    from bastion.scheduler.reasons.reason import CapacityLost, WaitingForCapacity
 
     none = CapacityLost(asked=Amounts({}), lost=Amounts({}), of=Amounts({}), machines=())
     return _instead_of(decide(snapshot, now), WaitingForCapacity, none)
@@ -198,7 +198,7 @@ def blames_machines(snapshot: Snapshot, now: float) -> Plan:
 
 def blames_the_share(snapshot: Snapshot, now: float) -> Plan:
     """Says of everybody who waits for others' shares that its project is at its ceiling."""
-    from bastion.scheduler.reason import BeyondShare, OverCeiling
+    from bastion.scheduler.reasons.reason import BeyondShare, OverCeiling
 
     project = min(snapshot.quota.projects)
     none = Amounts({})
@@ -219,7 +219,7 @@ def thrashes(snapshot: Snapshot, now: float) -> Plan:
     plan = decide(snapshot, now)
     for name, verdict in plan.verdicts.items():
         if isinstance(verdict, Keep) and snapshot.jobs[name].phase is Phase.RUNNING:
-            from bastion.scheduler.reason import Outranked
+            from bastion.scheduler.reasons.reason import Outranked
 
             reason = Outranked(by=name, priority=3, theirs=3)
             stop = Preempt(by=name, deadline=now + 10, reason=reason)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from bastion.machine import MachinePhase
-from bastion.scheduler.census import MAX_MACHINES
-from bastion.scheduler.machine_report import MachineReport
+from bastion.scheduler.explain.census import MAX_MACHINES
 from bastion.scheduler.plan import Refuse
+from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.spec.where import Where
 from quota import Amounts
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of

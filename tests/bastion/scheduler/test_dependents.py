@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bastion.job import Dependency, JobRecord, state_of
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt, Verdict, Wait
-from bastion.scheduler.reason import WaitsFor
+from bastion.scheduler.reasons.reason import WaitsFor
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.world import Decide

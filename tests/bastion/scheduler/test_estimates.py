@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from bastion.job import JobRecord
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.estimate import AGAIN_S
+from bastion.scheduler.forecast.confidence import Start, start_of
+from bastion.scheduler.forecast.estimate import AGAIN_S
 from bastion.scheduler.plan import Plan, Verdict, Verdicts, Wait
 from bastion.scheduler.runs import Runs, kind_of
 from bastion.scheduler.snapshot import Snapshot
-from bastion.scheduler.sure import Start, start_of
 from bastion.spec.quantity import text_of_seconds
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of

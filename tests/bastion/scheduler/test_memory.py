@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.memory import Memory
-from bastion.scheduler.order import Standing
 from bastion.scheduler.plan import Plan
+from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory import Memory
 from tests.bastion.scheduler import histories
 
 

@@ -9,8 +9,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from bastion.job import Dependency
-from bastion.scheduler import reason as reasons
-from bastion.scheduler.reason import Reason, code, text
+from bastion.scheduler.reasons import reason as reasons
+from bastion.scheduler.reasons.reason import Reason, code, text
 from bastion.spec.where import Where
 from quota import Amounts
 from quota.amounts import NOTHING

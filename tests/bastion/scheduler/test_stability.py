@@ -13,7 +13,7 @@ import pytest
 from bastion.job import JobClass, Phase, Stop, StopReason
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse
-from bastion.scheduler.reason import Reclaimed, Rotated
+from bastion.scheduler.reasons.reason import Reclaimed, Rotated
 from bastion.spec.where import Where
 from tests.bastion.scheduler import histories, mutants
 from tests.bastion.scheduler.laws import LAWS

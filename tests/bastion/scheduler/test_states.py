@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bastion.job import JobClass, Phase, Stop, StopReason
+from bastion.scheduler.forecast.confidence import start_of
 from bastion.scheduler.plan import Admit, Keep, Preempt, Wait
-from bastion.scheduler.sure import start_of
 from bastion.spec.where import Where
 from tests.bastion.scheduler.histories import watched
 from tests.bastion.scheduler.laws import LAWS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bastion.scheduler.reason import text
+from bastion.scheduler.reasons.reason import text
 from bastion.scheduler.whatif import if_launched, if_quota_were
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 

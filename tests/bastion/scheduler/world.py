@@ -16,7 +16,7 @@ from bastion.job import Attempt, Dependency, JobRecord, Phase, Stop, StopReason,
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts
-from bastion.scheduler.reason import text
+from bastion.scheduler.reasons.reason import text
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.request import Request
 from bastion.spec.where import ANYWHERE, Where

@@ -7,7 +7,7 @@ import pytest
 from bastion.lane import InlineLane
 from bastion.records import layout
 from bastion.records.request import Answer
-from bastion.scheduler.reason import text
+from bastion.scheduler.reasons.reason import text
 from bastion.service.intake.inbox import Gatherer
 from bastion.spec import After, Job, Process, Resources
 from tests.rigs.leader import QUOTA, Rig

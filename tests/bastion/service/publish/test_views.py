@@ -15,7 +15,7 @@ from bastion.clock import VirtualClock
 from bastion.lifecycle import HostReported, step
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdicts, Wait
-from bastion.scheduler.reason import Planned, Promised, WaitingForCapacity
+from bastion.scheduler.reasons.reason import Planned, Promised, WaitingForCapacity
 from bastion.service.act.final_record import result_of
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.publish.views import queue_view, status_view, view_bytes

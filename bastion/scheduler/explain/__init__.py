@@ -1,0 +1,1 @@
+"""The end of a cycle: a verdict for every job, with its reason."""

@@ -1,0 +1,171 @@
+"""
+Machine by machine, why a job that may not wait does not start: what it asks, what is free, why not.
+
+It must not change anything.
+"""
+
+from __future__ import annotations
+
+from bastion.job import JobRecord
+from bastion.machine import MachinePhase
+from bastion.scheduler.placement.capacity import can_make, passes
+from bastion.scheduler.placement.feasibility import filters_of
+from bastion.scheduler.placement.room import GUESTS, Room, Shelf
+from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.queue.shape import Part
+from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.reservation import Reserved
+from bastion.spec.quantity import text_of_seconds
+from bastion.spec.request import Request
+from bastion.spec.where import Where
+from quota.amounts import NOTHING, Amounts, missing
+
+MAX_MACHINES = 200
+"""That one launch is told of: the answer lies in root until it is written."""
+
+
+def censuses(draft: Draft, gang: Gang) -> dict[str, tuple[MachineReport, ...]]:
+    """By job, what `census` tells of `gang`: of jobs that ask the same, of the first."""
+    firsts: dict[Request, JobRecord] = {}
+    for job in gang:
+        firsts.setdefault(job.request, job)
+    at_most = max(1, MAX_MACHINES // len(firsts))
+    return {job.id: census(draft, job, at_most=at_most) for job in firsts.values()}
+
+
+def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport, ...]:
+    """
+    Every machine at the end of the cycle, as `job` meets it: those that come nearest first.
+
+    Where there are more than `at_most`, a last line counts the others.
+    """
+    part = Part(job.request, draft.snapshot.quota)
+    kept = _kept(draft)
+    reports = [_of_room(job, part, room, kept.get(room.name, "")) for room in draft.capacity.rooms]
+    for shelf in draft.capacity.shelves.values():
+        if shelf.could_make:
+            reports.append(_of_shelf(draft, job, part, shelf))
+    key = part.leading[0]
+    reports.sort(key=lambda each: (-each.fits, -each.free[key], each.machine))
+    rest = len(reports) - at_most
+    if rest <= 0:
+        return tuple(reports)
+    more = MachineReport(job=job.id, machine=f"{rest} more", asked=part.per_replica)
+    return (*reports[:at_most], more)
+
+
+def _kept(draft: Draft) -> dict[str, str]:
+    """For whom something is closed, by machine."""
+    found: dict[str, str] = {}
+    closed: list[Reserved] = [*draft.reserved.values(), *draft.plans.values()]
+    for reserved in closed:
+        for placement in reserved.placed.placements:
+            for replica in placement:
+                for host in replica.hosts:
+                    found.setdefault(host.machine, reserved.name)
+    return found
+
+
+def _of_room(job: JobRecord, part: Part, room: Room, kept_for: str) -> MachineReport:
+    why_not = _unfit(part, room) or _unopened(room)
+    free = Amounts({t: max(0, room.free(t)) for t, _ in part.per_replica.items()})
+    fits = 0
+    if not why_not and part.hosts > 1:
+        why_not = "" if room.is_vacant and room.is_whole else "its slice is not whole and free"
+        fits = int(not why_not and _is_slice_free(room))
+        why_not = why_not if fits else why_not or "another machine of its slice is not free"
+    elif not why_not:
+        fits = room.slots(part)
+        why_not = "" if fits else _taken(part, room, free, kept_for)
+    return MachineReport(
+        job=job.id,
+        machine=room.name,
+        asked=part.per_replica,
+        free=free,
+        fits=fits,
+        why_not=why_not,
+    )
+
+
+def _is_slice_free(room: Room) -> bool:
+    rooms = room.shelf.slices.get(room.machine.slice, [])
+    return all(each.is_vacant and each.is_whole and each.opened for each in rooms)
+
+
+def _unfit(part: Part, room: Room) -> str:
+    """What makes it the wrong machine for good, or nothing."""
+    sofar: dict[str, object] = {}
+    for name, wanted, written in filters_of(part.where):
+        sofar[name] = wanted
+        if not passes(Where(**sofar), room.machine, room.shelf.pool):  # type: ignore[arg-type]
+            return f"has not {written}"
+    return _wrong_size(part, room.shelf, room.full)
+
+
+def _wrong_size(part: Part, shelf: Shelf, full: Amounts) -> str:
+    if part.hosts != shelf.hosts:
+        if shelf.hosts > 1:
+            return "belongs to a slice, which is given as a whole"
+        return f"stands alone; a replica takes a slice of {part.hosts} machines"
+    short = missing(part.per_replica, shelf.hosts * full)
+    return f"too small: has {_only(full, part)} at all" if short else ""
+
+
+def _unopened(room: Room) -> str:
+    machine = room.machine
+    if machine.cordoned:
+        return f"cordoned: {machine.cordoned}"
+    if machine.unwell:
+        return f"unwell: {machine.unwell}"
+    if machine.draining:
+        return "draining"
+    if machine.phase not in (MachinePhase.CREATING, MachinePhase.READY):
+        return f"is {machine.phase.value}"
+    return ""
+
+
+def _taken(part: Part, room: Room, free: Amounts, kept_for: str) -> str:
+    """Why nothing fits on a machine that is the right one."""
+    kept = f"; some of it is kept for {kept_for}" if kept_for else ""
+    if room.closed:
+        return f"all of it is kept for {kept_for}"
+    if part.asks_nothing:
+        return f"{GUESTS} jobs that ask for nothing are there already"
+    if room.sealed:
+        return "a job has all of it"
+    if part.exclusive and not room.is_vacant:
+        return f"in use, and a replica takes whole machines{kept}"
+    lost = [t for t, _ in part.devices if room.lost(t)]
+    sick = f"; {', '.join(f'{room.lost(t)} {t}' for t in lost)} out of order" if lost else ""
+    return f"short by {missing(part.per_replica, free)}{sick}{kept}"
+
+
+def _of_shelf(draft: Draft, job: JobRecord, part: Part, shelf: Shelf) -> MachineReport:
+    assert shelf.pool is not None, "only a pool makes machines"
+    number = shelf.could_make // shelf.hosts
+    why_not, fits = "", 0
+    if not can_make(part.where, shelf):
+        why_not = "what it makes passes not every filter"
+    elif wrong := _wrong_size(part, shelf, shelf.pool.resources):
+        why_not = wrong
+    elif not shelf.left:
+        until = shelf.stocked_out_until
+        why_not = "the provider has none"
+        if until > draft.now:
+            why_not += f"; asked again in {text_of_seconds(until - draft.now)}"
+    else:
+        size = shelf.hosts * shelf.pool.resources
+        fits = min(part.replicas, part.most_on(size) * (shelf.left // shelf.hosts))
+    return MachineReport(
+        job=job.id,
+        machine=f"{number} that {shelf.name} could make",
+        asked=part.per_replica,
+        free=_only(number * shelf.hosts * shelf.pool.resources, part) if fits else NOTHING,
+        fits=fits,
+        why_not=why_not,
+    )
+
+
+def _only(amounts: Amounts, part: Part) -> Amounts:
+    return amounts.only(frozenset(part.per_replica.types()))

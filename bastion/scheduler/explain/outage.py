@@ -1,0 +1,27 @@
+"""What is wrong with a machine that is out of use, or has devices that are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bastion.machine import MachinePhase
+from bastion.scheduler.placement.room import Room
+from bastion.scheduler.reasons.outage import Outage
+from quota.amounts import Amounts
+
+
+def outage_of(room: Room, types: Iterable[str]) -> Outage:
+    """What is wrong with `room`, which is not opened or has lost devices of `types`."""
+    machine = room.machine
+    if machine.cordoned:
+        return Outage(machine=machine.name, cause="cordoned", why=machine.cordoned)
+    if machine.unwell:
+        return Outage(machine=machine.name, cause="unwell", why=machine.unwell)
+    if machine.draining:
+        return Outage(machine=machine.name, cause="draining")
+    if machine.phase is MachinePhase.SILENT:
+        return Outage(machine=machine.name, cause="silent", heard_at=machine.heard_at or None)
+    if machine.phase is MachinePhase.DELETING:
+        return Outage(machine=machine.name, cause="deleting")
+    units = Amounts({t: room.lost(t) for t in types if room.lost(t)})
+    return Outage(machine=machine.name, cause="devices", units=units)

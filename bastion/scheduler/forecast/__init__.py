@@ -1,0 +1,1 @@
+"""Estimated starts: they are told, and change no decision."""

@@ -1,0 +1,63 @@
+"""How sure an estimated start is: in a word for programs, and in words for people."""
+
+from __future__ import annotations
+
+from bastion.scheduler.plan import Wait
+from bastion.scheduler.reasons.reason import Planned, Promised
+from bastion.scheduler.reasons.words import counted
+from bastion.spec.quantity import text_of_seconds
+from bastion.value import value
+
+_WORDS = {
+    "promised": "promised, at the latest then",
+    "planned": "planned, unless one within its share needs the room first",
+    "limits": "by the limits of what runs, if nobody comes before it",
+}
+
+
+@value
+class Start:
+    """When one who waits will probably start, as it is published."""
+
+    estimated_at: float | None = None
+    """In store's seconds; None where nobody knows."""
+    sure: str = ""
+    """
+    What it rests on; empty where there is none.
+
+    `promised`: at the latest then, while machines are healthy. `planned`: then, unless one within
+    its share needs the room first. `limits`: then, if who runs uses all of its `max_runtime` and
+    nobody comes before it. `history`: then, if what runs takes as long as earlier runs of its kind
+    did, and nobody comes before it.
+    """
+    rests_on: int = 0
+    """Of `history`: how many earlier runs."""
+    off_by_s: float = 0.0
+    """Of `history`: how far off it may be."""
+    sure_text: str = ""
+    """All of this in words."""
+
+
+NO_START = Start()
+
+
+def start_of(wait: Wait) -> Start:
+    """What is known of the start of one who gets `wait`."""
+    at = wait.estimated_at
+    if at is None:
+        return NO_START
+    if wait.rests_on:
+        return Start(
+            estimated_at=at,
+            sure="history",
+            rests_on=wait.rests_on,
+            off_by_s=wait.off_by_s,
+            sure_text=_by_history(wait.rests_on, wait.off_by_s),
+        )
+    sure = {Promised: "promised", Planned: "planned"}.get(type(wait.reason), "limits")
+    return Start(estimated_at=at, sure=sure, sure_text=_WORDS[sure])
+
+
+def _by_history(runs: int, off_by_s: float) -> str:
+    rests = f"rests on {counted(runs, 'earlier run')}"
+    return rests + (f"; may be off by ~{text_of_seconds(off_by_s)}" if off_by_s >= 1 else "")

@@ -1,0 +1,136 @@
+"""
+When waiting gangs will probably start: by limits, and by how long earlier runs took.
+
+Nothing but `Wait` comes of it: who starts, who is stopped, what is promised and planned rests on
+limits alone, so a wrong guess costs nobody his place.
+
+It must not change anything: what it tries, it undoes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from bastion.scheduler.forecast.end_times import WORLDS, Likely
+from bastion.scheduler.forecast.playout import Ending, Future
+from bastion.scheduler.phases.planned_starts import ends_at
+from bastion.scheduler.plan import Estimate
+from bastion.scheduler.queue.order import Line
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.running import Running
+from bastion.value import value
+from quota.amounts import Amounts
+
+LOOKS = 1_000
+"""Waiting lines times running gangs that are looked at: where much runs, few are told."""
+MIN_LINES, MAX_LINES = 2, 32
+"""Lines that are looked at, however much runs, and however little."""
+MAX_STARTS = 16
+"""Starts that are found in one future: what comes later is too far away to be told."""
+STRETCH = 1.5
+"""
+Of the distance between futures: they know nothing of those who will come, or be stopped.
+
+With it half to two thirds of first estimates are as near as they say. Source:
+benchmarks/estimates.py.
+"""
+AGAIN_S = 60.0
+"""An estimate that has passed is made anew, but not within this time of the one before."""
+
+
+@value
+class Estimates:
+    """The estimates of one cycle."""
+
+    starts: Mapping[str, Estimate]
+    """By the first job of a gang."""
+    passes_at: float = math.inf
+    """When the first of those that rest on earlier runs is to be made anew."""
+
+
+def estimates(draft: Draft, lines: Sequence[Line]) -> Estimates:
+    """
+    Of those who wait in `lines`, as far as anybody knows and it costs little to find out.
+
+    Args:
+        draft: As it is afterwards, too.
+        lines: That time alone may let go on, in the order in which the cycle looked at them.
+    """
+    lines = _first(draft, lines)
+    if not lines:
+        return Estimates(starts={})
+    known = _Known(draft, lines)
+    at_most = min(MAX_STARTS, 2 * len(lines))
+    found: dict[str, list[tuple[float, int]]] = {}
+    for world in range(known.worlds):
+        future = Future(draft, lines, at_most)
+        future.play(known.ends_in(world))
+        for name, start in future.starts.items():
+            found.setdefault(name, []).append((start.at, start.runs))
+    starts = {
+        name: _middle(sorted(each)) for name, each in found.items() if 2 * len(each) > known.worlds
+    }
+    soonest = min((each.at for each in starts.values() if each.rests_on), default=math.inf)
+    return Estimates(starts=starts, passes_at=max(soonest, draft.now + AGAIN_S))
+
+
+def _middle(starts: list[tuple[float, int]]) -> Estimate:
+    at, rests_on = starts[len(starts) // 2]
+    if not rests_on:
+        return Estimate(at=at)
+    off_by_s = STRETCH * max(at - starts[0][0], starts[-1][0] - at)
+    return Estimate(at=at, rests_on=rests_on, off_by_s=off_by_s)
+
+
+def _first(draft: Draft, lines: Sequence[Line]) -> Sequence[Line]:
+    at_most = min(MAX_LINES, max(MIN_LINES, LOOKS // max(1, len(draft.running))))
+    return [line for line in lines if not line.fail_when_busy][:at_most]
+
+
+class _Known:
+    """What is known of the ends of those who run, seen by `lines`."""
+
+    def __init__(self, draft: Draft, lines: Sequence[Line]) -> None:
+        first = min((line.shape for line in lines), key=lambda shape: shape.priority)
+        own = {line.project for line in lines}
+        asked = _asked(draft, without=own)
+        likely = Likely(draft.snapshot.runs, draft.now)
+        self._ends = [
+            (ends_at(draft, running, first), likely.end_of(running), running)
+            for running in draft.running.values()
+            if running.project in own or not _is_taken_again(draft, running, asked)
+        ]
+        self.worlds = WORLDS if any(likely for _, likely, _ in self._ends) else 1
+
+    def ends_in(self, world: int) -> Iterator[tuple[Ending, Running]]:
+        """When each of them has ended in that future."""
+        for limit, likely, running in self._ends:
+            is_likely = likely is not None and likely.at[world] < limit
+            if is_likely and likely is not None:
+                yield Ending(at=likely.at[world], runs=likely.runs), running
+            else:
+                yield Ending(at=limit), running
+
+
+def _asked(draft: Draft, *, without: Collection[str]) -> dict[str, list[Amounts]]:
+    """What projects but those wait for."""
+    forms = {
+        (line.project, line.shape.form): line.shape
+        for line in draft.blocked
+        if line.project not in without and not line.is_over
+    }
+    asked: dict[str, list[Amounts]] = {}
+    for (project, _), shape in forms.items():
+        asked.setdefault(project, []).append(draft.asks(shape))
+    return asked
+
+
+def _is_taken_again(draft: Draft, running: Running, asked: Mapping[str, Sequence[Amounts]]) -> bool:
+    """Whether its own project has somebody waiting for what `running` leaves of its share."""
+    wanted = asked.get(running.project)
+    if not wanted:
+        return False
+    nominal = draft.shares.project(running.project).nominal
+    left = draft.shares.held(running.project) - running.held
+    return any(each and nominal.holds(left, each) for each in wanted)

@@ -1,0 +1,135 @@
+"""
+One future, played through: who ends when, and who of those that wait starts on what comes free.
+
+It goes by the rules of a cycle as far as they matter for a guess: who would be within its share
+first, then in the order in which the cycle looked; a gang that does not fit blocks no other. Nobody
+is stopped in it and nobody comes.
+
+It must not change anything: what it tries, it undoes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from functools import partial
+from heapq import heapify, heappop
+
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.preemption.victims import Need
+from bastion.scheduler.queue.order import Gang, Line
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.running import Running
+from bastion.value import value
+from quota.amounts import Amounts
+
+MAX_ENDS = 64
+"""What starts after so many others have ended is too far away to be told."""
+
+
+@value
+class Ending:
+    """When one who runs has ended in this future."""
+
+    at: float
+    """Infinite where nobody knows."""
+    runs: int = 0
+    """Earlier ones that this rests on; 0: it is its limit."""
+
+
+class _Waiting:
+    """A line, as far as it still waits in this future."""
+
+    def __init__(self, draft: Draft, line: Line) -> None:
+        self.line = line
+        self.shape = line.shape
+        self.asked = draft.asks(line.shape)
+        self.need = Need(draft, line.shape, guaranteed=False)
+        has_plan = line.head[0].id in draft.plans
+        self.at = line.at + has_plan
+        """Of the gang that is next."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.at >= len(self.line.gangs)
+
+    @property
+    def head(self) -> Gang:
+        return self.line.gangs[self.at][3]
+
+
+class Future:
+    """
+    What follows if everybody ends as told.
+
+    Who starts in it does not end in it: that far ahead nothing is told.
+    """
+
+    def __init__(self, draft: Draft, lines: Iterable[Line], at_most: int) -> None:
+        self._draft = draft
+        waiting = [_Waiting(draft, line) for line in lines]
+        self._waiting = [each for each in waiting if not each.is_over]
+        self._at_most = at_most
+        self._rests_on = 0
+        self.starts: dict[str, Ending] = {}
+        """By the first job of a gang that starts: when, and on how many runs the last end before
+        it rests."""
+
+    def play(self, ends: Iterable[tuple[Ending, Running]]) -> None:
+        """Let everybody end, and find the first starts."""
+        draft = self._draft
+        due = [(end.at, r.name, end.runs, r) for end, r in ends if not math.isinf(end.at)]
+        heapify(due)
+        gone: list[Running] = []
+        began: list[tuple[str, Amounts]] = []
+        draft.capacity.begin()
+        try:
+            while due and len(self.starts) < self._at_most and len(gone) < MAX_ENDS:
+                at, _, runs, running = heappop(due)
+                gone.append(running)
+                self._let_end(running)
+                self._rests_on = runs or self._rests_on
+                if not due or due[0][0] > at:
+                    began += self._start(max(at, draft.now))
+        finally:
+            draft.capacity.undo()
+            for running in gone:
+                draft.shares.stay(running)
+            for project, total in began:
+                draft.shares.add(project, -total)
+
+    def _let_end(self, running: Running) -> None:
+        release = Release(self._draft.capacity, running)
+        for each in self._waiting:
+            each.need.count(release)
+        self._draft.shares.leave(running)
+
+    def _start(self, now: float) -> Iterator[tuple[str, Amounts]]:
+        """Start whoever fits now: (project, what it is charged) of each."""
+        shares = self._draft.shares
+        able = [each for each in self._waiting if each.need.may_fit()]
+        while able and len(self.starts) < self._at_most:
+            able.sort(key=lambda each: not shares.is_within(each.line.project, each.asked))
+            each = able[0]
+            placed = self._placed(each)
+            if placed is None:  # it only gets fuller until somebody ends
+                able = [other for other in able if other.line.key != each.line.key]
+                continue
+            shares.add(each.line.project, placed.total)
+            self.starts[each.head[0].id] = Ending(at=now, runs=self._rests_on)
+            yield each.line.project, placed.total
+            each.at += 1
+            if each.is_over:
+                able.remove(each)
+                self._waiting.remove(each)
+
+    def _placed(self, each: _Waiting) -> Placed | None:
+        """Where the head of a line lies, its devices taken; None where it does not fit."""
+        if not self._allows(each, each.asked):
+            return None
+        return self._draft.try_place(each.shape, partial(self._allows, each), guaranteed=False)
+
+    def _allows(self, each: _Waiting, asked: Amounts) -> bool:
+        shares, project = self._draft.shares, each.line.project
+        return shares.is_within(project, asked) or shares.may_borrow(project, asked)

@@ -1,0 +1,369 @@
+"""
+Standing promises: what earlier cycles promised, kept, fulfilled or void.
+
+Rules: a promise keeps its devices and its deadline from cycle to cycle. It is fulfilled as soon as
+its gang fits, there or anywhere. It is void when a device is lost, when somebody holds one who
+will not be gone by the deadline, when a victim not yet stopped is no longer a legal one, when the
+gang has left the queue or its project's share, or when its deadline has passed and, resting on
+priority alone, the quota has no room for it; a gang that still waits is then looked at anew in
+the same cycle, which begins once more without the promise.
+
+It must not know how a promise is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from bastion.job import JobClass, Placement
+from bastion.scheduler.phases.awaited import awaited, by_end
+from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
+from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.preemption.victims import is_legal
+from bastion.scheduler.promise import Promise
+from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
+from bastion.scheduler.state.decisions import Admitted
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.footprint import Footprint, pairs_of
+from bastion.scheduler.state.outset import PASSES
+from bastion.scheduler.state.reservation import Reserved
+from bastion.scheduler.state.running import Running, charge_of
+
+
+def stand_by(draft: Draft) -> None:
+    """Take over every promise that still holds."""
+    for promise in sorted(draft.snapshot.promises, key=lambda p: p.made_at):
+        found = waiting_gang(draft, promise.gang)
+        if found is None or _take_over(draft, promise, *found):
+            continue
+        if promise.within_share or promise.gang in draft.outset.before:
+            draft.void.add(promise.gang)  # it had its place among the classes, or before others
+
+
+def fulfil(draft: Draft) -> None:
+    """
+    Start the gangs with a promise that are within their share now, wherever they fit.
+
+    Not yet those that somebody of higher priority could stop at once: he is looked at before them.
+    """
+    for reserved in _standing(draft):
+        if draft.is_within(reserved) and not _is_outranked(draft, reserved):
+            _start_promised(draft, reserved, guaranteed=True)
+
+
+def start_others(draft: Draft) -> None:
+    """
+    Start the other gangs with a promise that can, beside what is planned; after phase 3.
+
+    A gang within its share may have taken of their devices in this cycle, or somebody for whom
+    they wait is no longer stopped: then the promise is void.
+    """
+    before = len(draft.admitted)
+    for reserved in _standing(draft):
+        if _is_kept_or_void(draft, reserved):
+            _start_promised(draft, reserved, guaranteed=draft.is_within(reserved))
+    if draft.void or len(draft.admitted) == before:
+        return
+    if _is_overtaken(draft, draft.admitted[before:]):
+        draft.is_overtaken = True
+    else:
+        look_again(draft)  # they may have started elsewhere than on what was closed for them
+        for reserved in _standing(draft):
+            _is_kept_or_void(draft, reserved)  # what that left may have been promised since
+
+
+def _is_overtaken(draft: Draft, started: Sequence[Admitted]) -> bool:
+    """Whether somebody was to be stopped in this pass, and `started` leave devices that may do."""
+    if draft.outset.passes >= PASSES:
+        return False
+    if not any(each.victims for name, each in draft.promises.items() if name not in draft.known):
+        return False
+    kept = {promise.gang: promise.placements for promise in draft.snapshot.promises}
+    return any(kept[ids_of(each.gang)] != each.placed.placements for each in started)
+
+
+def _standing(draft: Draft) -> list[Reserved]:
+    """What is closed for promises of earlier cycles."""
+    known = {promise.gang[0] for promise in draft.snapshot.promises}
+    return [reserved for name, reserved in draft.reserved.items() if name in known]
+
+
+def _is_outranked(draft: Draft, reserved: Reserved) -> bool:
+    """Whether one of higher priority of its project waits, and could be within the share."""
+    if not draft.parts.preemption.outranks:
+        return False
+    project, priority = reserved.gang[0].project, reserved.shape.priority
+    nominal = draft.shares.project(project).nominal
+    return any(
+        line.shape.priority < priority and not line.is_over and line.shape.asked <= nominal
+        for line in draft.lines.get(project, ())
+    )
+
+
+def _is_kept_or_void(draft: Draft, reserved: Reserved) -> bool:
+    is_kept = _is_kept(draft, reserved)
+    if not is_kept:
+        draft.void.add(draft.promises[reserved.name].gang)
+    return is_kept
+
+
+def _is_kept(draft: Draft, reserved: Reserved) -> bool:
+    if not is_covered(draft, reserved):
+        return False
+    if not all(
+        draft.is_departing(running) or running.frees_at <= reserved.until
+        for running in reserved.waits
+    ):
+        return False
+    if draft.promises[reserved.name].within_share:
+        return True
+    if _lacks_room(draft, reserved):
+        return False
+    draft.lend(reserved)
+    is_kept = not is_in_vain(draft, reserved.gang, reserved.victims)
+    draft.call_in(reserved)
+    return is_kept
+
+
+def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
+    """Whether it has no room even once all have gone who will have by then."""
+    others = sharing(draft, reserved)
+    draft.set_apart([reserved], others)
+    project = reserved.gang[0].project
+    running = draft.running.values()
+    ending = (r for r in running if draft.is_departing(r) or r.frees_at <= reserved.until)
+    waits = awaited(
+        draft,
+        project,
+        reserved.footprint,
+        reserved.placed,
+        reserved.waits,
+        by_end(draft, ending),
+        within_share=False,
+    )
+    draft.put_back([reserved], others)
+    return waits is None
+
+
+def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:
+    """Fulfil a promise, if that can be done now; it is void if it never will be."""
+    if start_reserved(draft, reserved, guaranteed=guaranteed):
+        del draft.promises[reserved.name]
+    elif draft.now >= reserved.until and not any(map(draft.is_departing, reserved.waits)):
+        if guaranteed and _break_in(draft, reserved):
+            del draft.promises[reserved.name]
+        else:
+            draft.void.add(draft.promises[reserved.name].gang)
+
+
+def _break_in(draft: Draft, reserved: Reserved) -> bool:
+    """Start it within its share on what is closed for others who are not within theirs."""
+    weak = [each for each in draft.weak(reserved.gang[0].project) if each is not reserved]
+    for each in weak:
+        draft.lend(each)
+    done = bool(weak) and start_reserved(draft, reserved, guaranteed=True, lent=weak)
+    for each in weak:
+        draft.call_in(each)
+    return done
+
+
+def waiting_gang(draft: Draft, ids: tuple[str, ...]) -> tuple[Line, Entry] | None:
+    """The waiting gang of exactly the jobs `ids`, if there is one."""
+    first = draft.snapshot.jobs.get(ids[0])
+    if first is None:
+        return None
+    for line in draft.lines.get(first.project, ()):
+        if line.user != first.user:
+            continue
+        for entry in line.gangs:
+            if entry[3][0] is first and tuple(job.id for job in entry[3]) == ids:
+                return line, entry
+    return None
+
+
+def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool:
+    """Close what `promise` keeps, or find that it is void."""
+    gang, shape = entry[3], line.shape
+    draft.capacity.make_again(promise.placements)
+    placed = placed_again(draft, line, promise.placements)
+    if placed is None:
+        return False
+    is_of_before = promise.gang not in draft.outset.new
+    if is_of_before and draft.shares.is_within(line.project, placed.total):
+        promise = replace(promise, within_share=True)  # others of its project have ended since
+    victims = list(_victims(draft, promise, gang, line))
+    waits = _waits(draft, promise, line, placed, victims)
+    if waits is None:
+        return False
+    for victim in victims:
+        known = draft.doomed.get(victim.name)
+        if known is not None and (known.is_firm or not promise.within_share):
+            continue
+        stop = min(at for job, at in promise.victims if job in victim.ids)
+        stop = max(draft.now, stop)  # its grace begins when it is told
+        draft.doomed[victim.name] = doom_of(
+            draft, victim, gang, shape, stop, is_firm=promise.within_share
+        )
+    line.remove(gang)
+    legal = {job for victim in victims for job in victim.ids}
+    still = tuple(
+        (job, at)
+        for job, at in promise.victims
+        if job in legal or (job in draft.of_job and draft.of_job[job].is_leaving)
+    )
+    draft.promises[gang[0].id] = replace(promise, victims=still)
+    draft.reserve(
+        Reserved(
+            gang=gang,
+            shape=shape,
+            placed=placed,
+            until=promise.deadline,
+            is_promise=True,
+            victims=tuple(victims),
+            waits=waits,
+        )
+    )
+    return True
+
+
+def _waits(
+    draft: Draft, promise: Promise, line: Line, placed: Placed, victims: list[Running]
+) -> list[Running] | None:
+    """Whom it still waits for, all gone by the deadline; None when that is no longer enough."""
+    is_within = draft.shares.is_within(line.project, placed.total)
+    was = draft.class_of_promise.get(promise.gang[0])
+    is_own = was is JobClass.GUARANTEED or promise.gang in draft.outset.new
+    if promise.within_share and not (
+        is_within or is_own or _is_within_then(draft, promise, placed)
+    ):
+        return None
+    wanted = Footprint(pairs_of(line.shape.parts, placed.placements))
+    going = {victim.name for victim in victims}
+
+    def is_gone(running: Running) -> bool:
+        is_told = running.is_leaving or running.name in going or running.name in draft.doomed
+        return is_told or running.frees_at <= promise.deadline
+
+    holders = draft.holders(wanted)
+    if not all(map(is_gone, holders)):
+        return None
+    sure = {running.name: running for running in (*holders, *victims)}
+    others = filter(is_gone, draft.running.values())
+    return awaited(
+        draft,
+        line.project,
+        wanted,
+        placed,
+        sure.values(),
+        by_end(draft, others),
+        within_share=promise.within_share,
+    )
+
+
+def _is_within_then(draft: Draft, promise: Promise, placed: Placed) -> bool:
+    """Whether it is within the share once those have ended who are stopped for it."""
+    victims = {job: draft.of_job[job] for job, _ in promise.victims if job in draft.of_job}
+    gone = {running.name: running for running in victims.values()}
+    with draft.shares.without(gone.values()):
+        project = draft.snapshot.jobs[promise.gang[0]].project
+        return draft.shares.is_within(project, placed.total)
+
+
+def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator[Running]:
+    """Victims that are not yet being stopped, and may still be."""
+    seen: set[str] = set()
+    for job, _ in promise.victims:
+        running = draft.of_job.get(job)
+        if running is None or running.is_leaving or running.name in seen:
+            continue
+        seen.add(running.name)
+        legal = is_legal(draft, running, gang, line.shape, within_share=promise.within_share)
+        if legal and running.admitted_at <= promise.made_at:
+            yield running
+
+
+def placed_again(draft: Draft, line: Line, placements: tuple[Placement, ...]) -> Placed | None:
+    """The same devices again, if all of them are still in order."""
+    parts = line.shape.parts
+    if not _is_sound(draft.capacity, Footprint(pairs_of(parts, placements))):
+        return None
+    pairs = pairs_of(parts, placements)
+    return Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
+
+
+def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
+    for machine, masks in wanted.masks.items():
+        room = capacity.by_name.get(machine)
+        if room is None or not room.opened:
+            return False
+        if any(mask & room.bad.get(resource, 0) for resource, mask in masks.items()):
+            return False
+        if any(mask >> room.full[resource] for resource, mask in masks.items()):
+            return False
+    return True
+
+
+def start_reserved(
+    draft: Draft, reserved: Reserved, *, guaranteed: bool, lent: Sequence[Reserved] = ()
+) -> bool:
+    """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
+    others = [each for each in sharing(draft, reserved) if each not in lent]
+    draft.set_apart([reserved], others)
+    placed = _taken(draft, reserved, guaranteed=guaranteed) if _has_room(draft, reserved) else None
+    if placed is None:
+        draft.put_back([reserved], others)
+        return False
+    draft.drop(reserved)
+    draft.admit(reserved.gang, reserved.shape, placed)
+    return True
+
+
+def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
+    """Others that wait for the same gangs: what these give back counts for one of them only."""
+    payers = {running.name for running, _, _ in reserved.paid}
+    payers |= {running.name for running, _ in reserved.gifts}
+    if not payers:
+        return []
+    closed: list[Reserved] = [*draft.reserved.values(), *draft.plans.values()]
+    return [
+        each
+        for each in closed
+        if each is not reserved and any(running.name in payers for running in each.waits)
+    ]
+
+
+def _has_room(draft: Draft, reserved: Reserved) -> bool:
+    """Whether the quota has room already; victims may still hold what it needs of that."""
+    project, asked = reserved.gang[0].project, reserved.placed.total
+    return draft.shares.is_within(project, asked) or draft.shares.may_borrow(project, asked)
+
+
+def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | None:
+    """Where it lies now: where it was to be, or anywhere; None when it does not fit."""
+    shape, placed = reserved.shape, reserved.placed
+    if draft.capacity.is_free(shape.parts, placed.placements, placed.charge):
+        for part, placement in zip(shape.parts, placed.placements):
+            for replica in placement:
+                draft.capacity.occupy(part, replica, guaranteed=guaranteed)
+        draft.capacity.charge(placed.charge)
+        return placed
+    return draft.try_place(shape, lambda units: units <= placed.total, guaranteed=guaranteed)
+
+
+def is_covered(draft: Draft, reserved: Reserved) -> bool:
+    """Whether nothing of it was promised to, or taken by, somebody else in this cycle."""
+    assert reserved.hold is not None
+    holders = [running.footprint for running in draft.holders(reserved.footprint)]
+    for room, resource, wanted, free, later in reserved.hold.masks:
+        held = 0
+        for each in holders:
+            taken = each.masks.get(room.name, {}).get(resource, 0)
+            held |= -1 if room.name in each.whole else taken
+        if wanted & ~(free | (later & held)):
+            return False
+    for room, resource, _, short in reserved.hold.counts:
+        if short > sum(each.footprint.frees(room.name, resource) for each in reserved.waits):
+            return False
+    return True

@@ -1,0 +1,94 @@
+"""
+Gangs that start in this cycle, as the next will see them: running, for no time yet.
+
+One of higher priority that does not fit beside them would stop them there. It is told now, and they
+do not start at all: what has not begun loses nothing.
+
+It must not know who is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from bastion.job import Attempt, initial_hosts
+from bastion.scheduler.queue.order import Gang, ids_of
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.decisions import Admitted
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.outset import PASSES
+from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.running import Running
+
+
+def starting(draft: Draft) -> list[Running]:
+    """All that start in this cycle."""
+    return [_as_running(draft, each) for each in draft.admitted]
+
+
+def newest(draft: Draft) -> Running:
+    """The last of them."""
+    return _as_running(draft, draft.admitted[-1])
+
+
+def may_yield(draft: Draft, gang: Gang, priority: int, *, follows_order: bool) -> list[Running]:
+    """Who of them might yield to `gang`; nobody once it was put before some already."""
+    if ids_of(gang) in draft.outset.before or draft.outset.passes >= PASSES:
+        return []
+    return [
+        _as_running(draft, each)
+        for each in (draft.admitted if follows_order else draft.admitted_by[gang[0].project])
+        if follows_order or each.shape.priority > priority
+    ]
+
+
+def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:
+    """Whether a gang of it could start now on what others leave idle."""
+    if draft.is_too_full(shape, guaranteed=False):
+        return False
+    if not draft.shares.may_borrow(project, shape.asked):
+        return False
+    draft.capacity.begin()
+    may_borrow = partial(draft.shares.may_borrow, project)
+    placed = draft.try_place(shape, may_borrow, guaranteed=False)
+    draft.capacity.undo()
+    return placed is not None
+
+
+def _as_running(draft: Draft, admitted: Admitted) -> Running:
+    name = admitted.gang[0].id
+    known = draft.starting.get(name)
+    if known is None:
+        jobs = tuple(
+            replace(
+                job,
+                attempt=Attempt(
+                    number=0,
+                    nonce="",
+                    admitted_at=draft.now,
+                    placement=place,
+                    hosts=initial_hosts(place),
+                ),
+            )
+            for job, place in zip(admitted.gang, admitted.placed.placements)
+        )
+        known = draft.starting[name] = Running(jobs, admitted.shape, draft.capacity)
+    return known
+
+
+def take_back(draft: Draft, gang: Gang, victims: Sequence[Running]) -> tuple[Running, ...]:
+    """Undo the start of those `victims` that start in this cycle, for `gang`; the rest are left."""
+    back = [each for each in victims if each.name in draft.starting]
+    if not back:
+        return tuple(victims)
+    for running in back:
+        Release(draft.capacity, running)
+        draft.shares.leave(running)
+        del draft.starting[running.name]
+    ids = {running.ids for running in back}
+    for admitted in (draft.admitted, *(draft.admitted_by[each.project] for each in back)):
+        admitted[:] = [each for each in admitted if ids_of(each.gang) not in ids]
+    draft.instead[ids_of(gang)] = frozenset(ids)
+    return tuple(each for each in victims if each not in back)

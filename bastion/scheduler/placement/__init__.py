@@ -1,0 +1,1 @@
+"""Machines and devices: what is free, and where a gang lies."""

@@ -1,0 +1,84 @@
+"""
+What a placement policy sees: the machines of one tier that a part of a gang may use, by fullness.
+
+It must not know the gang, its project, or what a machine costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+
+from bastion.scheduler.placement.capacity import Capacity, Scope
+from bastion.scheduler.placement.room import Room, Shelf
+from bastion.scheduler.queue.shape import Part
+from bastion.value import value
+
+EQUALS = 32
+"""Equally full machines that are compared for the better neighbours; more cost time for little."""
+
+
+class View:
+    """Machines for replicas of `part`, all of one tier."""
+
+    __slots__ = ("capacity", "guaranteed", "part", "scope", "shelves")
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        shelves: Sequence[Shelf],
+        scope: Scope,
+        part: Part,
+        *,
+        guaranteed: bool,
+    ) -> None:
+        self.capacity = capacity
+        self.shelves = shelves
+        self.scope = scope
+        self.part = part
+        self.guaranteed = guaranteed
+
+    def fullest(self, count: int) -> Iterator[tuple[int, Room]]:
+        """(free, room) of rooms that may hold `count` replicas, the fullest first."""
+        resource, units = self.part.leading
+        found = [shelf.ascending(resource, units * count) for shelf in self.shelves]
+        rooms = self.capacity.rooms
+        for free, ordinal in found[0] if len(found) == 1 else merge(*found):
+            if self.scope.has(rooms[ordinal]):
+                yield free, rooms[ordinal]
+
+    def emptiest(self) -> Iterator[tuple[int, Room]]:
+        """(free, room) of all rooms, the emptiest first, equals by name."""
+        resource = self.part.leading[0]
+        found = [shelf.descending(resource) for shelf in self.shelves]
+        rooms = self.capacity.rooms
+        pairs = found[0] if len(found) == 1 else merge(*found, key=lambda pair: (-pair[0], pair[1]))
+        for free, ordinal in pairs:
+            if self.scope.has(rooms[ordinal]):
+                yield free, rooms[ordinal]
+
+    def in_order(self) -> Iterator[Room]:
+        """Rooms that stand, by name."""
+        for shelf in self.shelves:
+            yield from (room for room in shelf.rooms if self.scope.has(room))
+
+    def has_strangers(self, room: Room) -> bool:
+        """Whether jobs of the other class are there: reclaiming would then break up a machine."""
+        return bool(room.borrowed if self.guaranteed else room.guaranteed)
+
+
+Choose = Callable[[View, int], tuple[Room, int] | None]
+"""The machine for the next replicas of at most that many, and how many; None to make a new one."""
+
+
+@value
+class PlacementPolicy:
+    """Which machines are best."""
+
+    choose: Choose
+    together: bool = False
+    """Whether a gang lies in one pool or not at all."""
+
+    def blocks(self, capacity: Capacity) -> Sequence[Shelf | None]:
+        """Where to try, one after the other; None stands for everywhere."""
+        return tuple(capacity.shelves.values()) if self.together else (None,)

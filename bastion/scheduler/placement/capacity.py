@@ -1,0 +1,493 @@
+"""
+Capacity: every machine of the snapshot, and every machine that a pool could still make.
+
+The working copy that one cycle takes from, promises from and tries on. A trial is undone by a
+journal: `begin` and `undo` may be nested, and `agree` makes what was tried so.
+
+Rules: usage never exceeds a tier's total of a type under quota; a device has one holder; what is
+closed for one gang is open to no other unless it is lifted on purpose.
+
+It must not know projects, orders or policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from bastion.job import HostPlace, Placement, ReplicaPlace
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.machine_name import MachineName, parse_machine
+from bastion.scheduler.placement.room import GUESTS, Keep, Room, Shelf, has_labels
+from bastion.scheduler.queue.shape import COUNTED, Part
+from bastion.scheduler.snapshot import Snapshot
+from bastion.spec.where import ANYWHERE, Where
+from quota.amounts import NOTHING, Amounts
+
+Charge = tuple[Amounts, ...]
+"""What is charged for a placement, tier by tier, of the types under quota."""
+
+
+class Scope:
+    """The rooms that a filter leaves, by tier."""
+
+    __slots__ = ("allowed", "singles", "tiers", "where")
+
+    def __init__(self, where: Where, tiers: list[list[Shelf]], allowed: frozenset[int] | None):
+        self.where = where
+        self.tiers = tiers
+        self.singles = [[shelf for shelf in tier if shelf.hosts == 1] for tier in tiers]
+        """Those without slices."""
+        self.allowed = allowed
+        """Ordinals of rooms, or None for all of the shelves."""
+
+    def has(self, room: Room) -> bool:
+        """Whether the filter leaves `room`."""
+        if self.allowed is None:
+            return True
+        if room.machine.created_at == NEW:
+            return passes(self.where, room.machine, room.shelf.pool)
+        return room.ordinal in self.allowed
+
+
+class Hold:
+    """Devices closed for one gang; to be lifted as one."""
+
+    __slots__ = ("charge", "counts", "guests", "masks", "wholes")
+
+    def __init__(self) -> None:
+        self.charge: Charge = ()
+        self.masks: list[tuple[Room, str, int, int, int]] = []
+        """(room, type, devices wanted, of them those that were free, those that others hold)"""
+        self.counts: list[tuple[Room, str, int, int]] = []
+        self.guests: list[Room] = []
+        self.wholes: list[Room] = []
+
+
+class Capacity:
+    """All rooms of one cycle, and the tiers' totals."""
+
+    def __init__(self, snapshot: Snapshot, now: float) -> None:
+        self.quota = snapshot.quota
+        self.types = snapshot.quota.types
+        self.seq = snapshot.seq
+        self.tier_count = len(snapshot.quota.tiers)
+        self.tier_free = [{t: tier.units[t] for t in self.types} for tier in snapshot.quota.tiers]
+        self.rooms: list[Room] = []
+        self.by_name: dict[str, Room] = {}
+        self.shelves: dict[str, Shelf] = {}
+        self.created: list[Room] = []
+        self._scopes: dict[Where, Scope] = {}
+        self._scope_of: dict[Part, Scope] = {}
+        self._journal: list[tuple[Room, Keep] | tuple[None, Room]] = []
+        self._trials: list[tuple[int, list[dict[str, int]]]] = []
+        for name in sorted(snapshot.pools):
+            self._add_shelf(name, snapshot.pools[name], hosts=snapshot.pools[name].hosts)
+        for name in sorted(snapshot.machines):
+            self._add_machine(snapshot.machines[name], snapshot)
+        for shelf in self.shelves.values():
+            if shelf.pool is not None:
+                shelf.could_make = max(0, shelf.pool.max_machines - len(shelf.rooms))
+                if shelf.pool.machines_per_zone:
+                    free = shelf.pool.free_zones(room.machine.zone for room in shelf.rooms)
+                    shelf.could_make = min(shelf.could_make, len(free))
+                shelf.left = shelf.could_make
+                shelf.stocked_out_until = snapshot.stockouts.get(shelf.name, 0.0)
+                if shelf.stocked_out_until > now:
+                    shelf.left = 0
+
+    def _add_shelf(self, name: str, pool: Pool | None, *, hosts: int, tier: int = 0) -> Shelf:
+        tier = min(pool.tier if pool else tier, self.tier_count - 1)
+        shelf = self.shelves[name] = Shelf(name, pool, tier, hosts=hosts)
+        return shelf
+
+    def _add_machine(self, machine: Machine, snapshot: Snapshot) -> None:
+        shelf = self.shelves.get(machine.pool)
+        if shelf is None:  # its pool is gone from the settings
+            hosts = 1
+            if machine.slice:
+                together = (each.slice == machine.slice for each in snapshot.machines.values())
+                hosts = max(2, sum(together))
+            shelf = self._add_shelf(machine.pool, None, hosts=hosts, tier=machine.tier)
+        room = Room(machine, shelf, len(self.rooms), opened=machine.accepts)
+        self.rooms.append(room)
+        self.by_name[machine.name] = room
+        shelf.add(room)
+        if machine.phase is MachinePhase.CREATING:  # an earlier pass of this cycle may have made it
+            shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
+
+    # What machines there are
+
+    def scope(self, where: Where) -> Scope:
+        """The rooms and shelves that `where` leaves."""
+        found = self._scopes.get(where)
+        if found is None:
+            found = self._scopes[where] = self._scope(where)
+        return found
+
+    def scope_of(self, part: Part) -> Scope:
+        """The same, for the filter of `part`."""
+        found = self._scope_of.get(part)
+        if found is None:
+            found = self._scope_of[part] = self.scope(part.where)
+        return found
+
+    def _scope(self, where: Where) -> Scope:
+        tiers: list[list[Shelf]] = [[] for _ in range(self.tier_count)]
+        if replace(where, exclusive=False) == ANYWHERE:
+            for shelf in self.shelves.values():
+                tiers[shelf.tier].append(shelf)
+            return Scope(where, tiers, None)
+        allowed = set()
+        for shelf in self.shelves.values():
+            passing = [r.ordinal for r in shelf.rooms if passes(where, r.machine, shelf.pool)]
+            allowed.update(passing)
+            if passing or can_make(where, shelf):
+                tiers[shelf.tier].append(shelf)
+        return Scope(where, tiers, frozenset(allowed))
+
+    def make_room(self, shelf: Shelf) -> Room:
+        """A room for a machine (the first of its slice) that `shelf` can make."""
+        made = [self._make_room(shelf, host) for host in range(shelf.hosts)]
+        shelf.made += 1
+        return made[0]
+
+    def make_again(self, placements: Iterable[Placement]) -> None:
+        """Make the machines of `placements` that a trial, undone since, had made; same names."""
+        names = {host.machine for each in placements for replica in each for host in replica.hosts}
+        missing = names - self.by_name.keys()
+        for shelf in self.shelves.values():
+            last = max((self._number(shelf, name) for name in missing), default=-1)
+            while shelf.made <= last:
+                self.make_room(shelf)
+
+    def _number(self, shelf: Shelf, machine: str) -> int:
+        """Which of those that this cycle makes for `shelf` it is; -1 for another's."""
+        named = parse_machine(machine, shelf.name)
+        return named.index if named is not None and named.seq == self.seq else -1
+
+    def _make_room(self, shelf: Shelf, host: int) -> Room:
+        pool = shelf.pool
+        assert pool is not None, "only a pool makes machines"
+        name = MachineName(pool=shelf.name, seq=self.seq, index=shelf.made)
+        zones = pool.zones
+        if pool.machines_per_zone:
+            zones = pool.free_zones(room.machine.zone for room in shelf.rooms)
+        machine = Machine(
+            name=str(replace(name, host=host)) if shelf.hosts > 1 else str(name),
+            pool=shelf.name,
+            phase=MachinePhase.CREATING,
+            resources=pool.resources,
+            slice=str(name) if shelf.hosts > 1 else "",
+            tier=pool.tier,
+            zone=zones[0] if zones else "",
+            labels=dict(pool.labels),
+            created_at=NEW,
+            permit_s=pool.permit_s,
+        )
+        room = Room(machine, shelf, len(self.rooms), opened=True)
+        self.rooms.append(room)
+        self.by_name[room.name] = room
+        self.created.append(room)
+        shelf.add(room)
+        shelf.left -= 1
+        if self._trials:
+            self._journal.append((None, room))
+        return room
+
+    def _unmake_room(self, room: Room) -> None:
+        self.rooms.pop()
+        del self.by_name[room.name]
+        self.created.pop()
+        room.shelf.remove(room)
+        room.shelf.left += 1
+        if room.machine.name.endswith("-h0") or room.shelf.hosts == 1:
+            room.shelf.made -= 1
+
+    # Trials
+
+    def begin(self) -> None:
+        """Begin a trial; `undo` or `agree` ends it."""
+        before = [tier.copy() for tier in self.tier_free]
+        self._trials.append((len(self._journal), before))
+
+    def undo(self) -> None:
+        """Go back to where the innermost trial began."""
+        mark, self.tier_free = self._trials.pop()
+        while len(self._journal) > mark:
+            entry = self._journal.pop()
+            if entry[0] is None:
+                self._unmake_room(entry[1])
+            else:
+                room, kept = entry
+                room.go_back(kept)
+                room.shelf.settle(room)
+
+    def agree(self) -> None:
+        """Let what the innermost trial did be so."""
+        self._trials.pop()
+        if not self._trials:
+            self._journal.clear()
+
+    def note(self, room: Room) -> None:
+        """Remember `room` as it is before it is changed, while something is on trial."""
+        if self._trials:
+            self._journal.append((room, room.keep()))
+
+    # Taking and giving back
+
+    def take(self, room: Room, part: Part, *, guaranteed: bool) -> HostPlace:
+        """Give one replica of `part` its lowest free devices on `room`."""
+        self.note(room)
+        devices = {}
+        for resource, units in part.devices:
+            mask = room.masks[resource]
+            indices, mask = _lowest(mask, units)
+            room.masks[resource] = mask
+            devices[resource] = indices
+        for resource, units in part.counts:
+            room.counts[resource] -= units
+        if part.asks_nothing:
+            room.guests += 1
+        else:
+            room.tenants += 1
+            if guaranteed:
+                room.guaranteed += 1
+            else:
+                room.borrowed += 1
+        room.shelf.settle(room)
+        return HostPlace(machine=room.name, devices=devices)
+
+    def take_all(self, room: Room, part: Part) -> HostPlace:
+        """Give one host of a slice to a replica of `part`, with all devices of its types."""
+        self.note(room)
+        devices = {t: _indices(room.masks.get(t, 0)) for t, _ in part.devices}
+        room.tenants += 1
+        self.seal(room)
+        return HostPlace(machine=room.name, devices=devices)
+
+    def seal(self, room: Room) -> None:
+        """Let nobody else come here: one gang has taken the whole machine."""
+        self.note(room)
+        room.sealed = True
+        room.masks = {}
+        room.counts = {}
+        room.shelf.settle(room)
+
+    def occupy(self, part: Part, place: ReplicaPlace, *, guaranteed: bool) -> None:
+        """Take exactly `place`: what an admitted replica holds, or an exact promise."""
+        for host in place.hosts:
+            room = self.by_name.get(host.machine)
+            if room is None:
+                continue
+            if self._trials:
+                self.note(room)
+            for resource, indices in host.devices.items():
+                if resource in room.masks:
+                    room.masks[resource] &= ~mask_of(indices)
+            for resource, units in counts_of(part):
+                if resource in room.counts:
+                    room.counts[resource] -= units
+            if part.asks_nothing:
+                room.guests += 1
+            else:
+                room.tenants += 1
+                room.guaranteed += guaranteed
+                room.borrowed += not guaranteed
+            if part.takes_whole:
+                self.seal(room)
+            room.shelf.settle(room)
+
+    def charge(self, charge: Charge, *, sign: int = 1) -> None:
+        """Count `charge` against the tiers (`sign=-1`: give it back)."""
+        for tier, amounts in zip(self.tier_free, charge):
+            for resource, units in amounts.items():
+                tier[resource] -= sign * units
+
+    def nothing(self) -> list[Amounts]:
+        """A charge of nothing, to add to."""
+        return [NOTHING] * self.tier_count
+
+    # Closing for one gang
+
+    def close(self, parts: Sequence[Part], places: Sequence[Placement], charge: Charge) -> Hold:
+        """
+        Close `places` to everybody: what is free now, and what becomes free of them.
+
+        `charge` is what they cost beyond what those who will leave for them are charged already.
+        """
+        hold = Hold()
+        for part, placement in zip(parts, places):
+            whole: set[str] = set()
+            for replica in placement:
+                for host in replica.hosts:
+                    room = self.by_name.get(host.machine)
+                    if room is None or (part.takes_whole and room.name in whole):
+                        continue
+                    whole.add(room.name)
+                    self.note(room)
+                    if part.takes_whole:
+                        self._close_all(hold, room)
+                    else:
+                        self._close_some(hold, room, part, host)
+                    room.shelf.settle(room)
+        hold.charge = charge
+        self.charge(charge)
+        return hold
+
+    def _close_all(self, hold: Hold, room: Room) -> None:
+        hold.wholes.append(room)
+        room.closed += 1
+        for resource, units in room.full.items():
+            if resource in COUNTED:
+                self._close_count(hold, room, resource, units)
+            else:
+                every = ((1 << units) - 1) & ~room.bad.get(resource, 0)
+                self._close_mask(hold, room, resource, every)
+
+    def _close_some(self, hold: Hold, room: Room, part: Part, host: HostPlace) -> None:
+        for resource, indices in host.devices.items():
+            self._close_mask(hold, room, resource, mask_of(indices))
+        for resource, units in part.counts:
+            self._close_count(hold, room, resource, units)
+        if part.asks_nothing:
+            hold.guests.append(room)
+            room.guests += 1
+
+    def _close_mask(self, hold: Hold, room: Room, resource: str, mask: int) -> None:
+        free = room.masks.get(resource, 0) & mask
+        later = mask & ~free & ~room.spoken.get(resource, 0)
+        if free:
+            room.masks[resource] &= ~free
+        if later:
+            room.spoken[resource] = room.spoken.get(resource, 0) | later
+        hold.masks.append((room, resource, mask, free, later))
+
+    def _close_count(self, hold: Hold, room: Room, resource: str, units: int) -> None:
+        free = max(0, min(units, room.counts.get(resource, 0)))
+        if free:
+            room.counts[resource] -= free
+        if units > free:
+            room.owed[resource] = room.owed.get(resource, 0) + units - free
+        hold.counts.append((room, resource, free, units - free))
+
+    def lift(self, hold: Hold) -> None:
+        """Open again what `hold` closed."""
+        self.charge(hold.charge, sign=-1)
+        for room in hold.wholes:
+            self.note(room)
+            room.closed -= 1
+        for room in hold.guests:
+            self.note(room)
+            room.guests -= 1
+        for room, resource, _, free, later in hold.masks:
+            self.note(room)
+            if free:
+                room.masks[resource] |= free
+            if later:
+                _lower(room.spoken, resource, room.spoken.get(resource, 0) & ~later)
+            room.shelf.settle(room)
+        for room, resource, free, later in hold.counts:
+            self.note(room)
+            if free:
+                room.counts[resource] += free
+            if later:
+                _lower(room.owed, resource, room.owed.get(resource, 0) - later)
+            room.shelf.settle(room)
+
+    def is_free(self, parts: Sequence[Part], places: Sequence[Placement], charge: Charge) -> bool:
+        """Whether exactly `places` could be taken now."""
+        for free, amounts in zip(self.tier_free, charge):
+            if any(units > free[resource] for resource, units in amounts.items()):
+                return False
+        self.begin()
+        try:
+            return all(
+                self._take_exactly(part, replica)
+                for part, placement in zip(parts, places)
+                for replica in placement
+            )
+        finally:
+            self.undo()
+
+    def _take_exactly(self, part: Part, replica: ReplicaPlace) -> bool:
+        for host in replica.hosts:
+            room = self.by_name.get(host.machine)
+            if room is None or not room.opened or room.sealed:
+                return False
+            if part.takes_whole and not (room.is_vacant and room.is_whole):
+                return False
+            for resource, indices in host.devices.items():
+                mask = mask_of(indices)
+                if room.masks.get(resource, 0) & mask != mask:
+                    return False
+            if any(room.counts.get(t, 0) < units for t, units in counts_of(part)):
+                return False
+            if part.asks_nothing and (room.closed or room.guests >= GUESTS):
+                return False
+        self.occupy(part, replica, guaranteed=True)
+        return True
+
+
+NEW = -1.0
+"""`created_at` of a machine that this cycle makes, until the plan says when."""
+
+
+def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:
+    """Whether the filters of `where` leave this machine (None: any that the pool could make)."""
+    if where.pool and where.pool != (pool.name if pool else machine.pool if machine else ""):
+        return False
+    if where.hostnames and (
+        machine is None
+        or (machine.hostname not in where.hostnames and machine.name not in where.hostnames)
+    ):
+        return False
+    return has_labels(machine, pool, wanted_labels(where))
+
+
+def wanted_labels(where: Where) -> dict[str, str]:
+    """The labels that `where` asks for: cluster and shard are labels like others."""
+    named = {"cluster": where.cluster, "shard": where.shard}
+    return {**where.labels, **{label: text for label, text in named.items() if text}}
+
+
+def can_make(where: Where, shelf: Shelf) -> bool:
+    """Whether a machine that this shelf's pool makes would pass `where`."""
+    return shelf.pool is not None and passes(where, None, shelf.pool)
+
+
+def counts_of(part: Part) -> tuple[tuple[str, int], ...]:
+    """Counted amounts of one host of `part`."""
+    if part.hosts == 1:
+        return part.counts
+    return tuple((t, -(-n // part.hosts)) for t, n in part.counts)
+
+
+def mask_of(indices: Iterable[int]) -> int:
+    """Bits at `indices`."""
+    mask = 0
+    for index in indices:
+        mask |= 1 << index
+    return mask
+
+
+def _lower(amounts: dict[str, int], resource: str, left: int) -> None:
+    if left > 0:
+        amounts[resource] = left
+    else:
+        amounts.pop(resource, None)
+
+
+@lru_cache(maxsize=4096)  # machines have few devices, and are full in few ways
+def _lowest(mask: int, units: int) -> tuple[tuple[int, ...], int]:
+    indices = []
+    for _ in range(units):
+        bit = mask & -mask
+        indices.append(bit.bit_length() - 1)
+        mask ^= bit
+    return tuple(indices), mask
+
+
+def _indices(mask: int) -> tuple[int, ...]:
+    return _lowest(mask, mask.bit_count())[0]

@@ -1,0 +1,218 @@
+"""
+What could ever be had: everything free, healthy, and every machine made that a pool may make.
+
+It must not know what is in use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from bastion.machine import Machine, MachinePhase
+from bastion.scheduler.placement.candidates import PlacementPolicy
+from bastion.scheduler.placement.capacity import Capacity, can_make, passes, wanted_labels
+from bastion.scheduler.placement.place import Placed, cheapest
+from bastion.scheduler.placement.room import Room, Shelf
+from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.reasons.reason import NeverFits, NoMachineMatches
+from bastion.scheduler.snapshot import Snapshot
+from bastion.spec.where import CONTAINERS, Where
+from quota.amounts import NOTHING, Amounts
+
+Beyond = NeverFits | NoMachineMatches
+
+
+def beyond(capacity: Capacity, shape: Shape, extent: Callable[[], Extent]) -> Beyond | None:
+    """
+    Why no machine there is, or could be, holds a gang of `shape`; None when they do.
+
+    `extent` is made for gangs that cannot be judged part by part.
+    """
+    found = unmatched(capacity, shape) or never_fits(capacity, shape)
+    is_intricate = shape.takes_whole or len(shape.parts) > 1
+    if found is None and is_intricate and extent().alone(shape) is None:
+        return no_way(capacity, shape)
+    return found
+
+
+def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
+    """The first filter that leaves no machine, or that there is none at all."""
+    for part in shape.parts:
+        if any(any(_sizes(shelf, part)) for shelf in capacity.shelves.values()):
+            continue
+        return _first_to_blame(capacity, part.where, hosts=part.hosts)
+    return None
+
+
+def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachineMatches:
+    """Filters are tried one after the other; the first that leaves none is named."""
+    shelves = [shelf for shelf in capacity.shelves.values() if _count([shelf], Where())]
+    sofar: dict[str, object] = {}
+    machines = _count(shelves, Where())
+    for name, wanted, written in filters_of(where):
+        sofar[name] = wanted
+        left = _count(shelves, Where(**sofar))  # type: ignore[arg-type]
+        if not left:
+            empty = _empty(capacity, where)
+            filtered = written if machines else ""
+            return NoMachineMatches(filter=filtered, machines=machines, empty=empty)
+        machines = left
+    empty = _empty(capacity, where)
+    return NoMachineMatches(filter="", machines=machines, hosts=hosts, empty=empty)
+
+
+def filters_of(where: Where) -> list[tuple[str, object, str]]:
+    """(field, value, as a user writes it) of every filter that is set."""
+    found: list[tuple[str, object, str]] = []
+    for name in ("cluster", "shard", "pool"):
+        if wanted := getattr(where, name):
+            found.append((name, wanted, f"{name}={wanted}"))
+    if where.hostnames:
+        found.append(("hostnames", where.hostnames, f"hostnames={','.join(where.hostnames)}"))
+    labels = {label: text for label, text in where.labels.items() if label != CONTAINERS}
+    if labels:
+        written = ", ".join(f"{label}={text}" for label, text in sorted(labels.items()))
+        found.append(("labels", labels, f"labels {written}"))
+    if labels != where.labels:
+        found.append(("labels", where.labels, CONTAINERS))
+    return found
+
+
+def _count(shelves: list[Shelf], where: Where) -> int:
+    staying = sum(passes(where, room.machine, s.pool) for s in shelves for room in _staying(s))
+    return staying + sum(shelf.ever for shelf in shelves if can_make(where, shelf))
+
+
+def _empty(capacity: Capacity, where: Where) -> tuple[str, ...]:
+    """Pools it might use that have no machine, and may make none or no whole slice."""
+    return tuple(
+        shelf.name
+        for shelf in capacity.shelves.values()
+        if can_make(where, shelf) and shelf.ever < shelf.hosts and not _staying(shelf)
+    )
+
+
+def _staying(shelf: Shelf) -> list[Room]:
+    """Those that are deleted do not come back."""
+    if not shelf.leaving:
+        return shelf.rooms
+    return [room for room in shelf.rooms if not room.is_leaving]
+
+
+class Extent:
+    """All machines in order and unused, and what a gang would be given there if it were alone."""
+
+    def __init__(self, snapshot: Snapshot, now: float, policy: PlacementPolicy) -> None:
+        machines = {
+            name: _in_order(machine)
+            for name, machine in snapshot.machines.items()
+            if machine.phase is not MachinePhase.DELETING
+        }
+        self._capacity = Capacity(replace(snapshot, machines=machines, stockouts={}), now)
+        self._policy = policy
+        self._alone: dict[int, Placed | None] = {}
+
+    def alone(self, shape: Shape) -> Placed | None:
+        """Where a gang of `shape` would cost least, and what; None when there is no way."""
+        if shape.form not in self._alone:
+            self._alone[shape.form] = cheapest(self._capacity, shape, self._policy)
+        return self._alone[shape.form]
+
+
+def _in_order(machine: Machine) -> Machine:
+    if machine.accepts and not machine.bad_devices:
+        return machine
+    ready = MachinePhase.READY
+    return replace(machine, phase=ready, cordoned="", draining=False, unwell="", bad_devices={})
+
+
+def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
+    """Why no part of the future holds it, or None when machines and totals are enough."""
+    totals = capacity.quota.totals.only(shape.asked)
+    if not shape.asked <= totals:
+        return NeverFits(asked=shape.asked, most=totals, of="total")
+    for part in shape.parts:
+        sizes = [each for shelf in capacity.shelves.values() for each in _sizes(shelf, part)]
+        holding = [(size, number) for size, number in sizes if part.per_replica <= size]
+        types = frozenset(part.per_replica.types())
+        if not holding:
+            key = part.leading[0]
+            largest = max((size for size, _ in sizes), key=lambda size: size[key], default=NOTHING)
+            most = largest.only(types)
+            return NeverFits(
+                asked=part.per_replica, most=most, of="replica", pools=_pools(capacity, (part,))
+            )
+        slots = sum(number * part.most_on(size) for size, number in holding)
+        if slots < part.replicas:
+            return NeverFits(
+                asked=part.replicas * part.per_replica,
+                most=Amounts.sum(number * size for size, number in sizes).only(types),
+                of="gang",
+                replicas=part.replicas,
+                fitting=slots,
+                pools=_pools(capacity, (part,)),
+            )
+        if not part.takes_whole and _in_tiers(capacity, part) < part.replicas:
+            return no_way(capacity, shape)
+    return None
+
+
+def no_way(capacity: Capacity, shape: Shape) -> NeverFits:
+    """There is enough of everything, but not where it would have to be together."""
+    pools = _pools(capacity, shape.parts)
+    return NeverFits(asked=shape.units, most=NOTHING, of="layout", pools=pools)
+
+
+def _pools(capacity: Capacity, parts: Iterable[Part]) -> tuple[tuple[str, int], ...]:
+    """Pool -> machines that it has or may make and one of `parts` may use, most first."""
+    found = {
+        name: shelf.hosts * max(sum(n for _, n in _sizes(shelf, part)) for part in parts)
+        for name, shelf in capacity.shelves.items()
+    }
+    return tuple(
+        sorted(((p, n) for p, n in found.items() if n), key=lambda each: (-each[1], each[0]))
+    )
+
+
+def _in_tiers(capacity: Capacity, part: Part) -> int:
+    """How many replicas all machines hold, each tier within its total."""
+    slots = [0] * capacity.tier_count
+    for shelf in capacity.shelves.values():
+        for size, number in _sizes(shelf, part):
+            slots[shelf.tier] += number * part.most_on(size) * (part.per_replica <= size)
+    return sum(
+        min([most, *(tier.units[t] // n for t, n in part.capped)])
+        for most, tier in zip(slots, capacity.quota.tiers)
+    )
+
+
+def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
+    """(what one machine or slice has, how many of it) that there are or could be, sick or not."""
+    key = part.where, part.hosts
+    if key not in shelf.sizes:
+        shelf.sizes[key] = _sizes_of(shelf, part)
+    return shelf.sizes[key]
+
+
+def _sizes_of(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
+    where = part.where
+    if shelf.hosts > 1:
+        if part.hosts != shelf.hosts:
+            return []
+        slices = list(shelf.slices.values())
+        if shelf.leaving:
+            slices = [rooms for rooms in slices if not any(room.is_leaving for room in rooms)]
+        wholes = [Amounts.sum(room.full for room in rooms) for rooms in slices]
+    elif part.hosts > 1:
+        return []
+    else:
+        rooms = _staying(shelf)
+        if where.hostnames or wanted_labels(where) or where.pool:
+            rooms = [room for room in rooms if passes(where, room.machine, shelf.pool)]
+        wholes = [room.full for room in rooms]
+    found = list(Counter(wholes).items())
+    if shelf.pool is not None and can_make(where, shelf) and shelf.ever >= shelf.hosts:
+        found.append((shelf.hosts * shelf.pool.resources, shelf.ever // shelf.hosts))
+    return found

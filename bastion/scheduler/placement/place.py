@@ -1,0 +1,225 @@
+"""
+Placement: which machines and devices a gang gets, as a whole or not at all.
+
+A replica lies on one machine, or on one slice taken whole. Tiers are filled one after the other;
+inside a tier, machines that stand come before new ones. Which machine is the policy's choice.
+
+It must not know who asks, nor whether he may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from bastion.job import Placement, ReplicaPlace
+from bastion.scheduler.placement.candidates import Choose, PlacementPolicy, View
+from bastion.scheduler.placement.capacity import Capacity, Charge, Scope, can_make
+from bastion.scheduler.placement.room import Room, Shelf
+from bastion.scheduler.placement.whole_machines import Order, Wholes
+from bastion.scheduler.queue.shape import Part, Shape
+from quota.amounts import Amounts
+
+
+class Placed(NamedTuple):
+    """Where a gang lies, job by job, and what it is charged."""
+
+    placements: tuple[Placement, ...]
+    charge: Charge
+
+    @property
+    def total(self) -> Amounts:
+        """The charge over all tiers."""
+        return self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
+
+
+def place(
+    capacity: Capacity,
+    shape: Shape,
+    policy: PlacementPolicy,
+    *,
+    guaranteed: bool,
+    allows: Callable[[Amounts], bool] | None = None,
+) -> Placed | None:
+    """
+    Take devices for all of `shape`, or nothing and give None.
+
+    Args:
+        capacity: Taken from, when a placement is found.
+        shape: What is asked for.
+        policy: Which machines are best.
+        guaranteed: Fill from the best tier down; otherwise from the worst up.
+        allows: Whether it may be charged so much. Asked where it takes whole machines: if it may
+            not be charged those that come first, it gets those that cost least.
+    """
+    orders = (Order.BY_TIER,) if allows is None or not shape.takes_whole else Order
+    for order in orders:
+        placed = _place(capacity, shape, policy, order, guaranteed=guaranteed, allows=allows)
+        if placed is not None:
+            return placed
+    return None
+
+
+def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Placed | None:
+    """What it would cost least, if it can be placed; nothing is taken."""
+    found = []
+    for order in Order if shape.takes_whole else (Order.BY_TIER,):
+        capacity.begin()
+        placed = _place(capacity, shape, policy, order, guaranteed=False)
+        capacity.undo()
+        if placed is not None:
+            found.append(placed)
+    totals = capacity.quota.totals
+
+    def weight(placed: Placed) -> float:
+        return max((n / totals[t] for t, n in placed.total.items()), default=0.0)
+
+    return min(found, key=weight, default=None)
+
+
+def _place(
+    capacity: Capacity,
+    shape: Shape,
+    policy: PlacementPolicy,
+    order: Order,
+    *,
+    guaranteed: bool,
+    allows: Callable[[Amounts], bool] | None = None,
+) -> Placed | None:
+    for block in policy.blocks(capacity):
+        how = _How(policy.choose, block, guaranteed, order)
+        if shape.is_single:
+            placed = _place_all(capacity, shape, shape.orders[0], how)
+            if placed is not None:
+                return placed
+            continue
+        for parts in shape.orders:
+            capacity.begin()
+            placed = _place_all(capacity, shape, parts, how)
+            if placed is not None and (allows is None or allows(placed.total)):
+                capacity.agree()
+                return placed
+            capacity.undo()
+    return None
+
+
+class _How(NamedTuple):
+    """How machines are looked for."""
+
+    choose: Choose
+    block: Shelf | None
+    """The pool to be in, or None for all of them."""
+    guaranteed: bool
+    order: Order
+
+
+def _place_all(capacity: Capacity, shape: Shape, parts: Sequence[int], how: _How) -> Placed | None:
+    charge = capacity.nothing()
+    placements: list[Placement] = [()] * len(shape.parts)
+    for index in parts:
+        found = _Search(capacity, shape.parts[index], how).run(charge)
+        if found is None:
+            return None
+        placements[index] = found
+    return Placed(placements=tuple(placements), charge=tuple(charge))
+
+
+class _Search:
+    """Finds and takes machines for one part."""
+
+    __slots__ = (
+        "block",
+        "capacity",
+        "choose",
+        "guaranteed",
+        "order",
+        "part",
+        "places",
+        "scope",
+    )
+
+    def __init__(self, capacity: Capacity, part: Part, how: _How) -> None:
+        self.capacity = capacity
+        self.part = part
+        self.choose, self.block, self.guaranteed, self.order = how
+        self.scope: Scope = capacity.scope_of(part)
+        self.places: list[ReplicaPlace] = []
+
+    def run(self, charge: list[Amounts]) -> Placement | None:
+        """The replicas' places, their cost added to `charge`; or None with things half taken."""
+        tiers = self.scope.tiers if self.part.hosts > 1 else self.scope.singles
+        if not self.guaranteed:
+            tiers = tiers[::-1]
+        if self.block is not None:
+            tiers = [[self.block] for shelves in tiers if self.block in shelves]
+        if self.part.takes_whole:
+            return self._run_whole(tiers, charge)
+        left = self.part.replicas
+        for shelves in tiers:
+            if shelves:
+                left -= self._take_devices(shelves, shelves[0].tier, left, charge)
+            if not left:
+                return tuple(self.places)
+        return None
+
+    def _run_whole(self, tiers: list[list[Shelf]], charge: list[Amounts]) -> Placement | None:
+        if self.order is not Order.BY_TIER:
+            tiers = [list(chain.from_iterable(tiers))]
+        for shelves in tiers:
+            wholes = Wholes(self.capacity, self.part, self.scope, shelves, order=self.order)
+            left = self.part.replicas - len(self.places)
+            self.places += wholes.take(left, charge, guaranteed=self.guaranteed)
+            if len(self.places) == self.part.replicas:
+                return tuple(self.places)
+        return None
+
+    def _take_devices(
+        self, shelves: list[Shelf], tier: int, want: int, charge: list[Amounts]
+    ) -> int:
+        want = min(want, self._allowed(tier))
+        if not want:
+            return 0
+        view = View(self.capacity, shelves, self.scope, self.part, guaranteed=self.guaranteed)
+        done = 0
+        while done < want:
+            chosen = self.choose(view, want - done) or self._new(shelves)
+            if chosen is None:
+                break
+            room, count = chosen
+            count = min(count, want - done)
+            for _ in range(count):
+                host = self.capacity.take(room, self.part, guaranteed=self.guaranteed)
+                self.places.append(ReplicaPlace(hosts=(host,), tier=tier))
+            done += count
+        if done and self.part.capped:
+            self._spend(done * self.part.charged, tier, charge)
+        return done
+
+    def _allowed(self, tier: int) -> int:
+        free, allowed = self.capacity.tier_free[tier], self.part.replicas
+        for resource, units in self.part.capped:
+            allowed = min(allowed, max(0, free[resource]) // units)
+        return allowed
+
+    def _spend(self, spent: Amounts, tier: int, charge: list[Amounts]) -> None:
+        free = self.capacity.tier_free[tier]
+        for resource, units in spent.items():
+            free[resource] -= units
+        charge[tier] = charge[tier] + spent
+
+    def _new(self, shelves: list[Shelf]) -> tuple[Room, int] | None:
+        for shelf in shelves:
+            room = self._new_on(shelf)
+            if room is not None:
+                return room, room.slots(self.part)
+        return None
+
+    def _new_on(self, shelf: Shelf) -> Room | None:
+        if shelf.left < shelf.hosts or not can_make(self.scope.where, shelf):
+            return None
+        assert shelf.pool is not None
+        need = self.part.per_replica
+        if not need <= shelf.hosts * shelf.pool.resources:
+            return None
+        return self.capacity.make_room(shelf)

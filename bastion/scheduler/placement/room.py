@@ -1,0 +1,253 @@
+"""
+Rooms and shelves: what is free on one machine, and the machines of one pool in order of it.
+
+The working copies of one cycle: they change while it decides and are thrown away after it. Devices
+are bits of a mask per type, because a device is taken, promised or given back by index.
+
+Rules: only `Capacity` changes a room. A device promised to a gang is never among the free ones;
+while somebody still holds it, it is `spoken` for, and does not become free when he ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.scheduler.queue.shape import COUNTED, Part
+from bastion.spec.where import Where
+from quota.amounts import NOTHING, Amounts
+
+GUESTS = 32
+"""Replicas that ask for nothing, a machine. Source: docs/explanation/scheduling.md."""
+
+Keep = tuple[
+    dict[str, int], dict[str, int], dict[str, int], dict[str, int], int, int, int, bool, int, int
+]
+
+
+class Room:
+    """What is free on one machine."""
+
+    __slots__ = (
+        "bad",
+        "borrowed",
+        "closed",
+        "counts",
+        "full",
+        "guaranteed",
+        "guests",
+        "keys",
+        "machine",
+        "masks",
+        "name",
+        "opened",
+        "ordinal",
+        "owed",
+        "sealed",
+        "shelf",
+        "spoken",
+        "tenants",
+    )
+
+    def __init__(self, machine: Machine, shelf: Shelf, ordinal: int, *, opened: bool) -> None:
+        self.name = machine.name
+        self.machine = machine
+        self.shelf = shelf
+        self.ordinal = ordinal
+        self.opened = opened
+        """Whether anything new may come here."""
+        self.full = machine.resources or (shelf.pool.resources if shelf.pool else NOTHING)
+        bad = machine.bad_devices.items()
+        self.bad = {t: _mask(indices) & ((1 << self.full[t]) - 1) for t, indices in bad}
+        """Devices that it has, and that are out of order."""
+        items = self.full.items() if opened else ()
+        self.masks = {t: ((1 << n) - 1) & ~self.bad.get(t, 0) for t, n in items if t not in COUNTED}
+        self.counts = {t: n for t, n in items if t in COUNTED}
+        self.spoken: dict[str, int] = {}
+        """Devices promised to a gang, and held by another."""
+        self.owed: dict[str, int] = {}
+        """Counted amounts promised to a gang, and held by another."""
+        self.closed = 0
+        """For how many gangs all of it is closed: not even one who asks for nothing may come."""
+        self.guests = 0
+        """Replicas that ask for nothing, those who are promised this machine among them."""
+        self.tenants = 0
+        self.sealed = False
+        """Whether one gang has all of it."""
+        self.guaranteed = 0
+        self.borrowed = 0
+        self.keys: dict[str, int] = {}
+        """What the shelf's indices say is free."""
+
+    def free(self, resource: str) -> int:
+        """Units of `resource` that are free and open."""
+        if resource in COUNTED:
+            return self.counts.get(resource, 0)
+        return self.masks.get(resource, 0).bit_count()
+
+    def slots(self, part: Part) -> int:
+        """How many replicas of `part`, one beside the other, fit now."""
+        if self.sealed or not self.opened:
+            return 0
+        if part.asks_nothing:
+            return 0 if self.closed else GUESTS - self.guests
+        if part.exclusive and not self.is_vacant:
+            return 0
+        most = part.replicas
+        for resource, units in part.devices:
+            most = min(most, self.masks.get(resource, 0).bit_count() // units)
+        for resource, units in part.counts:
+            most = min(most, self.counts.get(resource, 0) // units)
+        return most
+
+    @property
+    def is_vacant(self) -> bool:
+        """Whether nothing is here and nothing is promised here."""
+        if self.tenants or self.guests or self.sealed or self.spoken or self.owed:
+            return False
+        return all(self.free(t) == n - self.lost(t) for t, n in self.full.items())
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether its machine is being deleted, and never comes back."""
+        return self.machine.phase is MachinePhase.DELETING
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no device is out of order."""
+        return not any(self.bad.values())
+
+    @property
+    def sound(self) -> Amounts:
+        """All of it but what is out of order."""
+        return self.full - Amounts({t: mask.bit_count() for t, mask in self.bad.items()})
+
+    def lost(self, resource: str) -> int:
+        """Devices of `resource` that are out of order."""
+        return self.bad.get(resource, 0).bit_count()
+
+    def keep(self) -> Keep:
+        """Its state, to go back to."""
+        return (
+            self.masks.copy(),
+            self.counts.copy(),
+            self.spoken.copy(),
+            self.owed.copy(),
+            self.closed,
+            self.guests,
+            self.tenants,
+            self.sealed,
+            self.guaranteed,
+            self.borrowed,
+        )
+
+    def go_back(self, kept: Keep) -> None:
+        """Restore what `keep` gave."""
+        self.masks, self.counts, self.spoken, self.owed = kept[:4]
+        self.closed, self.guests, self.tenants, self.sealed = kept[4:8]
+        self.guaranteed, self.borrowed = kept[8:]
+
+
+class Shelf:
+    """The rooms of one pool, and for every type that was asked for, in order of what is free."""
+
+    def __init__(self, name: str, pool: Pool | None, tier: int, *, hosts: int) -> None:
+        self.name = name
+        self.pool = pool
+        self.tier = tier
+        self.hosts = hosts
+        self.rooms: list[Room] = []
+        self.slices: dict[str, list[Room]] = {}
+        self.could_make = 0
+        """Machines that the pool may have beside those that stand."""
+        self.left = 0
+        """Of these, how many could be made now."""
+        self.leaving = 0
+        """Machines of those that stand that are being deleted, and never come back."""
+        self.made = 0
+        self.stocked_out_until = 0.0
+        self.sizes: dict[tuple[Where, int], list[tuple[Amounts, int]]] = {}
+        """(filter, hosts of a replica) -> how large its machines are, while it has the same."""
+        self._indices: dict[str, list[tuple[int, int]]] = {}
+
+    def add(self, room: Room) -> None:
+        """Put `room` on the shelf."""
+        self.sizes.clear()
+        self.rooms.append(room)
+        self.leaving += room.is_leaving
+        if room.machine.slice:
+            self.slices.setdefault(room.machine.slice, []).append(room)
+        if room.opened:
+            for resource, index in self._indices.items():
+                room.keys[resource] = room.free(resource)
+                insort(index, (room.keys[resource], room.ordinal))
+
+    def remove(self, room: Room) -> None:
+        """Take back the room that was added last."""
+        self.sizes.clear()
+        self.rooms.remove(room)
+        if room.machine.slice:
+            self.slices[room.machine.slice].remove(room)
+            if not self.slices[room.machine.slice]:
+                del self.slices[room.machine.slice]
+        for resource, index in self._indices.items():
+            del index[bisect_left(index, (room.keys[resource], room.ordinal))]
+
+    @property
+    def ever(self) -> int:
+        """Machines that the pool may have one day beside those that stay."""
+        if self.pool is None:
+            return 0
+        return max(0, self.pool.max_machines - len(self.rooms) + self.leaving)
+
+    def settle(self, room: Room) -> None:
+        """Bring the indices up to date after `room` changed."""
+        if not room.opened:
+            return
+        for resource, index in self._indices.items():
+            free, known = room.free(resource), room.keys[resource]
+            if free != known:
+                del index[bisect_left(index, (known, room.ordinal))]
+                insort(index, (free, room.ordinal))
+                room.keys[resource] = free
+
+    def ascending(self, resource: str, least: int) -> Iterator[tuple[int, int]]:
+        """(free, ordinal) of rooms with at least that much free, the fullest first."""
+        index = self._index(resource)
+        for position in range(bisect_left(index, (least, -1)), len(index)):
+            yield index[position]
+
+    def descending(self, resource: str) -> Iterator[tuple[int, int]]:
+        """(free, ordinal) of all rooms, the emptiest first; among equals by ordinal."""
+        index = self._index(resource)
+        end = len(index)
+        while end:
+            free = index[end - 1][0]
+            start = bisect_left(index, (free, -1))
+            yield from index[start:end]
+            end = start
+
+    def _index(self, resource: str) -> list[tuple[int, int]]:
+        index = self._indices.get(resource)
+        if index is None:
+            for room in self.rooms:
+                room.keys[resource] = room.free(resource)
+            index = sorted((r.keys[resource], r.ordinal) for r in self.rooms if r.opened)
+            self._indices[resource] = index
+        return index
+
+
+def _mask(indices: tuple[int, ...]) -> int:
+    return sum(1 << index for index in set(indices))
+
+
+def has_labels(machine: Machine | None, pool: Pool | None, wanted: Mapping[str, str]) -> bool:
+    """Whether all of `wanted` are among the labels of the machine and its pool."""
+    have = {**(pool.labels if pool else {}), **(machine.labels if machine else {})}
+    return all(have.get(label) == text for label, text in wanted.items())
+
+
+def resources_of(room: Room, types: frozenset[str]) -> Amounts:
+    """What the whole machine is charged as."""
+    return room.full.only(types)

@@ -1,0 +1,179 @@
+"""
+Whole machines and slices: which of them a part takes that shares with nobody.
+
+They are charged with all they have, so those come first that cost least a replica; and none is
+taken without which the others are enough.
+
+It must not know who asks, nor whether he may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from operator import itemgetter
+
+from bastion.job import ReplicaPlace
+from bastion.scheduler.placement.capacity import Capacity, Scope, can_make
+from bastion.scheduler.placement.room import Room, Shelf, resources_of
+from bastion.scheduler.queue.shape import Part
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+_Rooms = tuple[Room, ...]
+_Key = tuple[bool, float, float, int, int]
+"""(is it new, cost of a replica or how many it holds, cost, place of its shelf, ordinal)"""
+
+
+class Order(Enum):
+    """Which come first; in each it is looked for those that cost little."""
+
+    BY_TIER = "by tier"
+    """Machines that stand before new ones, tier by tier."""
+    CHEAPEST = "cheapest"
+    """Those that cost least a replica, of whatever tier."""
+    FEWEST = "fewest"
+    """Those that hold all of it, or most of it."""
+
+
+@value
+class _Unit:
+    """One machine, or one slice."""
+
+    rooms: _Rooms
+    slots: int
+    """Replicas that it holds."""
+    cost: Amounts
+
+    @property
+    def tier(self) -> int:
+        """That it is bought in."""
+        return self.rooms[0].shelf.tier
+
+
+class Wholes:
+    """What `part` could take of `shelves`."""
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        part: Part,
+        scope: Scope,
+        shelves: Iterable[Shelf],
+        *,
+        order: Order,
+    ) -> None:
+        self.capacity = capacity
+        self.part = part
+        self.scope = scope
+        self.shelves = [s for s in shelves if s.hosts == part.hosts]
+        self.order = order
+
+    def take(self, want: int, charge: list[Amounts], *, guaranteed: bool) -> list[ReplicaPlace]:
+        """At most `want` replicas placed, their cost added to `charge`."""
+        places: list[ReplicaPlace] = []
+        for unit in self._chosen(want):
+            if self.part.hosts > 1:
+                hosts = tuple(self.capacity.take_all(room, self.part) for room in unit.rooms)
+                places.append(ReplicaPlace(hosts=hosts, tier=unit.tier))
+            else:
+                (room,) = unit.rooms
+                for _ in range(min(unit.slots, want - len(places))):
+                    host = self.capacity.take(room, self.part, guaranteed=guaranteed)
+                    places.append(ReplicaPlace(hosts=(host,), tier=unit.tier))
+                self.capacity.seal(room)
+            free = self.capacity.tier_free[unit.tier]
+            for resource, units in unit.cost.items():
+                free[resource] -= units
+            charge[unit.tier] = charge[unit.tier] + unit.cost
+        return places
+
+    def _chosen(self, want: int) -> list[_Unit]:
+        """Enough of them, as far as there are; without any that the rest can do without."""
+        spent = self.capacity.nothing()
+        chosen: list[_Unit] = []
+        missing = want
+        for unit in self._in_order(spent):
+            if missing <= 0:
+                break
+            chosen.append(unit)
+            spent[unit.tier] = spent[unit.tier] + unit.cost
+            missing -= unit.slots
+        for unit in sorted(chosen, key=lambda unit: -unit.cost[self.part.leading[0]]):
+            if missing + unit.slots <= 0:
+                chosen.remove(unit)
+                missing += unit.slots
+        return chosen
+
+    def _in_order(self, spent: list[Amounts]) -> Iterator[_Unit]:
+        """Those that fit and that the tiers have room for beside what is `spent`."""
+        found: list[tuple[_Key, _Rooms | Shelf]] = []
+        for place, shelf in enumerate(self.shelves):
+            for rooms in self._standing(shelf):
+                key = self._key(rooms[0].full, self._slots(rooms), place)
+                found.append(((False, *key, rooms[0].ordinal), rooms))
+            size = shelf.pool.resources if shelf.pool else NOTHING
+            if self.part.per_replica <= shelf.hosts * size:
+                key = self._key(size, self._slots_of(size), place)
+                is_last = self.order is Order.BY_TIER
+                found.append(((is_last, *key, len(self.capacity.rooms)), shelf))
+        for _, each in sorted(found, key=itemgetter(0)):
+            if isinstance(each, Shelf):
+                yield from self._new(each, spent)
+                continue
+            unit = self._unit(each)
+            if self._affords(unit.cost, unit.tier, spent):
+                yield unit
+
+    def _key(self, size: Amounts, slots: int, place: int) -> tuple[float, float, int]:
+        """What a replica costs on a unit of machines of that `size`."""
+        if self.order is not Order.BY_TIER:
+            totals = self.capacity.quota.totals
+            weight = max((n / totals[t] for t, n in size.items() if totals[t]), default=0.0)
+        else:
+            weight = size[self.part.leading[0]]
+        weight *= self.part.hosts
+        holds = max(1, min(slots, self.part.replicas))
+        first = -holds if self.order is Order.FEWEST else weight / holds
+        return first, weight, place
+
+    def _new(self, shelf: Shelf, spent: list[Amounts]) -> Iterator[_Unit]:
+        """Machines that `shelf` makes for it."""
+        assert shelf.pool is not None, "only a pool makes machines"
+        cost = (shelf.hosts * shelf.pool.resources).only(self.capacity.types)
+        while shelf.left >= shelf.hosts and self._affords(cost, shelf.tier, spent):
+            if not can_make(self.scope.where, shelf):
+                break
+            room = self.capacity.make_room(shelf)
+            rooms = shelf.slices[room.machine.slice] if shelf.hosts > 1 else (room,)
+            yield self._unit(tuple(rooms))
+
+    def _affords(self, cost: Amounts, tier: int, spent: list[Amounts]) -> bool:
+        free = self.capacity.tier_free[tier]
+        return all(spent[tier][resource] + n <= free[resource] for resource, n in cost.items())
+
+    def _standing(self, shelf: Shelf) -> Iterator[_Rooms]:
+        """Empty machines, or whole free slices, that hold a replica."""
+        part, has = self.part, self.scope.has
+        if shelf.hosts == 1:
+            yield from ((room,) for room in shelf.rooms if has(room) and room.slots(part))
+            return
+        for rooms in shelf.slices.values():
+            if len(rooms) != shelf.hosts or not all(map(self._is_free, rooms)):
+                continue
+            if part.per_replica <= Amounts.sum(room.full for room in rooms):
+                yield tuple(rooms)
+
+    def _is_free(self, room: Room) -> bool:
+        return room.opened and room.is_vacant and room.is_whole and self.scope.has(room)
+
+    def _slots(self, rooms: _Rooms) -> int:
+        return 1 if self.part.hosts > 1 else rooms[0].slots(self.part)
+
+    def _slots_of(self, size: Amounts) -> int:
+        return 1 if self.part.hosts > 1 else self.part.most_on(size)
+
+    def _unit(self, rooms: _Rooms) -> _Unit:
+        types = self.capacity.types
+        cost = Amounts.sum(resources_of(room, types) for room in rooms)
+        return _Unit(rooms=rooms, slots=self._slots(rooms), cost=cost)

@@ -1,0 +1,1 @@
+"""Victims: the running gangs that are stopped for another."""

@@ -1,0 +1,375 @@
+"""
+Victims: whom to stop so that one gang can start as a whole, placement included.
+
+Devices of gangs that are being stopped already cost nothing, so they are counted in first. Then
+legal victims are let go one by one until the gang fits; then, in reverse, every one without whom
+it still fits is spared: the set is inclusion-minimal. All of it is a trial on the cycle's own
+capacity, undone before anything is decided.
+
+It must not know whose turn it is, nor who is legal: that is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+from bastion.scheduler.placement.capacity import Capacity, can_make
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.placement.room import Room
+from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.footprint import Footprint, pairs_of
+from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.running import Running
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+RECENT_S = 4 * 3600.0
+"""
+Whoever was preempted within that time is chosen last.
+
+Long enough that a job comes through a working morning with one interruption; our own choice.
+"""
+
+
+Allows = Callable[[Amounts, Sequence[Running]], bool]
+"""Whether a gang may be charged so much once they have gone."""
+
+
+@value
+class Found:
+    """Where a gang will lie once `victims` and those already ending have gone."""
+
+    placed: Placed
+    victims: tuple[Running, ...]
+    ending: tuple[Running, ...]
+    """Those already being stopped whose devices it needs."""
+    departing: tuple[Running, ...]
+    """All that were taken to be gone: it may need their room in the tiers or the quota."""
+
+
+def find(
+    draft: Draft,
+    shape: Shape,
+    legal: Iterable[Running],
+    allows: Allows,
+    *,
+    guaranteed: bool,
+    going: Collection[Running] = (),
+    staying: Collection[Running] = (),
+) -> Found | None:
+    """
+    The least harm that lets a gang of `shape` start, or None when even all of `legal` are too few.
+
+    Args:
+        draft: Unchanged when this returns.
+        shape: What the gang asks for.
+        legal: Who may be stopped for it, in the order in which to try them.
+        allows: Whether the quota lets it be charged so much once these victims have gone.
+        guaranteed: From which end the tiers are filled.
+        going: Who will have gone too, beside those already being stopped.
+        staying: Who of these will not have, unless he is among the victims.
+    """
+    capacity = draft.capacity
+    capacity.begin()
+    departing = tuple(r for r in draft.departing(firm=guaranteed) if r not in staying)
+    departing += tuple(running for running in going if running not in departing)
+    try:
+        left, gone = _leave(draft, shape, departing)
+        search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows, left)
+        if not search.let_go(legal):
+            return None
+        victims = search.spare()
+        search.do_without(gone[running] for running in departing if _may_stay(draft, running, gone))
+        placed = draft.try_place(shape, search.may_cost, guaranteed=guaranteed)
+        assert placed is not None, "it fitted when the last victim was spared"
+    finally:
+        capacity.undo()
+    wanted = Footprint(pairs_of(shape.parts, placed.placements))
+    known = set(departing)
+    ending = tuple(running for running in draft.holders(wanted) if running in known)
+    return Found(placed=placed, victims=victims, ending=ending, departing=departing)
+
+
+def _may_stay(draft: Draft, running: Running, gone: Collection[Running]) -> bool:
+    """Whether one of `gone` is not told to stop yet, and may still be spared."""
+    doom = draft.doomed.get(running.name)
+    return running in gone and doom is not None and not doom.is_firm
+
+
+def _leave(
+    draft: Draft, shape: Shape, departing: Sequence[Running]
+) -> tuple[set[Running], dict[Running, Release]]:
+    """
+    Let `departing` go, but for those who leave nothing; these are returned first.
+
+    Most of them leave what is promised already, on machines where nothing is free: whether they
+    are there makes a difference only once somebody else goes from there.
+    """
+    if shape.takes_whole or not all(part.devices for part in shape.parts):
+        return set(), {running: Release(draft.capacity, running) for running in departing}
+    going, near = set(), set()
+    for running in departing:
+        if running.name in draft.leaves_nothing:
+            continue
+        wanted = running.footprint
+        machines = wanted.opens(draft.capacity)
+        if machines or wanted.whole or any(running.left):
+            going.add(running)
+            near.update(machines)
+        else:
+            draft.leaves_nothing.add(running.name)
+    for machine in near:
+        going.update(draft.on(machine))
+    gone = {r: Release(draft.capacity, r) for r in departing if r in going}
+    return {running for running in departing if running not in going}, gone
+
+
+class _Search:
+    """Lets go, and spares again."""
+
+    def __init__(
+        self,
+        draft: Draft,
+        need: Need,
+        allows: Allows,
+        left: set[Running],
+    ) -> None:
+        self.draft = draft
+        self.need = need
+        self.allows = allows
+        self.left = left
+        """Who will be gone, and was not let go yet."""
+        self.released: list[Release] = []
+
+    def may_cost(self, units: Amounts) -> bool:
+        """Whether the quota lets it be charged `units` once those let go have gone."""
+        return self.allows(units, [each.running for each in self.released])
+
+    def _is_enough(self) -> bool:
+        shape = self.need.shape
+        if not self.need.may_fit():
+            return False
+        if (shape.asked or not shape.takes_whole) and not self.may_cost(shape.asked):
+            return False
+        return self.need.fits(self.may_cost)
+
+    def let_go(self, legal: Iterable[Running]) -> bool:
+        """Whether the gang fits once enough of `legal` are gone."""
+        if self._is_enough():
+            return True
+        for running in legal:
+            if self.need.is_helped_by(running):
+                self._leave_with(running)
+                self.released.append(self.need.release(running))
+                if self._is_enough():
+                    return True
+        return False
+
+    def _leave_with(self, running: Running) -> None:
+        """Before `running` goes, those go who leave his machines anyway."""
+        if not self.left:
+            return
+        for machine in running.footprint.masks:
+            for other in self.draft.on(machine):
+                if other in self.left:
+                    self.left.remove(other)
+                    self.need.release(other)
+
+    def spare(self) -> tuple[Running, ...]:
+        """Who is left when everybody is spared without whom it fits; the last let go, first."""
+        for at in reversed(range(len(self.released) - 1)):
+            release = self.released[at]
+            if release.pays:
+                gone = [each.running for each in self.released[at:]]
+                self._instead(at, gone[1:])
+                if not self._is_enough():
+                    self._instead(at, gone)
+                continue
+            self.need.withdraw(release)
+            del self.released[at]
+            if not self._is_enough():
+                self.need.again(release)
+                self.released.insert(at, release)
+        return tuple(release.running for release in self.released)
+
+    def do_without(self, gone: Iterable[Release]) -> None:
+        """Count without those of `gone` whom it need not wait for."""
+        for release in gone:
+            self.need.withdraw(release)
+            if not self._is_enough():
+                self.need.again(release)
+
+    def _instead(self, at: int, gone: Iterable[Running]) -> None:
+        """Let `gone` go in place of all from `at` on: the first of them pays what is owed."""
+        for release in reversed(self.released[at:]):
+            self.need.withdraw(release)
+        self.released[at:] = [self.need.release(running) for running in gone]
+
+
+class Need:
+    """How far a shape is from fitting; cheap to keep up to date while gangs are let go."""
+
+    def __init__(self, draft: Draft, shape: Shape, *, guaranteed: bool) -> None:
+        self.draft = draft
+        self.capacity = draft.capacity
+        self.shape = shape
+        self.guaranteed = guaranteed
+        plain = [part for part in shape.parts if not part.takes_whole]
+        self.parts = [_PartNeed(draft.capacity, part) for part in plain]
+        self.is_exact = len(self.parts) == len(shape.parts) == 1
+
+    def is_helped_by(self, running: Running) -> bool:
+        """Whether `running` holds anything that could matter."""
+        if self.shape.takes_whole or running.shape.takes_whole:
+            return True  # whatever it asks for, it is in the way on its machine
+        return not self.shape.types or bool(self.shape.types & running.shape.types)
+
+    def release(self, running: Running) -> Release:
+        """Let `running` go."""
+        return self.count(Release(self.capacity, running))
+
+    def count(self, release: Release) -> Release:
+        """Count in what `release` has freed."""
+        self._refresh(release)
+        return release
+
+    def withdraw(self, release: Release) -> None:
+        """Put it back."""
+        release.withdraw()
+        self._refresh(release)
+
+    def again(self, release: Release) -> None:
+        """Let it go again."""
+        release.repeat()
+        self._refresh(release)
+
+    def _refresh(self, release: Release) -> None:
+        for part in self.parts:
+            for room in release.rooms:
+                part.refresh(room)
+
+    def may_fit(self) -> bool:
+        """Necessary, and for one plain part also enough."""
+        return all(part.is_met for part in self.parts)
+
+    def fits(self, allows: Callable[[Amounts], bool]) -> bool:
+        """Whether all of it can be placed now, given that it may; `allows` as in `place`."""
+        if self.is_exact and not self.draft.parts.placement.together:
+            return True
+        self.capacity.begin()
+        placed = self.draft.try_place(self.shape, allows, guaranteed=self.guaranteed)
+        self.capacity.undo()
+        return placed is not None
+
+
+class _PartNeed:
+    """Replicas of one part that fit, tier by tier."""
+
+    def __init__(self, capacity: Capacity, part: Part) -> None:
+        self.capacity = capacity
+        self.part = part
+        self.scope = capacity.scope_of(part)
+        self.known: dict[int, int] = {}
+        self.by_tier = [0] * capacity.tier_count
+        resource, units = part.leading
+        for tier, shelves in enumerate(self.scope.tiers):
+            for shelf in shelves:
+                if shelf.hosts > 1:
+                    continue
+                for _, ordinal in shelf.ascending(resource, units):
+                    self.refresh(capacity.rooms[ordinal])
+                if shelf.left and shelf.pool and can_make(part.where, shelf):
+                    self.by_tier[tier] += shelf.left * part.most_on(shelf.pool.resources)
+
+    def refresh(self, room: Room) -> None:
+        """Count the slots of `room` anew."""
+        if room.shelf.hosts > 1 or not self.scope.has(room):
+            return
+        slots = room.slots(self.part)
+        tier = room.shelf.tier
+        self.by_tier[tier] += slots - self.known.get(room.ordinal, 0)
+        self.known[room.ordinal] = slots
+
+    @property
+    def is_met(self) -> bool:
+        """Whether all replicas fit, within the tiers' totals."""
+        met = 0
+        for slots, free in zip(self.by_tier, self.capacity.tier_free):
+            allowed = (max(0, free[t]) // n for t, n in self.part.capped)
+            met += min(slots, min(allowed, default=slots))
+        return met >= self.part.replicas
+
+
+def furthest_above_first(draft: Draft, *, but: str) -> Iterator[Running]:
+    """
+    Borrowers of all projects `but` one in the order in which they are let go.
+
+    First from the project that is furthest above its share, counted again after each; then the
+    least work lost, those preempted lately last; then the newest.
+    """
+    lines = {name: _least_lost_first(draft, name) for name in draft.borrowers if name != but}
+    gone: dict[str, Amounts] = {}
+    heap = [(-draft.shares.excess(name), name) for name in lines]
+    heapify(heap)
+    while heap:
+        _, name = heappop(heap)
+        running = next(lines[name], None)
+        if running is None:
+            continue
+        yield running
+        gone[name] = gone.get(name, NOTHING) + running.held
+        heappush(heap, (-draft.shares.excess(name, without=gone[name]), name))
+
+
+def _least_lost_first(draft: Draft, project: str) -> Iterator[Running]:
+    """Borrowers of `project` that are not to be stopped anyway; ordered once a cycle."""
+    if project not in draft.in_order:
+        draft.in_order.add(project)
+        draft.borrowers[project].sort(key=lambda running: least_lost(draft, running))
+    for running in draft.borrowers[project]:
+        doom = draft.doomed.get(running.name)
+        if doom is None or not doom.is_firm:
+            yield running
+
+
+def least_lost(draft: Draft, running: Running) -> tuple[bool, float, float, str]:
+    """Who is stopped first among equals: the lowest."""
+    times = [job.preempted_at for job in running.jobs if job.preempted_at is not None]
+    is_recent = any(draft.now - at < RECENT_S for at in times)
+    lost = draft.shares.weight(running.held) * max(0.0, draft.now - running.saved_at)
+    return is_recent, lost, -running.admitted_at, running.name
+
+
+def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
+    """
+    Whether `running` may be stopped for `gang` though that is not within its share.
+
+    Lower priority for higher inside one project; under the preemption policy `order`, whoever
+    comes later in it: of the same project, or a borrower of another.
+    """
+    policy = draft.parts.preemption
+    is_own = running.project == gang[0].project
+    if policy.outranks and is_own and running.priority > shape.priority:
+        return True
+    if not policy.follows_order or not (is_own or running.is_borrowed):
+        return False
+    return draft.rank(tuple(running.jobs)) > draft.rank(gang)
+
+
+def is_legal(
+    draft: Draft, running: Running, gang: Gang, shape: Shape, *, within_share: bool
+) -> bool:
+    """Whether `running` may be stopped for `gang` at all."""
+    if within_share and running.project != gang[0].project:
+        return running.is_borrowed
+    return yields_to(draft, running, gang, shape)
+
+
+def stop_at(draft: Draft, running: Running) -> float:
+    """When a victim is stopped: at once, or when it has had its least running time."""
+    if not running.is_borrowed:
+        return draft.now
+    return max(draft.now, running.started_at + draft.options.min_runtime_s)

@@ -1,0 +1,1 @@
+"""The waiting jobs: what each asks for, which may be looked at, and in which order."""

@@ -1,0 +1,175 @@
+"""
+Who is in the queue at all: waiting jobs as gangs, and those set aside with the reason why.
+
+It must not know capacity or shares.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from bastion.job import JobRecord, Phase, state_of
+from bastion.scheduler.queue.order import Gang, Standing
+from bastion.scheduler.reasons.reason import (
+    Backoff,
+    Cancelled,
+    Dependency,
+    Held,
+    NotMember,
+    QuotaFileInvalid,
+    UnknownProject,
+    WaitingReason,
+    WaitsFor,
+)
+from bastion.scheduler.snapshot import Snapshot
+from bastion.value import value
+
+
+@value
+class Waiting:
+    """All jobs that wait: in the queue, or set aside."""
+
+    known: list[Standing]
+    """Of those in the queue, jobs on their own of which all is known from an earlier cycle."""
+    gangs: list[Gang]
+    """The others in the queue."""
+    aside: Mapping[str, WaitingReason]
+
+
+def wait_or_queue(
+    snapshot: Snapshot, now: float, known: list[Standing], others: Mapping[str, JobRecord]
+) -> Waiting:
+    """
+    Divide the queued jobs of `snapshot`; a gang is queued as a whole or not at all.
+
+    Args:
+        snapshot: Of this cycle.
+        now: Seconds of the store's clock.
+        known: Jobs that were in the queue on their own before now, under the same quota: while
+            such a record is the same, only a failure in its launch can set it aside.
+        others: All other jobs of `snapshot`, by name.
+    """
+    judge = _Judge(snapshot, now)
+    if judge.failing:
+        known, others = [], snapshot.jobs
+    aside: dict[str, WaitingReason] = {}
+    gangs: dict[tuple[str, ...], list[JobRecord]] = {}
+    alone: list[Gang] = []
+    for job in others.values():
+        if job.phase is not Phase.QUEUED:
+            continue
+        reason = judge.reason(job)
+        if reason is not None:
+            aside[job.id] = reason
+        if job.gang:
+            gangs.setdefault(job.gang, []).append(job)
+        elif reason is None:
+            alone.append((job,))
+    for ids, members in gangs.items():
+        members.sort(key=lambda job: (job.index, job.id))
+        if _is_ready(ids, members, aside, snapshot.jobs):
+            alone.append(tuple(members))
+    return Waiting(known=known, gangs=alone, aside=aside)
+
+
+class _Judge:
+    """Who may not stand in the queue, whatever the rest of his gang may."""
+
+    def __init__(self, snapshot: Snapshot, now: float) -> None:
+        self.failing = _failing(snapshot.jobs.values())
+        self._snapshot = snapshot
+        self._now = now
+        self._states = _States(snapshot.jobs, snapshot.arrays)
+        self._membership: dict[tuple[str, str], WaitingReason | None] = {}
+
+    def reason(self, job: JobRecord) -> WaitingReason | None:
+        """Why `job` is set aside, or None."""
+        reason = None
+        if job.cancelled_by or job.held or job.after or job.not_before > self._now:
+            reason = _own_reason(job, self._now, self._states)
+        if reason is None and self.failing and job.launch in self.failing:
+            reason = Dependency(on=(self.failing[job.launch],), state="still ending")
+        if reason is not None:
+            return reason
+        key = job.project, job.user
+        if key not in self._membership:
+            self._membership[key] = _membership(self._snapshot, *key)
+        return self._membership[key]
+
+
+class _States:
+    """In which states jobs and launches are; launches are counted once a cycle, and if need be."""
+
+    def __init__(self, jobs: Mapping[str, JobRecord], arrays: Mapping[str, str]) -> None:
+        self._jobs = jobs
+        self._arrays = arrays
+        self._launches: dict[str, Counter[str]] | None = None
+
+    def of(self, name: str) -> str:
+        """The state of a job, or those of the jobs of a launch with their numbers."""
+        if name in self._jobs:
+            return state_of(self._jobs[name])
+        if name in self._arrays:
+            return self._arrays[name]
+        if self._launches is None:
+            self._launches = {}
+            for job in self._jobs.values():
+                self._launches.setdefault(job.launch, Counter())[state_of(job)] += 1
+        counts = self._launches.get(name, Counter())
+        return ", ".join(f"{n} {state}" for state, n in sorted(counts.items())) or "ended"
+
+
+def _failing(jobs: Iterable[JobRecord]) -> Mapping[str, str]:
+    """Launch -> the job of it that fails: what is stopped for its sake need not be started."""
+    return {job.launch: job.id for job in jobs if job.launch_scope and job.is_failing}
+
+
+def _own_reason(job: JobRecord, now: float, states: _States) -> WaitingReason | None:
+    if job.cancelled_by:
+        return Cancelled(by=job.cancelled_by)
+    if job.held:
+        return Held(by=job.held)
+    if job.after:
+        return WaitsFor(on=tuple((each.on, each.when, states.of(each.on)) for each in job.after))
+    if job.not_before > now:
+        after = job.last.kind.value.replace("_", " ") if job.last is not None else "a failure"
+        return Backoff(until=job.not_before, after=after)
+    return None
+
+
+def _membership(snapshot: Snapshot, project: str, user: str) -> WaitingReason | None:
+    quota = snapshot.quota
+    if project not in quota.projects:
+        reason: NotMember | UnknownProject = UnknownProject(project=project)
+    elif not quota.projects[project].has_member(user):
+        reason = NotMember(user=user, project=project)
+    else:
+        return None
+    if snapshot.quota_problem:
+        return QuotaFileInvalid(problem=snapshot.quota_problem, otherwise=reason)
+    return reason
+
+
+def _is_ready(
+    ids: Iterable[str],
+    members: list[JobRecord],
+    aside: dict[str, WaitingReason],
+    jobs: Mapping[str, JobRecord],
+) -> bool:
+    """Whether the whole gang may be looked at; if not, each member learns what it waits for."""
+    blockers = tuple(job.id for job in members if job.id in aside and not job.cancelled_by)
+    state = "not ready"
+    if not blockers:
+        blockers = tuple(each for each in ids if each in jobs and _returns(jobs[each]))
+        state = "still ending"
+    for job in members:
+        if blockers and job.id not in aside:
+            aside[job.id] = Dependency(on=blockers, state=state)
+    members[:] = [job for job in members if job.id not in aside]
+    return bool(members) and not blockers
+
+
+def _returns(job: JobRecord) -> bool:
+    """Whether `job` is on its way back into the queue, or may be."""
+    return job.phase is Phase.STOPPING or (job.phase is Phase.DRAINING and job.outcome is None)

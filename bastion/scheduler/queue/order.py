@@ -1,0 +1,226 @@
+"""
+Order: which waiting gang is looked at next.
+
+Gangs of equal user and shape stand in one `Line`: what is found out about the first of them holds
+for all, so ten thousand equal jobs cost little more than one. Inside a project lines are merged by
+the order policy, then fairness between users or the first to ask, then age; ties by name. Whoever
+is admitted falls back at once, so one cycle from nothing divides fairly too.
+
+It must not know capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heapify, heappop, heappush
+from operator import itemgetter
+
+from bastion.job import JobRecord
+from bastion.scheduler.queue.shape import Shape, Shapes
+
+Gang = tuple[JobRecord, ...]
+"""The waiting jobs that start together."""
+Rank = Callable[[Gang], float]
+"""What an order policy says of a gang: the lowest goes first."""
+Entry = tuple[float, float, str, Gang, float]
+"""(rank, submitted, name, gang, queued)"""
+Key = tuple[float, float, float, str]
+"""(rank, usage of its user, submitted, name)"""
+
+LineKey = tuple[str, str, int, bool]
+"""(project, user, identity of the shape, `fail_when_busy`)"""
+Standing = tuple[JobRecord, LineKey, Shape, Entry]
+"""A waiting gang: its first job, its line, and its place there."""
+
+Ids = tuple[str, ...]
+"""Of the jobs of a gang."""
+
+place_of = itemgetter(0, 1, 2)
+"""Of an entry: all that says who goes first in a line."""
+
+
+def ids_of(gang: Gang) -> Ids:
+    """Of its jobs."""
+    return tuple(job.id for job in gang)
+
+
+class Line:
+    """Gangs of one user that ask for the same, in order."""
+
+    __slots__ = ("at", "everybody", "fail_when_busy", "gangs", "key", "project", "shape", "user")
+
+    def __init__(self, project: str, user: str, shape: Shape, *, fail_when_busy: bool) -> None:
+        self.project = project
+        self.user = user
+        self.shape = shape
+        self.fail_when_busy = fail_when_busy
+        self.key = project, id(shape)
+        """Equal for lines for whom the same victims would do."""
+        self.everybody: list[Entry] = []
+        """All who wait when a cycle begins."""
+        self.gangs = self.everybody
+        """All but those for whom something was done out of order; replaced, never changed."""
+        self.at = 0
+
+    def begin(self) -> None:
+        """Be as at the beginning of a cycle."""
+        self.gangs = self.everybody
+        self.at = 0
+
+    @property
+    def head(self) -> Gang:
+        """The first that is still waiting."""
+        return self.gangs[self.at][3]
+
+    @property
+    def length(self) -> int:
+        """How many still wait."""
+        return len(self.gangs) - self.at
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody in it waits any more."""
+        return self.at >= len(self.gangs)
+
+    def of(self, gangs: list[Entry]) -> Line:
+        """A line like this one, of `gangs` alone."""
+        line = Line(self.project, self.user, self.shape, fail_when_busy=self.fail_when_busy)
+        line.gangs = gangs
+        return line
+
+    def has(self, gang: Gang) -> bool:
+        """Whether `gang` waits here."""
+        return any(entry[3] is gang for entry in self.waiting)
+
+    def remove(self, gang: Gang) -> None:
+        """Take `gang` out: something was done for it out of order."""
+        self.gangs = [entry for entry in self.gangs if entry[3] is not gang]
+
+    @property
+    def waiting(self) -> list[Entry]:
+        """All that still wait."""
+        return self.gangs[self.at :]
+
+
+class _Row:
+    """The lines of one user whose heads are of one rank, by age: they fall back together."""
+
+    __slots__ = ("heap", "known", "number", "rank", "user")
+
+    def __init__(self, rank: float, user: str, number: int) -> None:
+        self.rank = rank
+        self.user = user
+        self.number = number
+        self.heap: list[tuple[float, str, Line]] = []
+        self.known: Key | None = None
+        """By which it stands in the queue: its key, or an earlier one."""
+
+
+class Queue:
+    """The lines of one project, merged."""
+
+    def __init__(self, lines: list[Line], usage: dict[str, float], *, between_users: bool) -> None:
+        self._usage = usage if between_users else {}
+        self._between_users = between_users
+        self._rows: dict[tuple[float, str], _Row] = {}
+        for line in lines:
+            if line.at < len(line.gangs):
+                self._file(line)
+        self._heap: list[tuple[Key, int, _Row]] = []
+        """Every row by what it is `known` by, and by some of its keys of before it."""
+        for row in self._rows.values():
+            heapify(row.heap)
+            row.known = self._key(row)
+            self._heap.append((row.known, row.number, row))
+        heapify(self._heap)
+
+    def _file(self, line: Line) -> _Row:
+        """Put `line` into its row, at the end."""
+        rank, submitted, name, _, _ = line.gangs[line.at]
+        user = line.user if self._between_users else ""
+        row = self._rows.get((rank, user))
+        if row is None:
+            row = self._rows[rank, user] = _Row(rank, user, len(self._rows))
+        row.heap.append((submitted, name, line))
+        return row
+
+    def _key(self, row: _Row) -> Key:
+        submitted, name, _ = row.heap[0]
+        return row.rank, self._usage.get(row.user, 0.0), submitted, name
+
+    def _place(self, row: _Row, key: Key) -> None:
+        row.known = key
+        heappush(self._heap, (key, row.number, row))
+
+    def put(self, line: Line) -> None:
+        """Let `line` take part, unless it is over."""
+        if not line.is_over:
+            row = self._file(line)
+            heappush(row.heap, row.heap.pop())
+            if row.heap[0][2] is line:
+                self._place(row, self._key(row))
+
+    def pop(self) -> Line | None:
+        """The line whose head is next, taken out; None when there is none."""
+        while self._heap:
+            known, _, row = heappop(self._heap)
+            if known is not row.known:
+                continue
+            key = self._key(row)
+            if key != known:
+                self._place(row, key)  # its user got something since: usage only grows
+                continue
+            line = heappop(row.heap)[2]
+            row.known = None
+            if row.heap:
+                self._place(row, self._key(row))
+            return line
+        return None
+
+    def drain(self) -> list[Line]:
+        """Every line that is left, taken out, in no order."""
+        left = [line for row in self._rows.values() for _, _, line in row.heap]
+        self._rows.clear()
+        self._heap.clear()
+        return left
+
+    def spend(self, user: str, amount: float) -> None:
+        """`user` got something: he falls back."""
+        if self._between_users:
+            self._usage[user] = self._usage.get(user, 0.0) + amount
+
+
+class Projects:
+    """Projects with a queue, the one with the lowest score first."""
+
+    def __init__(self, names: Iterable[str], score: Callable[[str], float]) -> None:
+        self._score = score
+        self._heap = [(score(name), name) for name in names]
+        heapify(self._heap)
+
+    def pop(self) -> str | None:
+        """The next project, taken out; None when there is none."""
+        return heappop(self._heap)[1] if self._heap else None
+
+    def put(self, name: str) -> None:
+        """Let it take part again, by its score of now."""
+        heappush(self._heap, (self._score(name), name))
+
+
+def stand(gang: Gang, shapes: Shapes, rank: Rank) -> Standing:
+    """In which line `gang` stands, and where."""
+    first, shape = gang[0], shapes.of(gang)
+    key = first.project, first.user, id(shape), first.fail_when_busy
+    name = first.id if first.task is None else first.sort_name
+    return first, key, shape, (rank(gang), first.submitted_at, name, gang, first.queued_at)
+
+
+def of_head(line: Line) -> tuple[float, float, str]:
+    """By which a line that is not empty stands among the lines of its project."""
+    place: tuple[float, float, str] = place_of(line.everybody[0])
+    return place
+
+
+def usage_of(decayed: Mapping[tuple[str, str], float], project: str) -> dict[str, float]:
+    """Decayed usage of the users of `project`."""
+    return {user: seconds for (name, user), seconds in decayed.items() if name == project}

@@ -1,0 +1,1 @@
+"""What the scheduler tells: one value a reason, and the words that make its sentence."""

@@ -1,0 +1,117 @@
+"""
+Why a waiting job takes no part in a cycle, whatever is free.
+
+A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bastion.scheduler.reasons.never_fits import NeverFits
+from bastion.scheduler.reasons.words import NAMED, counted, listed, when
+from bastion.spec.after import When
+from bastion.value import value
+
+
+@value
+class Backoff:
+    """It waits after a failure or a loss."""
+
+    kind: Literal["Backoff"] = "Backoff"
+    until: float
+    after: str
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        after = _AFTER.get(self.after, f"after {self.after}")
+        return f"waits {after}; queued again {when(self.until, now)}"
+
+
+@value
+class Dependency:
+    """It starts together with others that are not ready."""
+
+    kind: Literal["Dependency"] = "Dependency"
+    on: tuple[str, ...]
+    state: str
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        return f"starts together with {listed(self.on)}, {_is(self.on)} {self.state}"
+
+
+@value
+class WaitsFor:
+    """It was asked to start after others have ended, and they have not."""
+
+    kind: Literal["WaitsFor"] = "WaitsFor"
+    on: tuple[tuple[str, When, str], ...]
+    """(job or launch, how it has to end, in which state it is now)"""
+    then: NeverFits | None = None
+    """What keeps it from ever running once they have."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        named = [f"{on} {_ENDS[when]} ({state})" for on, when, state in self.on[:NAMED]]
+        rest = len(self.on) - NAMED
+        more = f" and {rest} more" if rest > 0 else ""
+        return f"waits for {', '.join(named)}{more}{_later('then', self.then, now)}"
+
+
+@value
+class Held:
+    """Somebody holds it back."""
+
+    kind: Literal["Held"] = "Held"
+    by: str
+    then: NeverFits | None = None
+    """What keeps it from ever running once it is released."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"held by {self.by}{_later('when released', self.then, now)}"
+
+
+@value
+class AtOnce:
+    """As many tasks of its array hold devices as may at once."""
+
+    kind: Literal["AtOnce"] = "AtOnce"
+    limit: int
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        verb = "holds" if self.limit == 1 else "hold"
+        return (
+            f"{counted(self.limit, 'task')} of its array {verb} devices, and no more may at once;"
+            " the next starts when one has ended"
+        )
+
+
+@value
+class Cancelled:
+    """Its user has ended it, and that is being carried out."""
+
+    kind: Literal["Cancelled"] = "Cancelled"
+    by: str
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        return f"cancelled by {self.by}"
+
+
+def _later(when: str, never: NeverFits | None, now: float) -> str:
+    return f"; it joins the queue {when}" if never is None else f", and it {never.words(now)}"
+
+
+_ENDS = {"ok": "to succeed", "any": "to end", "failed": "to end without success"}
+_AFTER = {
+    "failed": "after it failed",
+    "lost": "after its machine was lost",
+    "preempted": "after it was preempted",
+}
+
+
+def _is(names: tuple[str, ...]) -> str:
+    return "which is" if len(names) == 1 else "which are"

@@ -1,0 +1,44 @@
+"""
+`Parts`: what a cycle is put together from; the quota file chooses the policies among them.
+
+They are values, so that a study or a test can put in another part without touching the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from bastion.job import JobClass
+from bastion.scheduler.placement.candidates import PlacementPolicy
+from bastion.scheduler.policies import ADMISSIONS, ORDERS, PLACEMENTS, PREEMPTIONS
+from bastion.scheduler.policies.admission import Admission, admit_all
+from bastion.scheduler.policies.order import OrderPolicy
+from bastion.scheduler.policies.preemption import PreemptionPolicy
+from bastion.scheduler.state.classes import Newcomer, classify
+from bastion.scheduler.state.running import Running
+from bastion.value import value
+from quota.options import SchedulerOptions
+from quota.tree import Quota
+
+Classify = Callable[[Quota, Iterable[Running], Iterable[Newcomer]], Mapping[str, JobClass]]
+
+
+@value
+class Parts:
+    """The policies of one cycle, and how it derives classes."""
+
+    order: OrderPolicy
+    placement: PlacementPolicy
+    preemption: PreemptionPolicy
+    admission: Admission = admit_all
+    classify: Classify = classify
+
+
+def chosen(options: SchedulerOptions) -> Parts:
+    """The parts that the quota file names."""
+    return Parts(
+        order=ORDERS[options.order],
+        placement=PLACEMENTS[options.placement],
+        preemption=PREEMPTIONS[options.preemption],
+        admission=ADMISSIONS[options.admission],
+    )

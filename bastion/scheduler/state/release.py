@@ -1,0 +1,107 @@
+"""
+`Release`: what would be free if an admitted gang were gone; to be taken back and repeated.
+
+Part of a trial on the cycle's capacity. What is promised to somebody does not become free.
+"""
+
+from __future__ import annotations
+
+from bastion.scheduler.placement.capacity import Capacity, counts_of, mask_of
+from bastion.scheduler.placement.room import Room
+from bastion.scheduler.queue.shape import COUNTED, Part
+from bastion.scheduler.state.running import Running
+
+
+class Release:
+    """`running` let go, on the rooms where it is."""
+
+    def __init__(self, capacity: Capacity, running: Running) -> None:
+        self.capacity = capacity
+        self.running = running
+        self.rooms: list[Room] = []
+        self._masks: list[tuple[Room, str, int]] = []
+        self._counts: list[tuple[Room, str, int, int]] = []
+        self._seals: list[Room] = []
+        for part, place in running.places:
+            for host in place.hosts:
+                room = capacity.by_name.get(host.machine)
+                if room is None or not room.opened:
+                    continue
+                if room not in self.rooms:
+                    self.rooms.append(room)
+                if part.takes_whole:
+                    self._note_whole(room)
+                else:
+                    for resource, indices in host.devices.items():
+                        self._note_mask(room, resource, mask_of(indices))
+                    for resource, units in counts_of(part):
+                        self._note_count(room, resource, units)
+        self.repeat()
+
+    def _note_mask(self, room: Room, resource: str, mask: int) -> None:
+        mask &= (1 << room.full[resource]) - 1  # a machine may have fewer than when it began
+        mask &= ~(room.spoken.get(resource, 0) | room.bad.get(resource, 0))
+        if mask:
+            self._masks.append((room, resource, mask))
+
+    def _note_count(self, room: Room, resource: str, units: int) -> None:
+        owed = sum(paid for r, t, _, paid in self._counts if r is room and t == resource)
+        paid = min(units, max(0, room.owed.get(resource, 0) - owed))
+        self._counts.append((room, resource, units - paid, paid))
+
+    def _note_whole(self, room: Room) -> None:
+        if room in self._seals:
+            return
+        self._seals.append(room)
+        for resource, units in room.full.items():
+            if resource in COUNTED:
+                self._note_count(room, resource, units)
+            else:
+                self._note_mask(room, resource, (1 << units) - 1)
+
+    @property
+    def pays(self) -> bool:
+        """Whether some of it was owed: with this put back, the next to go would have to pay it."""
+        return any(paid for *_, paid in self._counts)
+
+    def repeat(self) -> None:
+        """Let it go."""
+        self.capacity.charge(self.running.left, sign=-1)
+        self._move(sign=1)
+
+    def withdraw(self) -> None:
+        """Put it back."""
+        self.capacity.charge(self.running.left)
+        self._move(sign=-1)
+
+    def _move(self, *, sign: int) -> None:
+        for room in self.rooms:
+            self.capacity.note(room)
+        for room, resource, mask in self._masks:
+            held = room.masks.get(resource, 0)
+            room.masks[resource] = held | mask if sign > 0 else held & ~mask
+        for room, resource, units, paid in self._counts:
+            room.counts[resource] = room.counts.get(resource, 0) + sign * units
+            room.owed[resource] = room.owed.get(resource, 0) - sign * paid
+            if not room.owed[resource]:
+                del room.owed[resource]
+        for room in self._seals:
+            room.sealed = sign < 0
+        for part, place in self.running.places:
+            for host in place.hosts:
+                self._leave(host.machine, part, sign=sign)
+        for room in self.rooms:
+            room.shelf.settle(room)
+
+    def _leave(self, machine: str, part: Part, *, sign: int) -> None:
+        room = self.capacity.by_name.get(machine)
+        if room is None or not room.opened:
+            return
+        if part.asks_nothing:
+            room.guests -= sign
+        else:
+            room.tenants -= sign
+            if self.running.is_borrowed:
+                room.borrowed -= sign
+            else:
+                room.guaranteed -= sign

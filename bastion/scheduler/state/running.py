@@ -1,0 +1,184 @@
+"""
+`Running`: an admitted gang as a cycle sees it: what it holds, since when, until when at most.
+
+The jobs of a gang that are being stopped stand apart from the rest: they hold their devices until
+they end, but nobody can stop them again.
+
+It must not know who wants its devices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
+from bastion.scheduler.placement.capacity import Capacity, Charge
+from bastion.scheduler.placement.room import resources_of
+from bastion.scheduler.queue.order import Ids
+from bastion.scheduler.queue.shape import Part, Shape, Shapes
+from bastion.scheduler.state.footprint import Footprint
+from quota.amounts import NOTHING, Amounts
+
+
+class Running:
+    """One admitted gang, or one job of it that is being stopped."""
+
+    __slots__ = (
+        "_footprint",
+        "_was",
+        "admitted_at",
+        "charge",
+        "frees_at",
+        "grace_s",
+        "held",
+        "is_leaving",
+        "job_class",
+        "jobs",
+        "left",
+        "name",
+        "places",
+        "priority",
+        "project",
+        "shape",
+        "started_at",
+        "user",
+        "whole_since",
+    )
+
+    def __init__(self, jobs: Sequence[JobRecord], shape: Shape, capacity: Capacity) -> None:
+        first = jobs[0]
+        self.jobs = jobs
+        self.name = first.id
+        self.project = first.project
+        self.user = first.user
+        self.shape = shape
+        self.priority = shape.priority
+        self.grace_s = shape.grace_s
+        self.admitted_at = self.started_at = math.inf
+        self.whole_since = -math.inf
+        """When the last of its jobs started: one that is lost starts again alone."""
+        was = JobClass.GUARANTEED
+        self.places: list[tuple[Part, ReplicaPlace]] = []
+        for job, part in zip(jobs, shape.parts):
+            attempt = job.attempt
+            if attempt is None:
+                continue
+            admitted_at, started_at = attempt.admitted_at, attempt.started_at
+            self.admitted_at = min(self.admitted_at, admitted_at)
+            began = admitted_at if started_at is None else started_at
+            self.started_at = min(self.started_at, began)
+            self.whole_since = max(self.whole_since, began)
+            if attempt.job_class is JobClass.BORROWED:
+                was = JobClass.BORROWED
+            for place in attempt.alive:
+                self.places.append((part, place))
+        self.is_leaving = first.phase is Phase.STOPPING
+        self.charge = charge_of(self.places, capacity)
+        self.held = self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
+        self.frees_at = self._frees_at()
+        self._footprint: Footprint | None = None
+        self._was = was
+        self.begin()
+
+    def begin(self) -> None:
+        """Be as at the beginning of a cycle."""
+        self.job_class = self._was
+        self.left: Charge = self.charge
+        """What nobody who waits for it to end counts on yet."""
+
+    def _frees_at(self) -> float:
+        """When it has ended at the latest by itself; infinite when nothing bounds it."""
+        if self.is_leaving:
+            stops = [job.attempt.stop for job in self.jobs if job.attempt is not None]
+            return max((stop.deadline for stop in stops if stop is not None), default=0.0)
+        if self.shape.max_runtime_s is None:
+            return math.inf
+        return self.whole_since + self.shape.max_runtime_s + self.grace_s
+
+    def pay(self, tier: int, units: Amounts) -> None:
+        """Let a gang that waits for it count on `units` of what it is charged in `tier`."""
+        left = list(self.left)
+        left[tier] = left[tier] - units
+        self.left = tuple(left)
+
+    @property
+    def saved_at(self) -> float:
+        """Its work is safe up to here."""
+        attempts = [job.attempt for job in self.jobs if job.attempt is not None]
+        saved = [a.checkpoint_at for a in attempts if a.checkpoint_at is not None]
+        return max([self.started_at, *saved])
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether it stands on what others leave idle."""
+        return self.job_class is JobClass.BORROWED
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it takes of which machine."""
+        if self._footprint is None:
+            self._footprint = Footprint(self.places)
+        return self._footprint
+
+    @property
+    def ids(self) -> Ids:
+        """Of its jobs."""
+        return tuple(job.id for job in self.jobs)
+
+    @property
+    def gang(self) -> Ids:
+        """Of all jobs of its gang, also those that stand apart as they are being stopped."""
+        return self.jobs[0].gang or self.ids
+
+
+def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -> Charge:
+    """What `places` are charged, by tier: what they ask for, or the whole machines they take."""
+    charge = capacity.nothing()
+    whole: set[str] = set()
+    last = capacity.tier_count - 1
+    for part, place in places:
+        tier = min(place.tier, last)
+        if not part.takes_whole:
+            charge[tier] = charge[tier] + part.charged
+            continue
+        for host in place.hosts:
+            room = capacity.by_name.get(host.machine)
+            if host.machine not in whole:
+                whole.add(host.machine)
+                cost = resources_of(room, capacity.types) if room else NOTHING
+                charge[tier] = charge[tier] + cost
+    return tuple(charge)
+
+
+def gather(
+    jobs: Mapping[str, JobRecord],
+    shapes: Shapes,
+    capacity: Capacity,
+    known: Mapping[str, Running],
+) -> list[Running]:
+    """
+    Every admitted gang, by name; its jobs that are being stopped each on their own.
+
+    `known` are jobs of earlier cycles, under the same quota: what a record holds does not change
+    while it is the same, whole machines apart.
+    """
+    gangs: dict[tuple[str, ...], list[JobRecord]] = {}
+    found = []
+    for name, job in jobs.items():
+        again = known.get(name)
+        if again is not None and again.jobs[0] is job:
+            again.begin()
+            found.append(again)
+            continue
+        if job.attempt is None or not job.is_admitted:
+            continue
+        if job.gang and job.phase is not Phase.STOPPING:
+            gangs.setdefault(job.gang, []).append(job)
+        else:
+            found.append(Running((job,), shapes.of((job,)), capacity))
+    for members in gangs.values():
+        members.sort(key=lambda job: (job.index, job.id))
+        found.append(Running(tuple(members), shapes.of(members), capacity))
+    found.sort(key=lambda running: running.name)
+    return found
