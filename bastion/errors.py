@@ -193,5 +193,13 @@ class StoreRefusedError(StoreError):
     """
 
 
+class StoreFullError(StoreRefusedError):
+    """
+    The store has no room for a write; it can be read, and written again once there is room.
+
+    A bastion that starts meanwhile waits: that is when a restart must not fail.
+    """
+
+
 class InDoubtError(StoreError):
     """A request may have reached the bucket and may be accepted: check before it is sent again."""

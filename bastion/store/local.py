@@ -43,6 +43,7 @@ from bastion.errors import (
     NotFoundError,
     OversizeError,
     StoreError,
+    StoreFullError,
     StoreRefusedError,
 )
 from bastion.store.filesystem import filesystem_of, is_shared
@@ -70,6 +71,9 @@ _REFUSALS = {
     errno.EPERM: ("operation not permitted", "the filesystem must allow hard links"),
     errno.ENAMETOOLONG: ("the file name is too long", "'%' counts three bytes in a folder"),
 }
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LocalStore:
@@ -378,7 +382,8 @@ class LocalStore:
             place = f"{key!r} in {self._root!r}"
             text, hint = _REFUSALS.get(error.errno or 0, ("", ""))
             if text:
-                raise StoreRefusedError(f"{place} cannot be {done}: {text}", hint=hint) from error
+                refused = StoreFullError if error.errno in _NO_ROOM else StoreRefusedError
+                raise refused(f"{place} cannot be {done}: {text}", hint=hint) from error
             raise StoreError(f"{place} cannot be {done}: {error.strerror or error}") from error
 
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import psutil
 
 from bastion.clock import Clock, SystemClock
-from bastion.errors import StoreError, StoreRefusedError
+from bastion.errors import StoreError, StoreFullError, StoreRefusedError
 from bastion.lane import ThreadLane
 from bastion.machine import Pool
 from bastion.provider.agent_environment import has_own_credentials
@@ -119,14 +119,19 @@ def _probe(
     *,
     pause_s: float,
 ) -> None:
-    """Probe `store` once it can be reached: a bastion may be started during an outage."""
+    """
+    Probe `store` once it can be reached and has room.
+
+    A bastion may be started during an outage, or on a full disk; then it waits. Any other refusal
+    ends it.
+    """
     while not is_stopping():
         try:
             probe(store, pause=lambda: clock.sleep(pause_s))
             return
-        except StoreRefusedError:
-            raise
         except StoreError as error:
+            if isinstance(error, StoreRefusedError) and not isinstance(error, StoreFullError):
+                raise
             journal.problem("store", error)
             clock.sleep(STORE_RETRY_S)
 

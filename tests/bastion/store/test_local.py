@@ -409,7 +409,7 @@ def test_lists_look_into_few_folders(root: Path) -> None:
 FULL_DISK = """
 import sys
 from pathlib import Path
-from bastion.errors import StoreRefusedError
+from bastion.errors import StoreFullError
 from bastion.store.local import LocalStore
 store = LocalStore(Path(sys.argv[1]) / "root", makes_root=True)
 version = store.create("a", b"old").version
@@ -419,7 +419,7 @@ for write in (
 ):
     try:
         write()
-    except StoreRefusedError as error:
+    except StoreFullError as error:
         print(error.message, "|", error.hint)
 assert [(e.key, e.size) for e in store.list("")] == [("a", 3)]
 assert not list(Path(sys.argv[1]).glob("root/.tmp/*.tmp"))

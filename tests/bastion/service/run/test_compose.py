@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.errors import StoreRefusedError
+from bastion.errors import StoreFullError, StoreRefusedError
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
 from bastion.service.run.compose import _probe, _quota_place, compose
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import Written
 from bastion.store.s3 import S3Store
 from tests.servers.s3 import credentials
 
@@ -67,6 +69,22 @@ def test_a_bastion_that_begins_in_an_outage_can_be_stopped() -> None:
         pause_s=0.0,
     )
     assert len(tries) > 3
+
+
+def test_a_bastion_that_begins_on_a_full_disk_waits() -> None:
+    """It says what is wrong, and goes on once there is room."""
+    left = [StoreFullError("the disk is full")] * 3
+
+    class Full(MemoryStore):
+        def create(self, key: str, data: bytes) -> Written:
+            if left:
+                raise left.pop()
+            return super().create(key, data)
+
+    clock, said = VirtualClock(), StringIO()
+    _probe(Full(clock.wall), clock, Journal("b", clock, out=said), lambda: False, pause_s=0.0)
+    assert not left
+    assert "store: the disk is full" in said.getvalue()
 
 
 def test_a_store_that_refuses_ends_it() -> None:
