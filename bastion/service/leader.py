@@ -1,29 +1,36 @@
 """
-The leader's turn: read, decide, commit, act.
+The leader's turn, `Leader.turn`: read, apply, decide, commit, act.
 
-Everything starts from the root we hold and ends in one commit; nothing is done outside before the
-commit that asks for it. A turn that fails is thrown away, and the next one starts from the same
-root. A lost swap means that somebody else leads, and the loop is left at once.
+A turn starts from the root that the leader holds and ends in at most one commit. No action begins
+before the commit that asks for it. A turn that fails is discarded, and the next one starts from the
+same root. A lost swap of root means that another bastion leads, and this one stops at once.
+
+What each step calls lies in a folder of its own:
+
+1. Read: `config/admin_files`, `intake/inbox`, `act/notifications`, `act/machines` for listings.
+2. Apply: `intake/bells`, `bastion/monitor`, `intake/requests`, `draft/`, `bastion/pool`.
+3. Decide: `decide/`, around `bastion/scheduler`.
+4. Commit: `draft/root_draft` becomes root in `bastion/records/root`.
+5. Act and publish: `act/`, `publish/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, LeaseError, StoreError, StoreRefusedError
+from bastion.errors import BastionError, LeaseError, StoreError
 from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
 from bastion.monitor import Options, due, watch
 from bastion.pool import Seen
-from bastion.records.inbox import Waiting
 from bastion.records.outlook import snapshot_of
 from bastion.records.root import Held, RootWriter
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.state.memory import Memory
 from bastion.service.act import actions as act
+from bastion.service.act.absorbed_objects import AbsorbedObjects
 from bastion.service.act.bucket_gc import GarbageCollector
 from bastion.service.act.machines import Machines
 from bastion.service.act.notifications import Notifier
@@ -42,41 +49,19 @@ from bastion.service.draft.machine_health import try_again
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.bells import hear
-from bastion.service.intake.inbox import REFUSED_TURNS, Arrived, Gathered, Gatherer
+from bastion.service.intake.inbox import Arrived, Gathered, Gatherer
 from bastion.service.intake.proofs import Proofs
-from bastion.service.intake.requests import answer_key, general_problems
+from bastion.service.intake.requests import general_problems
 from bastion.service.journal import Journal
 from bastion.service.publish.views import Publisher
-from bastion.store import Entry, ObjectStore
-from bastion.value import value
+from bastion.store import ObjectStore
 
 SEAL_AT = 500
 """Events in one sealed segment: about 100 kB."""
-DELETE_AGAIN_S = (0.5, 60.0)
-"""
-Before an object of the inbox is deleted again: after the first failure (each doubles it), at most.
-
-A retention policy or a hold makes each try fail for days, and each is an operation that is paid.
-"""
 SEAL_AFTER_S = 60.0
 """Events wait at most this long in root before they are sealed."""
-
-
-@value
-class Absorbed:
-    """An object of the inbox that committed state has taken in, until it is deleted."""
-
-    entry: Entry
-    answer: str = ""
-    """Of the answer that has to stand before; empty for none."""
-    is_aside: bool = False
-    """It could not be understood: it is set aside."""
-    unreadable: str = ""
-    """Why the store does not give it; empty where it does."""
-    failures: int = 0
-    """How often its deletion failed."""
-    again_at: float = 0.0
-    """On our own clock, when its deletion is tried again."""
+_DELETE = "delete "
+"""Begins the lane's key of a deletion from the inbox."""
 
 
 class Leader:
@@ -84,9 +69,9 @@ class Leader:
     The one bastion that acts, from the moment it holds root.
 
     Args:
-        notifier: Brings notifications to webhooks.
-        lane: Where store actions are performed; inline in simulation.
-        spec_lane: Where a turn reads the inbox, and writes specs before a commit names them.
+        notifier: Delivers notifications to webhooks.
+        lane: Runs actions on the store; inline in the simulation.
+        spec_lane: Reads the inbox, and writes specs before a commit names them.
         nonce: Fresh names for commits and attempts.
     """
 
@@ -127,7 +112,7 @@ class Leader:
         self._garbage = GarbageCollector(store)
         self._sweep_at = 0.0
         self._synced_at = clock.monotonic()
-        self._absorbed: dict[str, Absorbed] = {}
+        self._absorbed = AbsorbedObjects(store, clock)
         standing = Draft(held.root, held.root.now)
         self._working, self._dependents = tuple(standing.working), tuple(standing.dependents)
         self._memory = Memory()
@@ -137,20 +122,84 @@ class Leader:
 
     @property
     def now(self) -> float:
-        """The store's time: that of our last write, carried forward; never before root's."""
+        """The store's time: that of our last write plus the time since; never before root's."""
         passed_s = self._clock.monotonic() - self._synced_at
         return max(self.held.root.now, self.held.modified_at + passed_s)
 
     def turn(self) -> bool:
         """
-        One turn; True when something moved.
+        Take one turn; True when something moved.
 
         Raises:
-            FencedError: Somebody else leads now.
-            OutdatedError: Root is older than the machines there are.
+            FencedError: Another bastion leads now.
+            OutdatedError: Root is older than the machines that exist.
             StoreError: The store is out of reach; try again later.
         """
-        # 1. Read what is new: the admins' files, the inbox, what our actions taught.
+        # 1. Read what is new: the admins' files, the inbox, results of earlier actions, listings.
+        self._read_files()
+        inbox = self._read_inbox()
+        draft = Draft(self.held.root, self.now, working=self._working, dependents=self._dependents)
+        self._apply_results(draft)
+        listings = self._machines.collect(draft.now)
+
+        # 2. Apply it to a draft of the next root: bells, requests, listings, and what follows.
+        self._apply_bells(draft, inbox)
+        self._watch(draft)
+        absorbed = self._apply_requests(draft, inbox)
+        self._settle_dependencies(draft)
+        self._guarded("machines", self._reconcile, draft, listings)
+        self._guarded("unwell machines", try_again, draft)
+
+        # 3. Decide which jobs run next; their instructions belong to the same commit.
+        plan, has_moves = self._schedule(draft, absorbed)
+        self._watch(draft)
+        self._settle_dependencies(draft)
+
+        # 4. Commit, if there is anything to commit or the lease is due.
+        draft.seal(at_most=SEAL_AT, older_than=draft.now - SEAL_AFTER_S)
+        # A bell counts too: one that told this leader nothing may be news to the next one.
+        if draft.is_changed or inbox.bells or self._is_lease_due():
+            self._commit(draft)
+        if plan is not None:
+            self._plan, self._must_decide = plan, has_moves
+
+        # 5. Act, on committed state only; publish; delete from the inbox what it has absorbed.
+        self._act()
+        self._publish()
+        self._clear(inbox, absorbed)
+        return draft.is_changed
+
+    def give_up(self) -> None:
+        """
+        Let another bastion lead at once: the last commit of a graceful stop.
+
+        Raises:
+            FencedError: Another bastion leads already.
+            StoreError: Out of reach.
+        """
+        draft = Draft(self.held.root, self.now)
+        draft.tell(what="rests", text=self._journal.name)
+        self._commit(draft, leader=None)
+
+    def close(self) -> None:
+        """Start no more actions: those that are not under way are left to the next leader."""
+        self._lane.close()
+        self._spec_lane.close()
+        self._notifier.close()
+        self._machines.close()
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait up to `timeout_s` for actions under way: their results likely move something."""
+        self._lane.settle(timeout_s)
+
+    def wait_s(self, *, moved: bool, busy: bool) -> float:
+        """Return how long to wait before the next turn; `busy`: something moved lately."""
+        poll_s = self._pace.busy_poll_s if busy else self._pace.idle_poll_s
+        since_commit_s = self._clock.monotonic() - self._synced_at
+        return max(0.0 if moved else poll_s, self._pace.commit_s - since_commit_s)
+
+    def _read_files(self) -> None:
+        """Read the admins' files again if it is time, and report what is wrong with them."""
         if self._files.refresh():
             self._must_decide = True
             if problem := self._files.quota_problem:
@@ -159,114 +208,53 @@ class Leader:
                 self._journal.note(f"configuration not in force: {problem}")
         for key, trouble in self._files.troubles.items():
             self._journal.problem(key, StoreError(trouble))
-        gathered = self._gatherer.gather(
+
+    def _read_inbox(self) -> Gathered:
+        """Read the new requests and bells; a request that is refused anyway is not read."""
+        rules, owners = self._files.rules, Owners(self.held.root)
+        inbox = self._gatherer.gather(
             skip=self._absorbed.__contains__,
             is_active=ActiveNames(self.held.root).__contains__,
-            refusal=self._refusal(),
+            refusal=lambda waiting: "; ".join(general_problems(waiting, rules, owners.owns)),
             prove=Proofs(self._store, self.held.root).of,
         )
-        for key, failure in gathered.failures:
+        for key, failure in inbox.failures:
             self._journal.failure(key, failure)
-        draft = Draft(self.held.root, self.now, working=self._working, dependents=self._dependents)
-        self._learn(draft)
-        self._guarded("notifications", self._notifier.collect, draft)
-        listings = self._machines.collect(draft.now)
+        return inbox
 
-        # 2. Let it in: facts, requests, listings, and what follows from them for every job.
-        for ringing in gathered.listed_bells:
-            hear(draft, ringing)
-        for rung in gathered.bells:
-            self._intake.ring(draft, rung, self._files.config.pools)
-        self._watch(draft)
-        rules = self._files.rules
-        absorbed = [each for each in gathered.requests if self._intake.absorb(draft, each, rules)]
-        self._intake.write_specs(draft, absorbed)
-        self._guarded("dependencies", settle, draft)
-        self._guarded("machines", self._reconcile, draft, listings)
-        self._guarded("unwell machines", try_again, draft)
-
-        # 3. Decide who runs next; the instructions that follow belong to the same commit.
-        plan, moves = self._schedule(draft, absorbed)
-        self._watch(draft)
-        self._guarded("dependencies", settle, draft)
-
-        # 4. Commit, if there is anything to commit or the lease is due.
-        draft.seal(at_most=SEAL_AT, older_than=draft.now - SEAL_AFTER_S)
-        # Bells too: one that meant nothing to us may be news to whoever leads by now.
-        if draft.is_changed or gathered.bells or self._is_lease_due():
-            self._commit(draft)
-        if plan is not None:
-            self._plan, self._must_decide = plan, moves
-
-        # 5. Act, only from committed state; delete last what it has absorbed.
-        self._act()
-        self._clear(gathered, absorbed)
-        return draft.is_changed
-
-    def give_up(self) -> None:
-        """
-        Let another lead at once: the last commit of a graceful stop.
-
-        Raises:
-            FencedError: Somebody else leads already.
-            StoreError: Out of reach.
-        """
-        draft = Draft(self.held.root, self.now)
-        draft.tell(what="rests", text=self._journal.name)
-        self._commit(draft, leader=None)
-
-    def close(self) -> None:
-        """Begin nothing more outside: what is not yet under way is left to whoever leads now."""
-        self._lane.close()
-        self._spec_lane.close()
-        self._notifier.close()
-        self._machines.close()
-
-    def settle(self, timeout_s: float) -> None:
-        """Wait for what is being done outside, `timeout_s` at most: it likely moves something."""
-        self._lane.settle(timeout_s)
-
-    def wait_s(self, *, moved: bool, busy: bool) -> float:
-        """How long to wait before the next turn: `busy` while things moved lately."""
-        poll_s = self._pace.busy_poll_s if busy else self._pace.idle_poll_s
-        since_commit_s = self._clock.monotonic() - self._synced_at
-        return max(0.0 if moved else poll_s, self._pace.commit_s - since_commit_s)
-
-    def _refusal(self) -> Callable[[Waiting], str]:
-        """Why a request is refused before it is read, as of the root and the rules in force."""
-        rules = self._files.rules
-        owners = Owners(self.held.root)
-        return lambda waiting: "; ".join(general_problems(waiting, rules, owners.owns))
-
-    def _learn(self, draft: Draft) -> None:
+    def _apply_results(self, draft: Draft) -> None:
+        """Apply the results of the actions that have ended since the last turn."""
         for done in self._lane.collect():
+            deleted = done.key.removeprefix(_DELETE)
             if done.error is not None:
                 self._journal.problem(done.key, done.error)
-                self._put_off(done.key.removeprefix("delete "), done.error)
+                self._absorbed.failed(deleted, done.error)
                 continue
-            self._absorbed.pop(done.key.removeprefix("delete "), None)
+            self._absorbed.deleted(deleted)
             if callable(done.result):
                 self._guarded(done.key, done.result, draft)
+        self._guarded("notifications", self._notifier.collect, draft)
 
-    def _put_off(self, key: str, error: Exception) -> None:
-        """
-        Delete the absorbed object at `key`, which could not be deleted, no sooner than later.
+    def _apply_bells(self, draft: Draft, inbox: Gathered) -> None:
+        """Apply the bells: facts from machines."""
+        for ringing in inbox.listed_bells:
+            hear(draft, ringing)
+        for rung in inbox.bells:
+            self._intake.ring(draft, rung, self._files.config.pools)
 
-        One that was refused unread, and that the store refuses too, is set aside without its bytes.
-        """
-        each = self._absorbed.get(key)
-        if each is not None:
-            first_s, most_s = DELETE_AGAIN_S
-            pause_s = min(first_s * 2.0 ** min(each.failures, 16), most_s)
-            self._absorbed[key] = replace(
-                each, failures=each.failures + 1, again_at=self._clock.monotonic() + pause_s
-            )
-        is_refused = each is not None and isinstance(error, StoreRefusedError)
-        if each is not None and is_refused and each.failures + 1 >= REFUSED_TURNS:
-            self._absorbed[key] = replace(self._absorbed[key], unreadable=str(error))
+    def _apply_requests(self, draft: Draft, inbox: Gathered) -> list[Arrived]:
+        """Apply the requests, and return those that need not wait; write specs of new launches."""
+        rules = self._files.rules
+        absorbed = [each for each in inbox.requests if self._intake.absorb(draft, each, rules)]
+        self._intake.write_specs(draft, absorbed)
+        return absorbed
+
+    def _settle_dependencies(self, draft: Draft) -> None:
+        """Tell the jobs that wait for others what has become of these."""
+        self._guarded("dependencies", settle, draft)
 
     def _watch(self, draft: Draft) -> None:
-        """Ask the monitor of every admitted job what follows, until nothing follows any more."""
+        """Apply the events that the monitor derives for every admitted job, until none follows."""
         options = self._files.rules.options
         self._guarded("failed launches", end_failed_launches, draft, options)
         failing = failing_launches(draft)
@@ -300,7 +288,7 @@ class Leader:
             raise self._writer.overtaken(self.held, by=stale)
 
     def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> tuple[Plan | None, bool]:
-        """Let a new plan into `draft`, if need be; the plan, and whether it moves anything."""
+        """Apply a new plan to `draft` if one is due; return it, and whether it moves anything."""
         wake_at = self._plan.wake_at if self._plan is not None else None
         is_due = wake_at is not None and draft.now >= wake_at
         if not (self._must_decide or draft.is_scheduling or is_due):
@@ -312,7 +300,7 @@ class Leader:
         return plan, plan is not None and apply_plan(draft, plan, self._nonce)
 
     def _decided(self, draft: Draft) -> Plan | None:
-        """What the scheduler wants; None without a quota file, or when it meets a bug of ours."""
+        """Ask the scheduler for a plan; None without a quota file, or if the scheduler fails."""
         quota = self._files.quota
         if quota is None:
             return None
@@ -335,7 +323,7 @@ class Leader:
         try:
             with paused():
                 return decide(snapshot, draft.now, self._memory)
-        except Exception as error:  # noqa: BLE001 - what runs is looked after all the same
+        except Exception as error:  # noqa: BLE001 - running jobs are monitored all the same
             self._journal.failure("scheduler", error)
             return None
 
@@ -379,7 +367,6 @@ class Leader:
             self._sweep_at = self._clock.monotonic() + self._pace.sweep_s
             for key, work in self._sweep.works(root):
                 self._lane.submit(key, work)
-        self._publish()
 
     def _act_for(self, job: JobRecord) -> None:
         for action in due(job, self.held.root.machines):
@@ -403,36 +390,18 @@ class Leader:
         if work is not None:
             self._lane.submit(key, work)
 
-    def _clear(self, gathered: Gathered, absorbed: list[Arrived]) -> None:
-        """Delete from the inbox what committed state has absorbed, answers first."""
+    def _clear(self, inbox: Gathered, absorbed: list[Arrived]) -> None:
+        """Delete from the inbox what committed state has absorbed, once its answer is written."""
+        self._absorbed.add(absorbed, inbox.bells, inbox.misplaced)
         for arrived in absorbed:
-            entry = arrived.waiting.entry
-            answer = "" if arrived.is_answered else answer_key(arrived.waiting)
-            self._absorbed[entry.key] = Absorbed(
-                entry=entry,
-                answer=answer,
-                is_aside=bool(arrived.problems),
-                unreadable=arrived.unreadable,
-            )
-            self._gatherer.forget(entry.key)
-        for rung in gathered.bells:
-            entry = rung.ringing.entry
-            self._absorbed[entry.key] = Absorbed(entry=entry, is_aside=rung.bell is None)
-        for misplaced in gathered.misplaced:
-            entry = misplaced.entry
-            unreadable = misplaced.why if misplaced.is_unreadable else ""
-            self._absorbed[entry.key] = Absorbed(entry=entry, is_aside=True, unreadable=unreadable)
-            self._journal.note(f"{entry.key} is set aside: {misplaced.why}")
-        for key, each in self._absorbed.items():
-            is_put_off = self._clock.monotonic() < each.again_at
-            if is_put_off or each.answer in self.held.root.answers:
-                continue
-            aside = act.aside_work(self._store, each.entry, unreadable=each.unreadable)
-            work = aside if each.is_aside else act.delete_work(self._store, key)
-            self._lane.submit(f"delete {key}", work)
+            self._gatherer.forget(arrived.waiting.entry.key)
+        for misplaced in inbox.misplaced:
+            self._journal.note(f"{misplaced.entry.key} is set aside: {misplaced.why}")
+        for key, work in self._absorbed.works(self.held.root.answers):
+            self._lane.submit(f"{_DELETE}{key}", work)
 
     def _guarded(self, what: str, work: Callable[..., object], *arguments: object) -> None:
-        """Do `work`; one bad object harms only itself."""
+        """Do `work`; if it fails, the rest of the turn goes on."""
         try:
             work(*arguments)
         except (StoreError, LeaseError):
@@ -444,7 +413,7 @@ class Leader:
 
 
 def _in_use(draft: Draft) -> set[str]:
-    """The machines that an attempt still needs, its logs included, and those kept for a gang."""
+    """Return the machines that an attempt or its logs still need, or that a gang has reserved."""
     needed = {
         place.machine
         for job in draft.working_jobs()

@@ -260,14 +260,14 @@ class CountsLater(Leader):
 
     _uncounted: tuple[JobRecord, ...] = ()
 
-    def _learn(self, draft: Draft) -> None:
+    def _apply_results(self, draft: Draft) -> None:
         for job in self._uncounted:
             assert job.task is not None
             assert job.outcome is not None
             array = draft.arrays[job.launch]
             draft.put_array(task_over(array, job.task, job.outcome, draft.now))
         counted = dict(draft.arrays)
-        super()._learn(draft)
+        super()._apply_results(draft)
         left = [job for job in self.held.root.jobs.values() if job.id not in draft.jobs]
         self._uncounted = tuple(job for job in left if job.task is not None)
         draft.arrays.update({job.launch: counted[job.launch] for job in self._uncounted})
