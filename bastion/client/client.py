@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from bastion.client.change.requests import ChangeBody
 from bastion.client.handle import LaunchHandle
-from bastion.client.look.find_job import find_target, find_tasks
+from bastion.client.look.find_job import find_all, find_target, find_tasks
 from bastion.client.reader import Reader
 from bastion.client.submit.check import check
 from bastion.client.submit.context import read_context
@@ -127,10 +127,12 @@ class Client(Reader):
             NotFoundError: There is no such job.
             BastionError: As `launch`.
         """
+        from bastion.client.code.stored_code import named_spec
         from bastion.client.submit.resubmit import changed
 
         array, tasks = find_tasks(self._published, name, project=project)
-        spec = self.spec(name if array is None else array.id, project=project)
+        named = name if array is None else array.id
+        spec = named_spec(self._published, named, project=project, exact=True)
         again = changed(spec.launch, priority=priority, env=env or {}, tasks=tasks)
         body = LaunchRequest(
             launch=self.checked(again),
@@ -318,7 +320,8 @@ class Client(Reader):
     def _change(
         self, verb: str, names: Sequence[str], project: str, body_of: ChangeBody = JobsRequest
     ) -> tuple[str, ...]:
-        jobs = {job.id: job for name in names for job in self.all_named(name, project=project)}
+        named = (find_all(self._published, name, project=project, exact=True) for name in names)
+        jobs = {job.id: job for every in named for job in every}
         return self._requests.ask_of(verb, jobs.values(), body_of, timeout_s=ANSWER_TIMEOUT_S)
 
     def _target(self, name: str, project: str) -> str:

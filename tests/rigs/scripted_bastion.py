@@ -188,7 +188,7 @@ def end(
         project=project,
         user="ada",
         launch=str(more.get("launch", job)),
-        name=job[:-11],
+        name=str(more.get("name", job[:-11])),
         outcome=outcome,
         text=str(more.get("text", "exited with code 0")),
         code=code,

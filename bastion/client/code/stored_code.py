@@ -32,7 +32,9 @@ class CodeView:
     """None where its submitter stored none."""
 
 
-def named_spec(published: Published, name: str, *, project: str = "") -> SpecRecord:
+def named_spec(
+    published: Published, name: str, *, project: str = "", exact: bool = False
+) -> SpecRecord:
     """
     The stored spec of the launch called `name`, or of the one that a job of this name belongs to.
 
@@ -42,7 +44,7 @@ def named_spec(published: Published, name: str, *, project: str = "") -> SpecRec
         StoreError: Out of reach.
     """
     try:
-        job, *_ = find_all(published, name, project=project, newest=True)
+        job, *_ = find_all(published, name, project=project, newest=True, exact=exact)
     except NotFoundError:
         places = (project,) if project else published.projects()
         ended = next(filter(None, (published.spec(place, name) for place in places)), None)

@@ -1,12 +1,13 @@
 """
-Which job is meant: by id, by the unique beginning of an id, or by name (then the newest).
+Which job is meant: by id, by name (then the newest), or by the unique beginning of an id.
 
-Active jobs are looked at first; among the finished, only keys are listed until one is chosen.
+What is called exactly so always goes first, also among what has ended. A beginning counts only for
+looking: a change of `train` must never reach `train2`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bastion.client.look.array_views import part_of
 from bastion.client.look.published import Published
@@ -20,43 +21,59 @@ _SHOWN = 8
 """Candidates that an error lists."""
 
 
-def find(published: Published, text: str, *, project: str = "") -> JobView:
+def find(published: Published, text: str, *, project: str = "", exact: bool = False) -> JobView:
     """
-    The job that `text` names.
+    Return the job that `text` names.
 
     Args:
         published: Where to look.
-        text: An id, the unique beginning of one, or a name: then the newest job that has it. With
-            `.17` behind it: that task of the array.
+        text: An id, a name (then the newest job that has it), or the unique beginning of an id.
+            With `.17` behind it: that task of the array.
         project: Only in this project; empty: in all.
+        exact: The beginning of an id names nothing.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: There is none; the hint names what is called similarly.
         SpecError: It is the beginning of several ids; the message lists them.
         StoreError: Out of reach.
     """
     rows = _rows(published, project)
-    task = _task(published, rows, text, project)
+    task = _task(published, rows, text, project, exact=exact)
     if task is not None:
         return task
-    alone = [row for row in rows if row.task is None]
-    chosen = _choose(text, [(row.id, _name(row, text), row.submitted_at) for row in alone])
+    active = {row.id: row for row in rows if row.task is None}
+    chosen = _called(
+        [(row.id, _name(row, text), row.submitted_at) for row in active.values()], text
+    )
     if chosen is not None:
-        return next(row for row in alone if row.id == chosen)
-    found = _root_or_result(published, text, project)
-    if found is None:
-        raise NotFoundError(
-            f"no job {text!r}" + (f" in project {project}" if project else ""),
-            hint="bastion list shows active jobs, bastion list --all finished ones too",
-        )
-    return found
+        return active[chosen]
+    if (known := _recorded(published, text, project)) is not None:
+        return known
+    begun = {job: "" for job in active if job.startswith(text)}
+    if not begun:
+        begun = _ended_like(published, text, project)
+    if len(begun) == 1 and not exact:
+        ((job, place),) = begun.items()
+        found = published.result(place, job) if place else active[job]
+        if found is not None:
+            return found
+    if len(begun) > 1 and not exact:
+        raise _ambiguous(text, list(begun))
+    if (known := published.newest_named(text, project=project)) is not None:
+        return known
+    raise _not_found(text, project, list(begun))
 
 
 def find_all(
-    published: Published, text: str, *, project: str = "", newest: bool = False
+    published: Published,
+    text: str,
+    *,
+    project: str = "",
+    newest: bool = False,
+    exact: bool = False,
 ) -> tuple[JobView, ...]:
     """
-    The jobs that `text` names: all of a launch when it is its id or its name, else the one job.
+    Return the jobs that `text` names: all of the launch of that id or name, else the one job.
 
     A job that is called so goes before a launch that is. An array is one job, and so are some of
     its tasks together, as in `sweep.0-4,9`.
@@ -66,15 +83,16 @@ def find_all(
         text: As for `find`.
         project: Only in this project; empty: in all.
         newest: Of several active jobs with this name take the newest, in place of refusing.
+        exact: The beginning of an id names nothing.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: There is none; the hint names what is called similarly.
         SpecError: It is ambiguous: the beginning of several ids, or the name of several active
             jobs; the message lists them.
         StoreError: Out of reach.
     """
     rows = [row for row in _rows(published, project) if row.task is None]
-    array, tasks = _tasks(published, rows, text, project)
+    array, tasks = _tasks(published, rows, text, project, exact=exact)
     if array is not None and len(tasks) > 1:
         return (part_of(array, tasks),)
     named = [row.id for row in rows if _name(row, text) == text and row.id != text]
@@ -87,7 +105,7 @@ def find_all(
     if len(named) > 1 and not newest:
         raise _ambiguous(text, named)
     try:
-        return (find(published, text, project=project),)
+        return (find(published, text, project=project, exact=exact),)
     except NotFoundError:
         for place in (project,) if project else published.projects():
             ended = _jobs_of(published, place, text, ())
@@ -132,7 +150,7 @@ def find_tasks(
         StoreError: Out of reach.
     """
     rows = [row for row in _rows(published, project) if row.task is None]
-    return _tasks(published, rows, text, project)
+    return _tasks(published, rows, text, project, exact=True)
 
 
 def find_target(published: Published, text: str, *, project: str) -> str:
@@ -164,26 +182,30 @@ def find_target(published: Published, text: str, *, project: str) -> str:
     return text if text in launches else jobs[0].id
 
 
-def _task(published: Published, rows: Sequence[JobView], text: str, project: str) -> JobView | None:
+def _task(
+    published: Published, rows: Sequence[JobView], text: str, project: str, *, exact: bool
+) -> JobView | None:
     """The task that `text` names, where it names one."""
     row = next((row for row in rows if row.id == text and row.task is not None), None)
-    array, tasks = (None, Indices()) if row is not None else _tasks(published, rows, text, project)
-    if array is None:
+    if row is not None:
         return row
+    array, tasks = _tasks(published, rows, text, project, exact=exact)
+    if array is None:
+        return None
     if len(tasks) > 1:
         raise SpecError(f"{text!r} names {len(tasks)} tasks", hint=f"name one: {array.id}.17")
     return published.task(array, tasks.first)
 
 
 def _tasks(
-    published: Published, rows: Sequence[JobView], text: str, project: str
+    published: Published, rows: Sequence[JobView], text: str, project: str, *, exact: bool
 ) -> tuple[JobView | None, Indices]:
     """The array that `text` names tasks of, and which; a job that is called so goes before it."""
     named = tasks_named(text)
     if named is None or any(text in (row.id, _name(row, text)) for row in rows):
         return None, Indices()
     try:
-        array = find(published, named[0], project=project)
+        array = find(published, named[0], project=project, exact=exact)
     except (NotFoundError, SpecError):
         return None, Indices()
     if not array.is_array:
@@ -215,42 +237,63 @@ def _rows(published: Published, project: str) -> Sequence[JobView]:
     return [row for row in rows if row.project == project] if project else rows
 
 
-def _root_or_result(published: Published, text: str, project: str) -> JobView | None:
+def _recorded(published: Published, text: str, project: str) -> JobView | None:
+    """The job of exactly this id or name that has no row: it was just submitted, or has ended."""
     active = published.active(text)
     if active is not None and project in ("", active.project):
         return active
-    for place in (project,) if project else published.projects():
+    for place in _places(published, project):
         exact = published.result(place, text)
         if exact is not None:
             return exact
         ended = published.finished_like(place, text)
-        chosen = _choose(text, [(job, name_of(job), at) for job, at in ended])
+        chosen = _called([(job, name_of(job), at) for job, at in ended], text)
         if chosen is not None:
             return published.result(place, chosen)
     return None
 
 
-def _choose(text: str, jobs: Sequence[tuple[str, str, float]]) -> str | None:
-    """The id meant among (id, name, time), or None."""
+def _ended_like(published: Published, text: str, project: str) -> dict[str, str]:
+    """The ended jobs whose id begins with `text`, with the project of each."""
+    places = _places(published, project)
+    return {job: place for place in places for job, _ in published.finished_like(place, text)}
+
+
+def _places(published: Published, project: str) -> Sequence[str]:
+    return (project,) if project else published.projects()
+
+
+def _called(jobs: Iterable[tuple[str, str, float]], text: str) -> str | None:
+    """The id among (id, name, time) that is `text`, else the newest of that name, or None."""
     named: list[tuple[float, str]] = []
-    begin: list[str] = []
     for job, name, at in jobs:
         if job == text:
             return job
         if name == text:
             named.append((at, job))
-        elif job.startswith(text):
-            begin.append(job)
-    if named:
-        return max(named)[1]
-    if len(begin) > 1:
-        raise _ambiguous(text, begin)
-    return begin[0] if begin else None
+    return max(named)[1] if named else None
+
+
+def _not_found(text: str, project: str, similar: Sequence[str]) -> NotFoundError:
+    where = f" in project {project}" if project else ""
+    if similar:
+        return NotFoundError(
+            f"no job is called {text!r}{where}; a change needs the whole name or id",
+            hint=f"did you mean {_listed(similar)}?",
+        )
+    return NotFoundError(
+        f"no job {text!r}{where}",
+        hint="bastion list shows active jobs, bastion list --all finished ones too",
+    )
 
 
 def _ambiguous(text: str, ids: Sequence[str]) -> SpecError:
-    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     return SpecError(
-        f"{text!r} names {len(ids)} jobs: {', '.join(ids[:_SHOWN])}{more}",
+        f"{text!r} names {len(ids)} jobs: {_listed(ids)}",
         hint="give the whole id, or more of it",
     )
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return f"{', '.join(ids[:_SHOWN])}{more}"

@@ -48,6 +48,8 @@ _GZIP = b"\x1f\x8b"
 """What compressed bytes begin with (RFC 1952); JSON never does."""
 _LAUNCH = re.compile(r"[\w@+-][\w.@+-]*", re.ASCII)
 """What the id of a launch is made of, and a part of a key may be."""
+_NAMES_READ = 50
+"""Final records that are read for a name that no id holds: about two seconds' worth on a cloud."""
 _MARGIN_S = 60.0
 """Events are sealed after they happen; a segment this much older than a job holds none of it."""
 
@@ -209,6 +211,12 @@ class Published:
         entries = self._every(layout.results_of(project) + text)
         found = ((entry.key.split("/")[2], entry.modified_at) for entry in entries)
         return tuple((job, at) for job, at in found if tasks_of_id(job) is None)
+
+    def newest_named(self, name: str, *, project: str = "") -> JobView | None:
+        """The newest of the last finished jobs that is called `name` in its launch, or None."""
+        places = (project,) if project else self.projects()
+        newest = self.finished(places, limit=_NAMES_READ)
+        return next((job for job in newest if job.name == name), None)
 
     def projects(self) -> tuple[str, ...]:
         """Every project that ever finished a job, one cheap list each."""

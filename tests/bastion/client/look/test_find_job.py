@@ -133,3 +133,33 @@ def test_no_such_job_says_how_to_look() -> None:
         find(place, "nothing")
     assert str(caught.value) == "no job 'nothing'"
     assert "bastion list" in caught.value.hint
+
+
+def test_an_ended_job_of_exactly_that_name_goes_before_a_longer_active_one() -> None:
+    """`train` is the ended job of that name, never the active `train2`."""
+    place, store = published(row("train2-cccccccccc"))
+    end(store, A)  # type: ignore[arg-type]
+    assert find(place, "train").id == A
+    assert find(place, "train2").id == "train2-cccccccccc"
+    assert [job.id for job in find_all(place, "train", exact=True)] == [A]
+
+
+def test_a_beginning_counts_for_looking_alone() -> None:
+    """What is changed must be named in full; the hint has the whole id."""
+    place, store = published(row("train2-cccccccccc"))
+    assert find(place, "tra").id == "train2-cccccccccc"
+    with pytest.raises(NotFoundError, match="no job is called 'tra'; a change needs") as caught:
+        find_all(place, "tra", exact=True)
+    assert caught.value.hint == "did you mean train2-cccccccccc?"
+    publish(store, "queue", {"jobs": []})  # type: ignore[arg-type]
+    end(store, A)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError) as caught:
+        find_all(place, "tr", exact=True)
+    assert caught.value.hint == f"did you mean {A}?"
+
+
+def test_an_ended_job_is_found_by_its_name_in_the_launch() -> None:
+    """`trainer` of the launch `experiment` keeps its name when it has left the queue."""
+    place, store = published()
+    end(store, "experiment-aaaaaaaaaa", name="trainer")  # type: ignore[arg-type]
+    assert find(place, "trainer").id == "experiment-aaaaaaaaaa"
