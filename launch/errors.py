@@ -37,7 +37,8 @@ def report(error: BaseException, *, debug: bool) -> int:
         traceback.print_exception(error)
     match error:
         case KeyboardInterrupt():
-            note("interrupted; what was asked of the bastion already goes on")
+            for told in getattr(error, "__notes__", ()) or ("nothing was changed",):
+                note(f"interrupted; {told}")
             return exits.DETACHED
         case BrokenPipeError():
             _stop_printing()

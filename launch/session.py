@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bastion.profile import Profile
 from launch.errors import UsageError
+from launch.screen.notes import note
 from launch.screen.render import Output
 from launch.settings import chosen
 
@@ -78,6 +79,11 @@ class Session:
             terminal=sys.stdout.isatty(),
             now=SystemClock().wall(),
         )
+
+    def note_absence(self) -> None:
+        """Say under a view that no bastion leads; what was shown is as old as it says."""
+        if not self.is_quiet and (absence := self.client.presence.absence()):
+            note(f"{absence}; jobs that run go on, and nothing new starts")
 
     @property
     def is_quiet(self) -> bool:

@@ -87,6 +87,7 @@ class Client(Reader):
         """
         from bastion.client.submit.provenance import origin_of
 
+        self.presence.look()
         checked = self.checked(launch)
         sent = None
         if checked.code is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.client.change.inbox import Inbox
+from bastion.client.change.presence import Presence
 from bastion.client.change.requests import Requests
 from bastion.client.change.user import login_name
 from bastion.client.follow.log_filter import Wanted
@@ -86,11 +87,18 @@ class Reader:
         self.poll_s = POLL_S[reach]
         self._published = Published(self.store, self.clock.wall, place=root)
         self._quota_file = QuotaFile(self.store)
+        inbox = Inbox(patient, self.clock, poll_s=self.poll_s, outage=outage)
         # What comes back for another look anyway asks once, and keeps to its own time.
         looked = self._published.through(opened)
-        inbox = Inbox(patient, self.clock, poll_s=self.poll_s, outage=outage)
-        self._requests = Requests(inbox, self.clock, self.user)
-        self.watch = Watch(looked, self.clock, poll_s=self.poll_s, outage=outage)
+        self.presence = Presence(self._published, looked, self.root, self.clock)
+        self._requests = Requests(inbox, self.clock, self.user, self.presence)
+        self.watch = Watch(
+            looked,
+            self.clock,
+            poll_s=self.poll_s,
+            outage=outage,
+            on_look=self.presence.glance,
+        )
         self.following = Logs(
             self.store,
             opened,

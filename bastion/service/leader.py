@@ -180,6 +180,10 @@ class Leader:
         draft = Draft(self.held.root, self.now)
         draft.tell(what="rests", text=self._journal.name)
         self._commit(draft, leader=None)
+        try:
+            self._publisher.publish_last(self.held.root, self._plan, self._files, ())
+        except StoreError as error:
+            self._journal.problem("views", error)  # readers learn of the stop by its silence
 
     def close(self) -> None:
         """Start no more actions: those that are not under way are left to the next leader."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from bastion.records import layout
 from bastion.store.local import LocalStore
-from tests.rigs.scripted_bastion import QUOTA, Clock, ScriptedBastion, publish, row
+from tests.rigs.scripted_bastion import QUOTA, Clock, ScriptedBastion, lead, publish, row
 
+_AHEAD_S = 3600.0
+"""The status is of the future, so that a slow test machine never calls its bastion silent."""
 JOB = "train-0123456789"
 
 
@@ -26,6 +29,7 @@ class Bucket:
         self.url = folder.as_uri()
         self.store = LocalStore(folder, makes_root=True)
         self.store.create(layout.QUOTA, QUOTA.encode())
+        lead(self.store, now=time.time() + _AHEAD_S)
         publish(self.store, "queue", {"jobs": [row(JOB, state="running")]})
 
     @contextmanager

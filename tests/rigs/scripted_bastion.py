@@ -124,7 +124,13 @@ def world() -> tuple[MemoryStore, Clock]:
     clock = Clock()
     store = MemoryStore(clock.wall)
     store.create(layout.QUOTA, QUOTA.encode())
+    lead(store, now=NOW + 10)
     return store, clock
+
+
+def lead(store: ObjectStore, *, now: float, **fields: object) -> None:
+    """Publish the status of a bastion that leads at `now`."""
+    publish(store, "status", {"now": now, "leader": "vm", "host": "vm", "ttl_s": 3.0, **fields})
 
 
 def row(job: str, *, state: str = "queued", **fields: object) -> dict[str, object]:

@@ -8,6 +8,7 @@ still there and will be taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from bastion.client.patience import (
@@ -33,6 +34,11 @@ from bastion.records.request import Answer, Body, LaunchRequest
 from bastion.spec import job_ids
 from bastion.store.port import ObjectStore
 from bastion.value import value
+
+_SLOW_S = 2.0
+"""An answer of a bastion that reads a folder takes less than this."""
+_SLOW_POLLS = 12
+"""Polls (12 s on a cloud, where an idle bastion looks every 5 s) that an answer may take."""
 
 
 @value
@@ -129,16 +135,20 @@ class Inbox:
                 hint="an --idempotency_key names one launch; choose another key for another launch",
             )
 
-    def wait(self, ref: RequestRef, *, timeout_s: float) -> Answer:
+    def wait(
+        self, ref: RequestRef, *, timeout_s: float, on_slow: Callable[[], None] = lambda: None
+    ) -> Answer:
         """
         Wait for the answer to a posted request, and return it.
 
         The request stays in the inbox: a store that fails or refuses now only prolongs the wait.
+        `on_slow` is called when the answer takes longer than usual.
 
         Raises:
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
         """
         until = self._clock.monotonic() + timeout_s
+        slow_at = self._clock.monotonic() + max(_SLOW_S, _SLOW_POLLS * self._poll_s)
         pause_s = min(self._poll_s, 0.002)
         while True:
             answer = self._poll(ref)
@@ -151,6 +161,9 @@ class Inbox:
                     hint="bastion status tells whether it runs; the answer will be at "
                     f"{ref.answer_key}",
                 )
+            if self._clock.monotonic() >= slow_at:
+                slow_at = float("inf")
+                on_slow()
             self._clock.sleep(pause_s)
             pause_s = min(self._poll_s, pause_s * 1.5)
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from bastion.client.change.busy_error import BusyError
 from bastion.client.change.inbox import Inbox, RequestRef
+from bastion.client.change.presence import Presence
 from bastion.client.change.request_id import Ulids, keyed
 from bastion.client.look.views import JobView
 from bastion.clock import Clock
@@ -19,6 +20,7 @@ from bastion.records.request import (
     LaunchRequest,
     UpdateRequest,
 )
+from bastion.spec import job_ids
 
 ChangeBody: TypeAlias = Callable[..., JobsRequest | UpdateRequest]
 """Makes the body of a change from its `targets`."""
@@ -34,10 +36,12 @@ class Requests:
         inbox: The inbox that they are posted to.
         clock: The time in their names.
         user: The user who submits them.
+        presence: Whether a bastion is there to answer.
     """
 
-    def __init__(self, inbox: Inbox, clock: Clock, user: str) -> None:
+    def __init__(self, inbox: Inbox, clock: Clock, user: str, presence: Presence) -> None:
         self._inbox = inbox
+        self._presence = presence
         self._clock = clock
         self._user = user
         self._ulids = Ulids(clock.wall)
@@ -47,14 +51,15 @@ class Requests:
         Post a new request, and return its answer once it is accepted.
 
         Raises:
+            NotFoundError: Nothing of a bastion is at this root; nothing was written.
             RefusedError: The bastion refused; the message is its answer.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: It may have arrived, and may not.
             StoreError: The store refused it.
         """
         ref = self._named(project, verb, self._ulids.new())
-        self._inbox.post(ref, body)
-        return _accepted(self._inbox.wait(ref, timeout_s=timeout_s))
+        self._presence.look()
+        return self._asked(ref, body, timeout_s=timeout_s)
 
     def ask_of(
         self,
@@ -108,17 +113,37 @@ class Requests:
             names = self._keyed(project, body.idempotency_key, turn)
             earlier = next(filter(None, map(self._inbox.answer, names)), None)
             if earlier is None:
-                ref = next(filter(self._inbox.is_waiting, names), None)
-                if ref is None:
-                    ref = names[0]
-                    self._inbox.post(ref, body)
-                return _accepted(self._inbox.wait(ref, timeout_s=timeout_s))
+                self._presence.look()
+                waiting = next(filter(self._inbox.is_waiting, names), None)
+                if waiting is not None:
+                    return self._answered(waiting, body, timeout_s=timeout_s)
+                return self._asked(names[0], body, timeout_s=timeout_s)
             if earlier.accepted:
                 return earlier
         raise RefusedError(
             f"idempotency_key {body.idempotency_key!r} was refused {_MAX_TURNS} times",
             hint="choose another key",
         )
+
+    def _asked(self, ref: RequestRef, body: Body, *, timeout_s: float) -> Answer:
+        """Post a request, and return its answer once it is accepted."""
+        try:
+            self._inbox.post(ref, body)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(f"the request to {ref.verb} may have reached the inbox ({ref.key})")
+            raise
+        return self._answered(ref, body, timeout_s=timeout_s)
+
+    def _answered(self, ref: RequestRef, body: Body, *, timeout_s: float) -> Answer:
+        """Return the answer to a posted request once it is accepted."""
+        try:
+            answer = self._inbox.wait(
+                ref, timeout_s=timeout_s, on_slow=self._presence.still_waiting
+            )
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(_left_behind(ref, body))
+            raise
+        return _accepted(answer)
 
     def tell(self, project: str, verb: str, body: Body) -> None:
         """Post a request that nothing depends on: no answer is awaited, no failure is raised."""
@@ -130,6 +155,14 @@ class Requests:
 
     def _named(self, project: str, verb: str, ulid: str) -> RequestRef:
         return RequestRef(project=project, user=self._user, ulid=ulid, verb=verb)
+
+
+def _left_behind(ref: RequestRef, body: Body) -> str:
+    """What becomes of a posted request whose answer is no longer awaited."""
+    told = f"the request to {ref.verb} is in the inbox ({ref.key}) and will be processed"
+    if isinstance(body, LaunchRequest):
+        return f"{told}; bastion show {job_ids(body.launch, ref.ulid)[0]} tells how it goes"
+    return told
 
 
 def _accepted(answer: Answer) -> Answer:

@@ -139,6 +139,16 @@ class Published:
         """
         return status_of(self._view("status"), wall=self._wall())
 
+    def is_prepared(self) -> bool:
+        """
+        Whether an admin or a bastion has put anything here that makes this a root.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        kept = (layout.QUOTA, layout.CONFIG, layout.ROOT)
+        return any(self._bytes(key) is not None for key in kept)
+
     def result(self, project: str, job: str) -> JobView | None:
         """The final record of a job, or None while it has none."""
         key = layout.result(project, job)

@@ -32,6 +32,8 @@ ENDED = frozenset(
 )
 """The states that no job leaves."""
 
+_SILENT_S = 10.0
+"""The least silence that is worth a word: a busy leader publishes less often."""
 _SUFFIX = 11
 """A job's id is its name, a dash and ten characters."""
 
@@ -162,6 +164,8 @@ class StatusView:
     leader: str = ""
     host: str = ""
     pid: int = 0
+    ttl_s: float = 0.0
+    """How long the leader's lease lasts; it is renewed every third of it."""
     epoch: int = 0
     seq: int = 0
     since: float = 0.0
@@ -177,6 +181,28 @@ class StatusView:
     problems: tuple[str, ...] = ()
     silent_s: float = 0.0
     """For how long nothing was published, by this machine's clock; never below 0."""
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the last leader stopped in good order, and nothing leads since."""
+        return not self.leader
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a leader stands, but has published nothing for longer than it may."""
+        return bool(self.leader) and self.silent_s > max(2 * self.ttl_s, _SILENT_S)
+
+    @property
+    def absence(self) -> str:
+        """Why nothing leads here, as far as readers can know; empty while a bastion leads."""
+        if self.is_given_up:
+            return f"no bastion leads: the last one stopped {_span(self.silent_s)} ago"
+        if self.is_silent:
+            return (
+                f"no bastion answers: {self.leader} on {self.host} published nothing for"
+                f" {_span(self.silent_s)}"
+            )
+        return ""
 
 
 @value
@@ -228,6 +254,12 @@ class LaunchStatus:
     def has_ended(self) -> bool:
         """Whether every job of it has ended."""
         return all(job.has_ended for job in self.jobs)
+
+
+def _span(seconds: float) -> str:
+    from bastion.spec.quantity import text_of_seconds
+
+    return text_of_seconds(float(int(seconds)))
 
 
 def name_of(job_id: str) -> str:
@@ -333,11 +365,12 @@ def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
     return StatusView(
         as_of=view["now"],
         leader=str(view.get("leader") or ""),
-        host=view.get("host", ""),
-        pid=view.get("pid", 0),
+        host=view.get("host") or "",
+        pid=view.get("pid") or 0,
+        ttl_s=view.get("ttl_s") or 0.0,
         epoch=view.get("epoch", 0),
         seq=view.get("seq", 0),
-        since=view.get("since", 0.0),
+        since=view.get("since") or 0.0,
         version=view.get("version", ""),
         poll_s=view.get("poll_s", 0.0),
         counts=dict(view.get("counts") or {}),

@@ -33,12 +33,20 @@ class Watch:
         clock: For waiting.
         poll_s: Seconds between two polls.
         outage: Records whether the store answers.
+        on_look: Called at every look.
     """
 
     def __init__(
-        self, published: Published, clock: Clock, *, poll_s: float, outage: Outage
+        self,
+        published: Published,
+        clock: Clock,
+        *,
+        poll_s: float,
+        outage: Outage,
+        on_look: Callable[[], None] = lambda: None,
     ) -> None:
         self._published = published
+        self._on_look = on_look
         self._clock = clock
         self._poll_s = poll_s
         self._outage = outage
@@ -52,6 +60,7 @@ class Watch:
         Raises:
             StoreError: Out of reach.
         """
+        self._on_look()
         tasks = {job: named for job in jobs if (named := tasks_of_id(job)) is not None}
         wanted = jobs.keys() | {array for array, _ in tasks.values()}
         try:

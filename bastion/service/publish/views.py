@@ -78,6 +78,19 @@ class Publisher:
         self._is_writing = True
         return lambda: self._write(data, root.seq)
 
+    def publish_last(
+        self, root: Root, plan: Plan | None, files: AdminFiles, problems: tuple[str, ...]
+    ) -> None:
+        """
+        Publish `root` at once, whatever the pace: readers learn that nothing leads any more.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        self._published, self._next_at, self._is_writing = -1, 0.0, False
+        if (work := self.works(root, plan, files, problems)) is not None:
+            work()
+
     def _write(self, data: Mapping[str, bytes], seq: int) -> None:
         try:
             for name, body in data.items():

@@ -74,6 +74,8 @@ def show_one(args: argparse.Namespace) -> int:
             ("as of", out.time(job.as_of)),
         ]
     )
+    if not job.has_ended:
+        session.note_absence()
     return exits.OK
 
 
@@ -110,6 +112,7 @@ def _parameter(name: str) -> Column[JobView]:
 
 def show_why(args: argparse.Namespace) -> int:
     """`bastion why JOB`."""
+    from bastion.client.look.views import ENDED
     from bastion.job import state_phrase
 
     session = Session(args)
@@ -127,6 +130,8 @@ def show_why(args: argparse.Namespace) -> int:
         lines.append(f"starts about {_start(why)}")
     write_lines(lines)
     note(f"as of {out.time(why.as_of)}")
+    if why.state not in ENDED:
+        session.note_absence()
     return exits.OK
 
 
@@ -142,4 +147,5 @@ def show_events(args: argparse.Namespace) -> int:
     ]
     events = session.client.events(args.job or "", project=args.project_id)
     out.show("events", events, columns, name=lambda event: str(event.number))
+    session.note_absence()
     return exits.OK

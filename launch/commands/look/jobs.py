@@ -52,4 +52,5 @@ def show_list(args: argparse.Namespace) -> int:
     )
     if not session.is_quiet:
         note(f"{counted(len(jobs), 'job')} as of {session.out.time(as_of)}")
+    session.note_absence()
     return exits.OK

@@ -56,6 +56,7 @@ def show_pools(args: argparse.Namespace) -> int:
     session.out.show("pools", sorted(by_pool), columns, name=str)
     if not session.is_quiet:
         note(f"as of {session.out.time(view.as_of)}")
+    session.note_absence()
     return exits.OK
 
 
@@ -91,6 +92,7 @@ def show_machines(args: argparse.Namespace) -> int:
     )
     if not session.is_quiet:
         note(f"as of {session.out.time(view.as_of)}")
+    session.note_absence()
     return exits.OK
 
 

@@ -14,9 +14,6 @@ from launch.session import Session
 if TYPE_CHECKING:
     from bastion.client import ProjectView, StatusView
 
-_QUIET_S = 40.0
-"""A leader commits at least every third of its lease (30 s); this long without is worth a word."""
-
 
 def register(verbs: Verbs) -> None:
     """Add the verb of this file."""
@@ -43,8 +40,7 @@ def show(args: argparse.Namespace) -> int:
     for problem in (view.quota_problem, view.config_problem, *view.problems):
         if problem:
             note(f"problem: {problem}")
-    if view.silent_s > _QUIET_S:
-        note(f"nothing was published for {span(view.silent_s)}: the bastion may be down")
+    session.note_absence()
     return exits.OK
 
 
@@ -53,8 +49,8 @@ def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
     counts = ", ".join(f"{count} {out.state(state)}" for state, count in view.counts.items())
     return [
         ("bastion", session.profile.root),
-        ("leader", f"{view.leader} on {view.host}" if view.leader else "none"),
-        ("since", out.time(view.since)),
+        ("leader", _leader(view)),
+        ("since", out.time(view.since) if view.leader else ""),
         ("epoch", f"{view.epoch}, commit {view.seq}"),
         ("version", view.version),
         ("jobs", counts or "none"),
@@ -64,6 +60,13 @@ def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
             f"{out.time(view.as_of)} ({iso(view.as_of)})" if out.terminal else iso(view.as_of),
         ),
     ]
+
+
+def _leader(view: StatusView) -> str:
+    if view.is_given_up:
+        return f"none: the last one stopped {span(view.silent_s)} ago"
+    silence = f", silent for {span(view.silent_s)}" if view.is_silent else ""
+    return f"{view.leader} on {view.host}{silence}"
 
 
 def _projects() -> list[Column[ProjectView]]:

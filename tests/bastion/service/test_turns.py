@@ -217,10 +217,13 @@ def test_commits_chain_and_time_never_goes_back() -> None:
 
 
 def test_a_graceful_stop_lets_another_lead_at_once() -> None:
-    """After `give_up` nobody leads, and the next bastion waits for nothing."""
+    """After `give_up` nothing leads, readers see it at once, and the next bastion need not wait."""
     rig = Rig()
     rig.leader.give_up()
     assert rig.root.leader is None
+    status = rig.bucket.read(layout.view("status"))
+    assert status is not None
+    assert json.loads(status.data)["leader"] is None
     rig.leader = rig.take("other")
     assert rig.root.leader is not None
     assert rig.root.leader.holder == "other"

@@ -1,0 +1,116 @@
+"""
+Whether a bastion is there to answer, looked up before anything is asked of it.
+
+A root that no bastion ever served is most likely mistyped: nothing is written there. A bastion that
+stopped or fell silent is worth a word before the wait; the request stays in the inbox for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bastion.client.look.published import Published
+from bastion.client.patience import warn
+from bastion.clock import Clock
+from bastion.errors import BastionError, NotFoundError
+
+_GLANCE_S = 10.0
+"""Between two looks for the bastion while something else is awaited."""
+_FIRST = "no bastion has run here yet"
+
+
+class Presence:
+    """
+    What is known of the bastion of one root.
+
+    Args:
+        published: The published views.
+        hasty: The same, read without retries.
+        place: URL of the root, for people.
+        clock: For the time between two glances.
+        say: Receives what is worth a word.
+    """
+
+    def __init__(
+        self,
+        published: Published,
+        hasty: Published,
+        place: str,
+        clock: Clock,
+        *,
+        say: Callable[[str], None] = warn,
+    ) -> None:
+        self._published = published
+        self._hasty = hasty
+        self._place = place
+        self._say = say
+        self._clock = clock
+        self._has_said = False
+        self._is_first = False
+        self._glance_at = clock.monotonic()
+        self._absence_told = ""
+
+    def absence(self) -> str:
+        """
+        Return why nothing leads here, empty while a bastion leads or was never seen.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        try:
+            return self._published.status().absence
+        except NotFoundError:
+            return ""
+
+    def glance(self) -> None:
+        """Say during a long wait that the bastion went or is back; cheap to call at every poll."""
+        now = self._clock.monotonic()
+        if now < self._glance_at:
+            return
+        self._glance_at = now + _GLANCE_S
+        try:
+            absence = self._hasty.status().absence
+        except BastionError:
+            return  # nothing was ever published, or the poll itself meets the same store and tells
+        if bool(absence) != bool(self._absence_told):
+            self._say(f"{absence}; jobs that run go on" if absence else "a bastion leads again")
+        self._absence_told = absence
+
+    def look(self) -> None:
+        """
+        Look for the bastion before a request is written; say so once if none would answer.
+
+        Raises:
+            NotFoundError: Nothing of a bastion is at this root.
+            StoreError: Out of reach.
+        """
+        absence = self._absence_or_refusal()
+        if absence and not self._has_said:
+            self._has_said = True
+            self._say(f"{absence}; {self._waits}")
+
+    def still_waiting(self) -> None:
+        """Say that the answer takes long, unless the reason for it was said."""
+        if not self._has_said:
+            self._has_said = True
+            slow = f"waiting for the answer of the bastion at {self._place}"
+            self._say(f"{_FIRST}; {self._waits}" if self._is_first else slow)
+
+    @property
+    def _waits(self) -> str:
+        return f"what is asked waits in the inbox of {self._place}"
+
+    def _absence_or_refusal(self) -> str:
+        try:
+            return self._published.status().absence
+        except NotFoundError:
+            if self._published.is_prepared():
+                self._is_first = (
+                    True  # most likely it is being started: worth a word when it is slow
+                )
+                return ""
+            raise NotFoundError(
+                f"no bastion has ever served {self._place}",
+                hint="name another with --root=URL or BASTION_ROOT; to start one here:"
+                f" bastion serve --root={self._place}",
+            ) from None
