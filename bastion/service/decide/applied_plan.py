@@ -13,17 +13,17 @@ from bastion.service.draft.root_draft import Draft
 
 def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
     """
-    Let everything that `plan` wants happen; its verdicts for waiting jobs are no state.
+    Apply `plan` to `draft`, apart from its verdicts on waiting jobs, which are no state.
 
-    True when it moved anything: the state it leads to is another one, and deserves a cycle of its
-    own, for some jobs get their turn only there.
+    Return whether it changed anything. If it did, another cycle must follow: some jobs can be
+    decided only from the new state.
     """
     moved = draft.keep_word(plan.promises, plan.planned) or bool(plan.new_machines)
     for machine in plan.new_machines:
         draft.put_machine(machine)
     for job_id, verdict in sorted(plan.verdicts.decided.items()):
         job = draft.jobs.get(job_id)
-        if job is None:  # a task that waits has no record before it is admitted
+        if job is None:  # a waiting task has no record before it is admitted
             if not isinstance(verdict, Admit):
                 continue
             job = draft.take_task(job_id)

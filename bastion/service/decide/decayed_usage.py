@@ -1,4 +1,4 @@
-"""Usage over time, decayed: what fairness between projects and users stands on."""
+"""Decayed usage over time, by project and by user: the basis of fair order."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bastion.value import value
 from quota import Amounts, Quota
 
 _FORGOTTEN = 1e-6
-"""Unit-seconds below which a name leaves the books."""
+"""Unit-seconds below which a project or user is dropped."""
 
 
 @value
 class Books:
-    """What root keeps of usage over time."""
+    """The decayed usage that root keeps."""
 
     decayed: Mapping[str, float]
     decayed_by_user: Mapping[str, float]
@@ -26,10 +26,11 @@ class Books:
 
 def accrued(root: Root, quota: Quota | None, now: float) -> Books:
     """
-    The books of `root` brought forward to `now`: what it shows was held since it was committed.
+    Return the usage in `root`, decayed to `now`, plus what was held since its commit.
 
-    A project is charged for what it borrows and a user for all that he holds: the dominant share of
-    the pool times seconds, halved every `usage_half_life_s`. Without a quota file nobody is.
+    A project is charged for what it borrows, a user for everything held. The charge is the dominant
+    share of the pool times seconds, halved every `usage_half_life_s`. Without a quota file there is
+    no charge.
     """
     projects, users = dict(root.decayed), dict(root.decayed_by_user)
     passed_s = max(0.0, now - root.decayed_at)

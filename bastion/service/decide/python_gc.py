@@ -1,8 +1,8 @@
 """
-Python's garbage collector, kept waiting while a cycle of the scheduler runs.
+A pause of Python's garbage collector while the scheduler decides.
 
-A cycle makes tens of thousands of values, hardly any of them in reference cycles; meanwhile the
-collector would walk the whole state several times. What there is to collect is collected after it.
+A decision makes tens of thousands of values, hardly any of them in reference cycles. Without the
+pause the collector would walk the whole state several times meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Nothing is collected inside, on any thread; reference counting goes on."""
+    """Pause garbage collection on every thread inside; reference counting goes on."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,8 +1,8 @@
 """
-What the scheduler is shown of machines: those that it cannot digest are shown as closed ones.
+The machines as the scheduler sees them: one with impossible values is shown as closed.
 
-Doors refuse what no machine can have. Whatever comes past them all the same, one machine must not
-keep every job of everybody from starting.
+Impossible values are refused when a machine reports them. If any get past that, one machine must
+not stop all scheduling.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quota import NOTHING
 
 
 def indigestible(machine: Machine) -> str:
-    """Why the scheduler cannot reckon with `machine`, or nothing where it can."""
+    """Return why the scheduler cannot use `machine`, or an empty string."""
     for kind, units in machine.resources.items():
         most = MAX_UNITS if kind in COUNTED else MAX_DEVICES
         if not 0 <= units <= most:
@@ -35,9 +35,10 @@ def digestible(
     machines: Mapping[str, Machine], pools: Mapping[str, Pool]
 ) -> tuple[Mapping[str, Machine], dict[str, str]]:
     """
-    `machines` as the scheduler may see them, and what is wrong with those that are shown closed.
+    Return `machines` as the scheduler may see them, and what is wrong with those shown as closed.
 
-    What runs on such a machine is reckoned with as by what its pool declares; nothing new comes.
+    A closed machine keeps its running jobs, with the resources that its pool declares, and gets no
+    new ones.
     """
     wrong = {name: why for name, each in machines.items() if (why := indigestible(each))}
     if not wrong:

@@ -1,4 +1,4 @@
-"""What is active by name, as of one root: made when first asked for, and looked up at once."""
+"""The names of everything active in one root, indexed at the first lookup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bastion.spec import tasks_of_id
 
 class ActiveNames:
     """
-    The names by which a request can mean something active: jobs, launches, arrays, tasks of them.
+    The names of active jobs, launches, arrays and their tasks.
 
     Args:
         root: As committed.

@@ -1,8 +1,8 @@
 """
-Jobs that wait for others: what a draft knows of their targets, and what the end of one means.
+Dependencies in a draft: what it knows of the jobs that others wait for, and the effect of an end.
 
-What happened to a target is written into the waiting jobs in the very commit that sees it end: a
-finished job leaves root later, so nobody ever has to ask what became of it.
+The end of a job is recorded in its dependents in the same commit. It leaves root later, so its
+outcome never has to be looked up again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bastion.spec import tasks_of_id
 
 
 def settle(draft: Draft) -> None:
-    """Tell every waiting job of the jobs that have ended, and go on until nobody ends by it."""
+    """Record the ends of jobs in their dependents, until no further dependent ends by it."""
     if not draft.dependents:
         return
     waiting: dict[str, list[str]] = defaultdict(list)
@@ -56,7 +56,7 @@ def _tell(draft: Draft, name: str, event: DependencyEnded) -> Ended | None:
 
 
 def is_on_its_way(draft: Draft, jobs: Iterable[JobRecord]) -> bool:
-    """Whether a target of `jobs` came in this very turn, and may yet be refused."""
+    """Whether `jobs` depend on a job that joined in this turn and may still be refused."""
     new = [job for job in draft.jobs.values() if job.id not in draft.root.jobs]
     names = {name for job in new for name in (job.id, job.launch)}
     names |= draft.arrays.keys() - draft.root.arrays.keys()
@@ -66,10 +66,10 @@ def is_on_its_way(draft: Draft, jobs: Iterable[JobRecord]) -> bool:
 
 def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[JobRecord, ...]:
     """
-    The jobs of a new launch, without what they need not wait for any more.
+    Return the jobs of a new launch without the dependencies that are already met.
 
     Raises:
-        SpecError: A target that nobody knows, or one that ended as it must not: every problem.
+        SpecError: A dependency is unknown, or can never be met: every problem.
     """
     project = jobs[0].project
     every = {**draft.root.jobs, **draft.jobs}
@@ -89,7 +89,7 @@ def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[
     if unknown:
         raise SpecError(*(_unknown(each, project, names) for each in unknown))
     made = without_ended(jobs, known, targets, draft.now, arrays=arrays)
-    # A launch that was refused has a spec, and nothing that could ever end.
+    # A refused launch has a spec, and no job that could end.
     active = own | unended(known.values(), arrays).keys()
     active |= {job.id for job in known.values() if job.phase is not Phase.DONE}
     lost = dict.fromkeys(each.on for job in made for each in job.after if each.on not in active)

@@ -1,9 +1,9 @@
 """
-What the failure of one job means for the others of its launch: `scope="launch"`, `max_failures`.
+The effect of a failed job on its launch: `scope="launch"` and `max_failures`.
 
-With `scope="launch"` they are stopped while it may yet be retried, and wait with it. Once it has
-failed for good they are cancelled, those that wait included, in the commit that knows it. The tasks
-of an array are so when `max_failures` of them have.
+With `scope="launch"`, the other jobs are stopped and requeued while the failed one can be retried.
+Once it has no retries left, they are cancelled in the same commit, queued ones included. The tasks
+of an array are cancelled when `max_failures` of them have failed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from bastion.service.draft.root_draft import Draft
 
 
 def failing_launches(draft: Draft) -> Mapping[str, str]:
-    """Launch -> the job of it whose failure or loss stops the whole launch."""
+    """Return, by launch, the job whose failure or loss stops the whole launch."""
     return {
         job.launch: job.id for job in draft.working_jobs() if job.launch_scope and job.is_failing
     }
 
 
 def end_failed_launches(draft: Draft, options: Options) -> None:
-    """Cancel whatever is left of launches of which a job has failed for good."""
+    """Cancel what is left of launches with a job that has failed and will not be retried."""
     ended_by = _ended_by(draft)
     for job in list(draft.jobs.values()) if ended_by else ():
         by = ended_by.get(job.launch)
@@ -39,7 +39,7 @@ def end_failed_launches(draft: Draft, options: Options) -> None:
 
 
 def _ended_by(draft: Draft) -> Mapping[str, str]:
-    """Launch -> what ends it, in words."""
+    """Return, by launch, what ends it, in words."""
     failed = [job for job in draft.working_jobs() if job.has_failed]
     ended_by = {job.launch: f"the failure of {job.id}" for job in failed if job.launch_scope}
     counts = Counter(job.launch for job in failed if job.task is not None)

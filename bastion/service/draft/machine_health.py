@@ -1,9 +1,9 @@
 """
-Machines that can start nothing: found by what they fail at, or told by their agents.
+Machines that cannot start processes: found by their failed starts, or reported by their agents.
 
-A full disk fails every job alike, and its machine is always the free one: it would take one job
-after the other of a queue. After a few failed starts in a row it takes none, for a while that
-doubles; one start that succeeds makes it well again.
+On a full disk every start fails at once, so the machine is always free and would take the whole
+queue job by job. After a few failed starts in a row it gets no jobs for a while, which doubles each
+time. One start that succeeds ends this.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from bastion.job import End
 from bastion.service.draft.root_draft import Draft
 
 MAX_FAILED_STARTS = 3
-"""Starts in a row that a machine may fail: one or two may be the doing of jobs that ended."""
+"""
+Failed starts in a row after which a machine is paused. One or two may be caused by other jobs.
+"""
 PAUSE_S = 60.0
-"""How long a machine starts nothing after that many; twice as long after each further one."""
+"""Length of the first pause; each further failed start doubles it."""
 MAX_PAUSE_S = 1800.0
 MAX_REASON_CHARACTERS = 300
 
 
 def host_ended(draft: Draft, machine_name: str, end: End) -> None:
     """
-    Count a host that its machine could not start, if `end` says so; one that ran makes it well.
+    Count a start that failed by the machine's fault, as `end` says; a host that ran resets the
+    count.
 
-    That a host is told to have started says less: its processes may fail to be made after that.
+    A report that a host has started is no proof: creating its processes may fail after that.
     """
     machine = draft.machines[machine_name]
     if not end.by_machine:
@@ -42,7 +45,7 @@ def host_ended(draft: Draft, machine_name: str, end: End) -> None:
 
 
 def told_health(draft: Draft, machine_name: str, unwell: str) -> None:
-    """Take the word of a machine's agent that it can start nothing, or that it can again."""
+    """Apply an agent's report that its machine cannot start processes, or that it can again."""
     machine = draft.machines[machine_name]
     if unwell:
         _stop_using(draft, machine_name, unwell, until=None)
@@ -51,7 +54,7 @@ def told_health(draft: Draft, machine_name: str, unwell: str) -> None:
 
 
 def try_again(draft: Draft) -> None:
-    """Use machines again whose pause is over: the next start shows whether they are well."""
+    """Reopen machines whose pause is over; their next start shows whether they are well."""
     for machine in tuple(draft.machines.values()):
         if machine.unwell_until is not None and draft.now >= machine.unwell_until:
             _use_again(draft, machine.name, failed_starts=machine.failed_starts)

@@ -1,8 +1,8 @@
 """
-Root in the making: what one turn changes, before it is committed.
+The draft of the next root: the changes of one turn before the commit.
 
-The only mutable thing of a turn. It lives on one thread, from the bytes of the root we hold to the
-commit, and is thrown away when the commit is lost.
+It is the only mutable state of a turn. It is used on one thread, and is discarded if the commit
+fails.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ from bastion.scheduler.runs import with_end
 from bastion.spec import tasks_of_id
 
 MAX_OUTBOX = 1000
-"""Notifications that wait in root: with half a kilobyte each they stay a small part of it."""
+"""Most notifications that wait in root. At half a kilobyte each they stay a small part of it."""
 MAX_OUTBOX_OF_ONE = 200
-"""For one webhook: one that is down for hours must not silence the others."""
+"""The same for one webhook: one that is down for hours must not displace the others."""
 
 
 class Draft:
     """
     One turn's changes to `root`, as of `now`.
 
-    `is_changed` tells whether there is anything to commit; `is_scheduling` whether anything changed
-    that the scheduler would look at. `working` names the jobs that do more than wait in the queue,
-    so that a turn costs what moves and not what stands. `dependents` names those that wait for
-    other jobs.
+    `is_changed`: there is something to commit. `is_scheduling`: something changed that matters to
+    the scheduler. `working` names the jobs that are not just queued, so the cost of a turn does not
+    grow with the queue. `dependents` names the jobs that wait for other jobs.
 
     Args:
         working: Those of `root`, where the caller knows them; else they are looked for.
@@ -79,7 +78,7 @@ class Draft:
         self._instructions: dict[str, list[Instruction]] = {}
 
     def apply(self, job_id: str, event: JobEvent) -> None:
-        """Let `event` happen to a job, and tell of it when its state changed."""
+        """Apply `event` to a job, and record the change of its state in the history."""
         before = self.jobs[job_id]
         after = step(before, event, self.now)
         if after is before or after == before:
@@ -109,17 +108,17 @@ class Draft:
         self.tell_of(told.job, told.project, what="notification dropped", text=text)
 
     def delivered(self, notification: str) -> None:
-        """A webhook has taken a notification, or nobody will try any more."""
+        """Remove a notification that was delivered or given up."""
         left = tuple(each for each in self.outbox if each.id != notification)
         self.is_changed = self.is_changed or len(left) != len(self.outbox)
         self.outbox = left
 
     def can(self, job_id: str, event: JobEvent) -> bool:
-        """Whether the table has a line for `event`, the job being where it is."""
+        """Whether `event` is possible in the current phase of the job."""
         return (self.jobs[job_id].phase, type(event)) in TABLE
 
     def put(self, job: JobRecord) -> None:
-        """Take `job` in, or replace it."""
+        """Add `job`, or replace it."""
         self.jobs[job.id] = job
         if job.phase is Phase.QUEUED:
             self.working.pop(job.id, None)
@@ -132,7 +131,7 @@ class Draft:
         self.is_changed = True
 
     def add(self, job: JobRecord) -> None:
-        """Take a new job in."""
+        """Add a new job."""
         self.put(job)
         self.is_scheduling = True
         if self._queued is not None:
@@ -140,7 +139,7 @@ class Draft:
         self.tell(what="submitted", job=job, text=f"by {job.user}")
 
     def add_array(self, array: ArrayRecord) -> None:
-        """Take a new array in: one record and one line of history for all its tasks."""
+        """Add a new array: one record and one line of history for all its tasks."""
         self.put_array(array)
         self.is_scheduling = True
         if self._queued is not None:
@@ -150,7 +149,7 @@ class Draft:
         self.tell(what="submitted", job=array.each, text=text)
 
     def put_array(self, array: ArrayRecord) -> None:
-        """Take `array` in, or replace it."""
+        """Add `array`, or replace it."""
         before = self.arrays.get(array.id)
         self.arrays[array.id] = array
         if array.each.after and array.ended_at is None:
@@ -169,7 +168,7 @@ class Draft:
             self._notify(told)
 
     def take_task(self, task: str) -> JobRecord:
-        """The record that a waiting task has from now on."""
+        """Give a waiting task a record of its own, and return it."""
         named = tasks_of_id(task)
         assert named is not None, f"{task} is no task"
         array, index = self.arrays[named[0]], named[1].first
@@ -178,16 +177,16 @@ class Draft:
         return self.jobs[task]
 
     def working_jobs(self) -> Iterator[JobRecord]:
-        """The jobs that do more than wait, as they are now; it may change meanwhile."""
+        """Yield the jobs that are not just queued; the draft may change meanwhile."""
         for job_id in tuple(self.working):
             if job_id in self.jobs:
                 yield self.jobs[job_id]
 
     def queued_of(self, user: str) -> int:
         """
-        How many jobs of `user` wait; counted once a turn, however many requests it has.
+        Return how many jobs of `user` wait, counted once a turn.
 
-        An array counts as one job, however many of its tasks wait.
+        An array counts as one job.
         """
         if self._queued is None:
             alone = (job for job in self.jobs.values() if job.task is None)
@@ -197,7 +196,7 @@ class Draft:
         return self._queued[user]
 
     def withdraw(self, names: Collection[str]) -> None:
-        """Undo `add` or `add_array`: they are refused in the very turn that brought them."""
+        """Undo `add` or `add_array` for jobs that are refused in the turn that added them."""
         gone = frozenset(names)
         committed = gone & (self.root.jobs.keys() | self.root.arrays.keys())
         assert not committed, f"{', '.join(sorted(committed))}: committed"
@@ -210,7 +209,10 @@ class Draft:
         self._events = [replace(event, n=self.root.next_event + i) for i, event in enumerate(kept)]
 
     def result_written(self, job_id: str) -> None:
-        """Let a finished job go: its final record stands. An array counts its task as ended."""
+        """
+        Remove a finished job once its final record is written, and count a task as ended in its
+        array.
+        """
         job = self.jobs.get(job_id)
         if job is not None and job.phase is Phase.DONE:
             del self.jobs[job_id], self.working[job_id]
@@ -220,14 +222,14 @@ class Draft:
                 self.put_array(task_over(array, job.task, job.outcome, self.now))
 
     def array_written(self, array_id: str) -> None:
-        """Let an array go all of whose tasks have ended: its final record stands."""
+        """Remove an array whose tasks have all ended, once its final record is written."""
         array = self.arrays.get(array_id)
         if array is not None and array.ended_at is not None:
             del self.arrays[array_id]
             self.is_changed = True
 
     def batch_written(self, name: str, batch: Batch) -> None:
-        """A batch of instructions stands."""
+        """Record that a batch of instructions is written."""
         machine = self.machines.get(name)
         if machine is None or machine.life != batch.life:
             return
@@ -235,7 +237,7 @@ class Draft:
         self.put_machine(replace(machine, outgoing=outgoing))
 
     def batch_spoilt(self, name: str, batch: Batch) -> None:
-        """Something else stands under the number of a batch: its instructions go into the next."""
+        """Move the instructions of a batch into the next one, because its number is taken."""
         machine = self.machines.get(name)
         if machine is None or batch not in machine.outgoing:
             return
@@ -244,18 +246,18 @@ class Draft:
             self.instruct(name, instruction)
 
     def answered(self, key: str) -> None:
-        """The answer to a request stands."""
+        """Record that the answer to a request is written."""
         if self.answers.pop(key, None) is not None:
             self.is_changed = True
 
     def segment_written(self, first: int) -> None:
-        """A sealed range of events stands."""
+        """Record that a sealed range of events is written."""
         kept = tuple(segment for segment in self.sealed if segment.first != first)
         self.is_changed = self.is_changed or len(kept) != len(self.sealed)
         self.sealed = kept
 
     def seal(self, *, at_most: int, older_than: float) -> None:
-        """Seal the events of root when they are many, or the first is from before `older_than`."""
+        """Seal the events of root if there are many, or if the first is older than `older_than`."""
         events = self.root.events
         if len(events) >= at_most or (events and events[0].at < older_than):
             self.sealed = (*self.sealed, Segment(first=events[0].n, events=events))
@@ -263,7 +265,7 @@ class Draft:
             self.is_changed = True
 
     def put_machine(self, machine: Machine) -> None:
-        """Take `machine` in, or replace it."""
+        """Add `machine`, or replace it."""
         before = self.machines.get(machine.name)
         if before == machine:
             return
@@ -273,14 +275,14 @@ class Draft:
             self.is_scheduling = True
 
     def drop_machine(self, name: str) -> None:
-        """Forget a machine that is confirmed gone."""
+        """Remove a machine that is confirmed gone."""
         machine = self.machines.pop(name)
         self._instructions.pop(name, None)
         self.is_changed = self.is_scheduling = True
         self.tell(what="machine gone", text=f"{machine.name} of pool {machine.pool}")
 
     def keep_word(self, promises: tuple[Promise, ...], planned: tuple[PlannedStart, ...]) -> bool:
-        """Commit what the scheduler promised; True when that is new."""
+        """Record the scheduler's reservations; True if they differ from those in root."""
         if (promises, planned) == (self.promises, self.planned):
             return False
         self.promises, self.planned = promises, planned
@@ -288,12 +290,12 @@ class Draft:
         return True
 
     def answer(self, key: str, answer: Answer) -> None:
-        """Have a request answered once this is committed."""
+        """Record the answer to a request, which is written after the commit."""
         self.answers[key] = answer
         self.is_changed = True
 
     def brought(self, key: str) -> Answer | None:
-        """The answer that let a launch in, if this very turn did: its jobs are not committed."""
+        """Return the answer that accepted a launch in this turn; its jobs are not committed yet."""
         answer = None if key in self.root.answers else self.answers.get(key)
         if answer is None or not answer.launch:
             return None
@@ -304,7 +306,7 @@ class Draft:
         return is_here and job not in self.root.jobs and job not in self.root.arrays
 
     def instruct(self, machine: str, instruction: Instruction) -> None:
-        """Allocate an instruction; all of one machine's go into one batch."""
+        """Allocate an instruction. All instructions to one machine go into one batch."""
         self._instructions.setdefault(machine, []).append(instruction)
         self.is_changed = True
 
@@ -313,7 +315,7 @@ class Draft:
         self.tell_of(job.id if job else "", job.project if job else "", what=what, text=text)
 
     def tell_of(self, job: str, project: str, *, what: str, text: str = "") -> None:
-        """Add a line about a job that may be gone."""
+        """Add a line about a job that may be gone already."""
         number = self.root.next_event + len(self._events)
         self._events.append(
             Event(
@@ -328,7 +330,7 @@ class Draft:
         self.is_changed = True
 
     def finish(self, *, write_id: str, **changes: object) -> Root:
-        """The root to commit."""
+        """Return the root to commit."""
         for name, instructions in sorted(self._instructions.items()):
             machine = self.machines[name]
             batch = Batch(
@@ -376,7 +378,7 @@ class Draft:
 
 
 def _standing(machine: Machine) -> tuple[object, ...]:
-    """What the scheduler sees of a machine."""
+    """Return the part of a machine's record that matters to the scheduler."""
     return (
         machine.phase,
         machine.resources,

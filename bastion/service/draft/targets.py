@@ -1,8 +1,8 @@
 """
-What a request is about: jobs by id, all jobs of a launch, an array, some tasks of one.
+The targets of a request: jobs by id, all jobs of a launch, an array, or some tasks of one.
 
-A verb on an array changes its one record and the records that some of its tasks have. Tasks that
-it cannot be done to are passed over; that nothing at all could be done is a problem.
+A verb on an array changes its record and the records of its admitted tasks. Tasks that it does not
+apply to are skipped. If it applies to none, that is a problem.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bastion.value import value
 
 @value
 class Aimed:
-    """An array, or some of its tasks, as a target names them."""
+    """An array or some of its tasks, as named by a target."""
 
     target: str
     array: ArrayRecord
@@ -28,23 +28,23 @@ class Aimed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the array."""
+        """Whether it is the whole array."""
         return self.tasks == self.array.tasks
 
 
 @value
 class Targets:
-    """Everything that the targets of one request name."""
+    """Everything that one request names."""
 
     jobs: tuple[JobRecord, ...]
-    """Those with a record, tasks of arrays included."""
+    """The jobs with a record, tasks of arrays included."""
     arrays: tuple[Aimed, ...] = ()
     unknown: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def targets_of(draft: Draft, project: str, targets: Sequence[str]) -> Targets:
-    """What `targets` name in `project`."""
+    """Look up `targets` in `project`."""
     wanted = set(targets)
     arrays: list[Aimed] = []
     problems: list[str] = []
@@ -84,20 +84,20 @@ def _array_named(draft: Draft, target: str) -> tuple[ArrayRecord | None, Indices
 
 
 def reached(aimed: Aimed, verb: str) -> Indices:
-    """The tasks without a record of their own that `verb` concerns."""
+    """Return the tasks without a record of their own that `verb` applies to."""
     waiting = aimed.array.held if verb == "release" else aimed.array.waiting
     return waiting & aimed.tasks
 
 
 def obstacle(aimed: Aimed, verb: str, *, moves: bool, passed: str) -> str:
     """
-    Why `verb` cannot be done to these tasks, or nothing.
+    Return why `verb` does not apply to these tasks, or an empty string.
 
     Args:
         aimed: The tasks.
-        verb: What is asked.
-        moves: Whether it is done to one of them that has a record.
-        passed: Why it cannot be done to another that has one, or nothing.
+        verb: What is requested.
+        moves: Whether it applies to one of them that has a record.
+        passed: Why it does not apply to another that has one, or an empty string.
     """
     touched = reached(aimed, verb)
     if verb == "update" and touched and not aimed.is_whole:
@@ -114,7 +114,7 @@ def obstacle(aimed: Aimed, verb: str, *, moves: bool, passed: str) -> str:
 def change(
     draft: Draft, aimed: Aimed, verb: str, body: JobsRequest | UpdateRequest, user: str
 ) -> None:
-    """Do `verb` to the tasks that have no record of their own."""
+    """Apply `verb` to the tasks that have no record of their own."""
     array, tasks = draft.arrays[aimed.array.id], aimed.tasks
     if isinstance(body, UpdateRequest):
         if aimed.is_whole:

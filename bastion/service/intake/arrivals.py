@@ -1,4 +1,4 @@
-"""Everything that arrived, let into a draft: bells first, then requests in their order."""
+"""Bells and requests applied to a draft. A bad one affects nothing else."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from bastion.spec import task_id
 from bastion.store import ObjectStore
 
 SPECS_S = 30.0
-"""A turn whose specs are not written by then is thrown away, and tried again."""
+"""A turn whose specs take longer to write is discarded and repeated."""
 
 
 class Intake:
     """
-    Lets requests and bells into a draft; one bad object harms only itself.
+    Applies requests and bells to a draft; a bad object affects nothing else.
 
     Args:
-        lane: Where specs are written, side by side; nobody else's work may be on it.
+        lane: Writes specs concurrently; it must have no other work meanwhile.
     """
 
     def __init__(self, store: ObjectStore, lane: Lane, journal: Journal) -> None:
@@ -49,7 +49,7 @@ class Intake:
         self._journal = journal
 
     def ring(self, draft: Draft, rung: Rung, pools: Mapping[str, Pool]) -> None:
-        """Apply a bell; a bad one is only noted, for its registers tell the same."""
+        """Apply a bell. A bad one is only logged: the registers hold the same facts."""
         ringing = rung.ringing
         if rung.bell is None:
             self._journal.note(f"bell set aside: {rung.problem}")
@@ -63,9 +63,9 @@ class Intake:
 
     def absorb(self, draft: Draft, arrived: Arrived, rules: Rules) -> bool:
         """
-        Apply a request and answer it; False when it has to wait in the inbox.
+        Apply a request and answer it; False if it has to wait in the inbox.
 
-        An accepted launch needs its spec written, by `write_specs`, before the draft is committed.
+        The spec of an accepted launch must be written by `write_specs` before the commit.
         """
         waiting = arrived.waiting
         if arrived.is_answered or answer_key(waiting) in draft.answers:
@@ -94,9 +94,9 @@ class Intake:
 
     def judge(self, draft: Draft, absorbed: Iterable[Arrived], plan: Plan) -> bool:
         """
-        Refuse the launches just let in that `plan` says can never, or not now, run.
+        Refuse the launches of this turn that can never run, or may not wait, according to `plan`.
 
-        True when there were any: nothing may be done for them, so the plan is void.
+        Return whether there were any. If so, `plan` is void, because it counted on them.
         """
         refused = False
         for arrived in absorbed:
@@ -132,10 +132,10 @@ class Intake:
 
     def write_specs(self, draft: Draft, absorbed: Iterable[Arrived]) -> None:
         """
-        Write `spec.json` of every launch just let in: it stands before any commit names the launch.
+        Write the `spec.json` of every launch of this turn, before any commit names the launch.
 
         Raises:
-            StoreError: In doubt whether they are all written; this turn must not be committed.
+            StoreError: Some may not be written; this turn must not be committed.
         """
         launches: dict[str, Arrived] = {}
         for arrived in absorbed:

@@ -1,11 +1,11 @@
 """
-From what agents tell to what happened: bells applied to a draft.
+The facts in a bell, applied to a draft as events.
 
-A fact is applied once: bells of a keeper life carry numbers, and each names the attempt by its
-nonce, so that one of an attempt that is over means nothing.
+A fact is applied once: the bells of a keeper life are numbered, and each fact names its attempt by
+nonce, so a fact about an earlier attempt has no effect.
 
-A machine is believed about itself alone: about hosts that are placed on it, about ends and lives
-that stand in the bucket (`bastion.service.intake.proofs`), and about no more than its pool
+A machine is believed only about hosts that are placed on it. An end or a keeper life must also
+exist in the bucket (`bastion.service.intake.proofs`), and resources count up to what the pool
 declares.
 """
 
@@ -56,13 +56,13 @@ def apply_bell(
     draft: Draft, ringing: Ringing, bell: Bell, *, proof: Proof, pools: Mapping[str, Pool]
 ) -> None:
     """
-    Let everything in `bell` happen that its machine is believed, unless it did already.
+    Apply the facts in `bell` that its machine is believed about and that are new.
 
     Args:
-        draft: Where it happens.
-        ringing: Which machine rang, in which of its lives.
-        bell: What it tells.
-        proof: What of that stands in the bucket.
+        draft: What they are applied to.
+        ringing: The machine and the keeper life that sent it.
+        bell: The facts.
+        proof: Which of them the bucket confirms.
         pools: What machines may have.
     """
     machine, life = draft.machines.get(ringing.machine), ringing.life
@@ -84,9 +84,9 @@ def apply_bell(
 
 def hear(draft: Draft, ringing: Ringing) -> None:
     """
-    Note that a machine is alive by a bell that is only listed: it may be unreadable.
+    Record that a machine is alive, because a bell of it is listed, even if it cannot be read.
 
-    Whether such a bell is understood changes nothing for the machine, whose permit counts from it.
+    The permit of the machine counts from its last bell, readable or not.
     """
     machine = draft.machines.get(ringing.machine)
     if machine is not None and machine.permit_s and ringing.life >= machine.life:
@@ -94,7 +94,7 @@ def hear(draft: Draft, ringing: Ringing) -> None:
 
 
 def happen(draft: Draft, of: HostFact, event: Event) -> None:
-    """Let `event` happen to the attempt that `of` names, if that is still the job's attempt."""
+    """Apply `event` to the attempt that `of` names, if it is still the job's current attempt."""
     job = draft.jobs.get(of.job)
     if job is None or job.project != of.project or job.attempt is None:
         return
@@ -129,7 +129,7 @@ def _apply(
 
 
 def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
-    """Which of the devices that `machine` has must not be used."""
+    """Return the devices of `machine` that must not be used."""
     has = {
         kind: tuple(index for index in indices if index < machine.resources[kind])
         for kind, indices in health.bad_devices.items()
@@ -145,7 +145,7 @@ _HostFact = Claimed | Preparing | Started | Checkpointed | Reported | Idle | Hel
 
 
 def _event_of(fact: _HostFact, now: float) -> Event:
-    """What happened to the job by what is told of its host."""
+    """Return the event that a fact about a host means for its job."""
     r, h = fact.of.replica, fact.of.host
     match fact:
         case Claimed(claim=claim):
@@ -174,7 +174,7 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool |
         if labels != machine.labels:
             draft.put_machine(replace(machine, labels=labels))
         return
-    # A pool that is gone from the settings is asked no more: what its machine had is the most.
+    # The pool is no longer configured, so its machine may have what it had before.
     resources = hello.resources & (pool.resources if pool is not None else machine.resources)
     batches = machine.batches if life == machine.life else 0
     phase = machine.phase

@@ -1,4 +1,4 @@
-"""What the bucket keeps of jobs that root does not know any more."""
+"""Final records of jobs that have left root."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from bastion.spec import job_ids, tasks_of_id
 from bastion.store import ObjectStore
 
 _RANDOM_CHARACTERS = 16
-"""Of a ULID: an idempotency key makes the same ones again, and only the time differs."""
+"""
+The random characters of a ULID. A repeated idempotency key gives the same ones with another time.
+"""
 
 
 def is_same_request(name: RequestName, *, user: str, ulid: str) -> bool:
-    """Whether `user` asked by the request `ulid` for what `name` asks for, now or before."""
+    """Whether the request `ulid` of `user` is that of `name`, or an earlier one of its key."""
     return name.user == user and name.ulid[-_RANDOM_CHARACTERS:] == ulid[-_RANDOM_CHARACTERS:]
 
 
 class FinalRecords:
     """
-    Looks for final records, and for the jobs of launches that have ended.
+    Looks up final records, and the jobs of launches that have ended.
 
     Args:
         store: The bucket.
@@ -33,9 +35,9 @@ class FinalRecords:
 
     def has_ended(self, project: str, target: str) -> bool:
         """
-        Whether the job, or every job of the launch, called `target` has a final record.
+        Whether the job `target`, or every job of the launch `target`, has a final record.
 
-        Tasks of an array have ended when it has: not each of them has a record of its own.
+        The tasks of an array count as ended when the array has: some of them never had a record.
 
         Raises:
             StoreError: Out of reach.
@@ -59,9 +61,10 @@ class FinalRecords:
 
     def is_of_another(self, name: RequestName, job: str) -> bool | None:
         """
-        Whether the final record of `job` is of another request than `name`; None without one.
+        Whether the final record of `job` belongs to another request than `name`; None if there is
+        none.
 
-        Ids are put together of names, so two launches could be made to have a job of one id.
+        Ids are composed of names, so two launches could produce the same job id.
 
         Raises:
             StoreError: Out of reach.

@@ -1,7 +1,8 @@
 """
-What one turn reads of the inbox: a little of everybody's, however much of one user's there is.
+Fair reading of the inbox: a share of each turn for every user, whatever one user sends.
 
-A pure function. What is left out is read by a later turn: requests of one owner keep their order.
+A pure function. What is left out is read by a later turn. The requests of one owner keep their
+order.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from types import MappingProxyType
 from bastion.value import value
 
 OWNER_READS = 200
-"""Objects that one turn reads for one user while others wait: some hundred requests."""
+"""Objects that one turn reads for one user while others wait: about a hundred requests."""
 TURN_READS = 1_000
 """Objects that one turn reads for all users: about a second on a cloud store with 16 workers."""
 OWNER_BYTES = 4 << 20
-"""Of requests that one turn reads for one user: one launch of the largest size."""
+"""Bytes of requests that one turn reads for one user: one launch of the largest size."""
 TURN_BYTES = 16 << 20
-"""Of requests that one turn reads for all users."""
+"""Bytes of requests that one turn reads for all users."""
 VALUE_BYTES = 30
-"""What a byte of a request takes in memory, at most, once it is checked and made into values.
+"""The most bytes of memory for one byte of a request, once it is decoded and checked.
 
 Source: a launch of 900 jobs with 50 processes of one short command each, measured; a launch of long
 texts takes 1.2.
@@ -30,13 +31,13 @@ texts takes 1.2.
 
 @value
 class Wish:
-    """One request that could be read, or read on, in this turn."""
+    """A request that this turn could read, or continue to read."""
 
     key: str
     owner: str
     """Project and user."""
     reads: int
-    """Objects that it costs."""
+    """How many objects have to be read for it."""
     size: int = 0
     """Bytes, as listed."""
 
@@ -45,11 +46,11 @@ def fair_share(
     wishes: Iterable[Wish], debts: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[str, ...]:
     """
-    The keys that are read in this turn: one of each owner, then a second of each, and so on.
+    Return the keys to read in this turn: one of each owner, then a second of each, and so on.
 
-    What all owners' shares leave of the turn goes to those that want more, in the same way. The
-    smallest go first, so that large ones of many owners keep no small one out. `debts` are reads
-    of turns before that were not foreseen: an owner waits until it has no more than a turn's.
+    What the shares leave over goes to the owners that have more, in the same way. Small requests go
+    first, so that large ones of many owners cannot delay them. `debts` are reads that earlier turns
+    did not foresee. An owner with more than one turn's worth waits.
     """
     waiting: dict[str, deque[Wish]] = defaultdict(deque)
     for wish in wishes:
@@ -62,7 +63,7 @@ def fair_share(
 
 
 class _Turn:
-    """What one turn reads, while it is dealt out."""
+    """The reads of one turn, while they are allotted."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -70,7 +71,7 @@ class _Turn:
         self._sizes: Counter[str] = Counter()
 
     def deal(self, waiting: Mapping[str, deque[Wish]], *, most_reads: int) -> None:
-        """Take from `waiting`, round by round, up to `most_reads` of each owner."""
+        """Allot reads to `waiting`, round by round, up to `most_reads` for each owner."""
         owners = [owner for owner, wishes in waiting.items() if wishes]
         while owners:
             for owner in sorted(owners, key=lambda each: waiting[each][0].size):
@@ -82,7 +83,7 @@ class _Turn:
 
     def _has_room(self, wish: Wish, most_reads: int) -> bool:
         if not self.taken:
-            return True  # the largest alone is more than a turn's
+            return True  # the largest request alone exceeds the limit
         reads, size = self._reads[wish.owner] + wish.reads, self._sizes[wish.owner] + wish.size
         is_first = not self._reads[wish.owner]
         return (

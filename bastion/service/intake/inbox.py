@@ -1,10 +1,9 @@
 """
-What one turn reads of the inbox before it decides: requests and bells.
+The requests and bells that one turn reads from the inbox.
 
-A body is read once: one that has to wait in the inbox is remembered until it is absorbed, as far as
-memory for that goes. Whatever cannot be understood comes back as its problems, never as an
-exception: one bad object harms only itself. A request that is refused whatever it says is refused
-unread.
+A body is read once: while its request has to wait, it stays in memory, up to a limit. An object
+that cannot be decoded is returned with its problems; it raises nothing. A request that is refused
+for its name alone is not read.
 """
 
 from __future__ import annotations
@@ -31,47 +30,47 @@ from bastion.store import Entry, Object, ObjectStore
 from bastion.value import value
 
 READS_S = 10.0
-"""What is not read by then waits for the next turn: a third of a lease on a cloud store."""
+"""Longest reading time of one turn; the rest waits. A third of a lease on a cloud store."""
 REMEMBERED_BYTES = 8 << 20
-"""Bytes of requests that are remembered while they wait; beyond it they are read again."""
+"""Bytes of waiting requests kept in memory; those beyond it are read again."""
 REFUSED_TURNS = 3
-"""An object that the store lists and refuses to give in so many turns is set aside."""
+"""An object whose read the store refuses in this many turns is set aside."""
 FAILED_TURNS = 300
-"""The same where it fails in another way, which may pass: minutes of turns."""
+"""The same for failures that may pass: minutes of turns."""
 LAUNCH_LOOKS = 100
-"""Jobs of one launch whose final records one turn looks for: some seconds on a cloud store."""
+"""Jobs of one launch that one turn looks up final records for: some seconds on a cloud store."""
 _READS_OF_A_BODY = 2
-"""Its answer, which says whether it was absorbed before, and the body."""
+"""The body, and its answer, which tells whether it was absorbed before."""
 
 
 @value
 class Arrived:
-    """One request with its body, or with everything that is wrong with it."""
+    """A request with its body, or with all its problems."""
 
     waiting: Waiting
     body: Body | None = None
     problems: tuple[str, ...] = ()
     is_answered: bool = False
-    """It was answered by an earlier commit: only its deletion is left."""
+    """It was answered by an earlier commit, and only has to be deleted."""
     ended: frozenset[str] = frozenset()
-    """Those of its targets, or of its jobs, that have a final record."""
+    """Its targets or jobs that have a final record."""
     taken: frozenset[str] = frozenset()
-    """Those of its jobs whose final record is of another request."""
+    """Its jobs that have a final record of another request."""
     targets: Targets = field(default_factory=dict)
-    """What the bucket keeps of those that it wants to wait for."""
+    """What the bucket holds of its dependencies that have left root."""
     unreadable: str = ""
-    """Why it cannot be read, where it never could."""
+    """Why it cannot be read; empty if it was read."""
 
 
 @value
 class Rung:
-    """One bell with its facts, or with what is wrong with it."""
+    """A bell with its facts, or with its problem."""
 
     ringing: Ringing
     bell: Bell | None = None
     problem: str = ""
     proof: Proof = field(default_factory=Proof)
-    """What stands in the bucket of what it tells."""
+    """Which of its facts the bucket confirms."""
 
 
 @value
@@ -82,34 +81,34 @@ class Gathered:
     bells: tuple[Rung, ...] = ()
     misplaced: tuple[Misplaced, ...] = ()
     listed_bells: tuple[Ringing, ...] = ()
-    """All of them, also those that could not be read."""
+    """All bells, including those that could not be read."""
     failures: tuple[tuple[str, Exception], ...] = ()
-    """Keys of objects that a mistake in Bastion kept from being read, and what it was."""
+    """Objects that were not read because of a bug in Bastion, and the error."""
 
 
 @value
 class _Unread:
-    """An object that is listed, and that a store which answers otherwise does not give."""
+    """An object that is listed and cannot be read, although the store answers other requests."""
 
     error: StoreError
 
 
 @value
 class _Reading:
-    """A request that was read, and which of its targets or jobs are still to be looked for."""
+    """A request that was read, and its targets or jobs that are still to be looked up."""
 
     arrived: Arrived
     left: tuple[str, ...] = ()
     looks: int = 0
-    """How many were looked for by now, beyond what its reading was counted for."""
+    """How many lookups were made, beyond those that were counted in advance."""
 
 
 class Gatherer:
     """
-    Reads the inbox; remembers what has to wait there.
+    Reads the inbox, and keeps requests that have to wait there.
 
     Args:
-        lane: Where objects are read, side by side.
+        lane: Reads objects concurrently.
     """
 
     def __init__(self, store: ObjectStore, lane: Lane) -> None:
@@ -131,13 +130,14 @@ class Gatherer:
         prove: Callable[[Ringing, Bell], Proof] = lambda *_: Proof(),
     ) -> Gathered:
         """
-        What is in the inbox, apart from the keys that `skip` knows to be absorbed.
+        Read what is in the inbox, apart from absorbed objects, which `skip` knows by key.
 
-        `is_active` tells whether a target names an active job or launch: the others are looked for
-        among the final records. `refusal` tells why a request is refused whatever it says, or
-        nothing: it is not read. `prove` tells what stands in the bucket of what a bell tells.
+        `is_active` tells whether a target names an active job or launch; others are looked up among
+        the final records. `refusal` returns why a request is refused without being read, or an
+        empty string. `prove` returns which facts of a bell the bucket confirms.
 
-        What cannot be read now is left in the inbox, and with a bell the later ones of its machine.
+        What cannot be read now stays in the inbox. With a bell, the later bells of its machine stay
+        too.
 
         Raises:
             StoreError: The inbox cannot be listed.
@@ -167,7 +167,7 @@ class Gatherer:
         )
 
     def forget(self, key: str) -> None:
-        """The request at `key` was absorbed."""
+        """Drop the request at `key` from memory: it was absorbed."""
         reading = self._readings.pop(key, None)
         if reading is not None:
             self._remembered_bytes -= reading.arrived.waiting.entry.size
@@ -178,7 +178,7 @@ class Gatherer:
         is_active: Callable[[str], bool],
         refusal: Callable[[Waiting], str],
     ) -> None:
-        """Begin to read what this turn reads of `requests`, everybody's share of them."""
+        """Start the reads of this turn: a fair share of `requests` for every user."""
         listed = {each.entry.key for each in requests}
         for key in [key for key, begun in self._readings.items() if begun.left]:
             if key not in listed:
@@ -204,7 +204,7 @@ class Gatherer:
                 works[entry.key] = partial(self._refused, waiting, problem)
                 reads, size = 1, 0
             elif is_full or unfinished[_owner(waiting)] >= OWNER_BYTES:
-                continue  # what was begun is in memory, and is looked up to its end first
+                continue  # requests in memory are completed first
             else:
                 works[entry.key] = partial(self._request, waiting, is_active)
             wishes.append(Wish(key=entry.key, owner=_owner(waiting), reads=reads, size=size))
@@ -214,7 +214,7 @@ class Gatherer:
         self._debts = Counter({owner: reads for owner, reads in left.items() if reads > 0})
 
     def _arrived(self, waiting: Waiting, done: Done | None) -> Arrived | None:
-        """What is known of a request by now; None where that is not enough to absorb it."""
+        """Return a request as far as it is known; None if that is not enough to absorb it."""
         key = waiting.entry.key
         if done is None:
             reading = self._readings.get(key)
@@ -238,7 +238,7 @@ class Gatherer:
     def _rung(
         self, bells: Iterable[Ringing], done: dict[str, Done]
     ) -> tuple[tuple[Rung, ...], list[Misplaced]]:
-        """The bells that are heard in this turn, and those that never will be."""
+        """Return the bells of this turn, and the objects that can never be read as bells."""
         rung: list[Rung] = []
         misplaced: list[Misplaced] = []
         unheard: set[str] = set()
@@ -262,13 +262,16 @@ class Gatherer:
         return tuple(rung), misplaced
 
     def _given_up(self, key: str, error: StoreError) -> str:
-        """Why the object at `key`, which could not be read again, never can be; or nothing yet."""
+        """
+        Return why the object at `key` is given up after another failed read; empty if it is not
+        yet.
+        """
         self._failed[key] += 1
         turns = REFUSED_TURNS if isinstance(error, StoreRefusedError) else FAILED_TURNS
         return error.message if self._failed[key] >= turns else ""
 
     def _remember(self, key: str, reading: _Reading) -> None:
-        """Keep what was read, unless a later turn would read something else, or it is too much."""
+        """Keep what was read, unless it may differ in a later turn or exceeds the memory limit."""
         self.forget(key)
         size = reading.arrived.waiting.entry.size
         is_first = not self._readings
@@ -313,7 +316,7 @@ class Gatherer:
         return replace(made, looks=len(sought) - len(made.left))
 
     def _look_on(self, reading: _Reading) -> _Reading:
-        """Look for the final records of the next targets of a verb, or jobs of a launch."""
+        """Look up the final records of the next targets of a verb, or jobs of a launch."""
         arrived, name = reading.arrived, reading.arrived.waiting.name
         ended, taken = set(arrived.ended), set(arrived.taken)
         looks = _looks(reading)
@@ -342,11 +345,11 @@ class Gatherer:
 
     def _object(self, entry: Entry, limit_bytes: int) -> Object | _Unread | None:
         """
-        The object that a list showed; None where it is there no more.
+        Return a listed object; None if it is gone.
 
         Raises:
-            OversizeError: It holds more than `limit_bytes`, or than the list said.
-            StoreError: The store does not answer anything else either.
+            OversizeError: It holds more than `limit_bytes`, or more than was listed.
+            StoreError: The store answers nothing else either.
         """
         try:
             if entry.size > limit_bytes:
@@ -355,7 +358,7 @@ class Gatherer:
         except NotFoundError:
             return None
         except StoreError as error:
-            self._records.stands(layout.QUOTA)  # raises where it is not about this object
+            self._records.stands(layout.QUOTA)  # raises if the store fails as a whole
             return _Unread(error=error)
 
     def _is_answered(self, waiting: Waiting) -> bool:
@@ -368,12 +371,15 @@ def _owner(waiting: Waiting) -> str:
 
 
 def _looks(reading: _Reading) -> int:
-    """How many final records one turn looks for on behalf of this request."""
+    """Return how many final records one turn looks up for this request."""
     return LAUNCH_LOOKS if isinstance(reading.arrived.body, LaunchRequest) else OWNER_READS
 
 
 def _sought(arrived: Arrived, is_active: Callable[[str], bool]) -> tuple[str, ...]:
-    """Of which ids final records are looked for: a launch's jobs, a verb's unknown targets."""
+    """
+    Return the ids whose final records are looked up: the jobs of a launch, unknown targets of a
+    verb.
+    """
     match arrived.body:
         case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
             return tuple(target for target in targets if not is_active(target))
@@ -384,7 +390,7 @@ def _sought(arrived: Arrived, is_active: Callable[[str], bool]) -> tuple[str, ..
 
 
 def _may_wait(body: Body | None) -> bool:
-    """Whether `body` says the same later: what a launch waits for may have ended by then."""
+    """Whether `body` can be kept: the dependencies of a launch may end before the next turn."""
     return body is not None and not (
         isinstance(body, LaunchRequest) and body.launch.waits_for_others
     )

@@ -1,5 +1,5 @@
 """
-Who may ask for what of a project's jobs, by the quota file in force.
+Permissions of users on the jobs of a project, by the quota file in force.
 
 | who asks                                          | may                                      |
 |---------------------------------------------------|------------------------------------------|
@@ -8,7 +8,7 @@ Who may ask for what of a project's jobs, by the quota file in force.
 | a member, where the project names no admins       | stop and hold what is anybody's           |
 | the owner of a job who is not a member any more   | cancel it                                 |
 
-Whoever else may write into the bucket is refused: the path says who asks.
+Requests of other users are refused. The path of a request says who its user is.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def membership_problem(
     asked: RequestName, quota: Quota, owns: Callable[[str, str], bool] = lambda *_: True
 ) -> str:
     """
-    Why its user may ask for nothing of this kind here, or nothing.
+    Return why the user may not make this kind of request in this project, or an empty string.
 
-    `owns` tells whether in a project a user has an active job: one who was taken out of the project
-    may still cancel it.
+    `owns` tells whether a user has an active job in a project. A user who was removed from the
+    project may still cancel it.
     """
     if asked.verb == "cancel" and owns(asked.project, asked.user):
         return ""
@@ -36,7 +36,7 @@ def membership_problem(
 
 
 def ownership_problem(asked: RequestName, job: JobRecord, quota: Quota) -> str:
-    """Why its user may not do this to `job`, or nothing."""
+    """Return why the user may not do this to `job`, or an empty string."""
     project = quota.project(job.project)
     if job.user == asked.user:
         return ""

@@ -1,9 +1,9 @@
 """
-Proofs: what the bucket holds of what a bell only tells.
+Proofs: the objects in the bucket that confirm the facts of a bell.
 
-A bell is a hint, for whatever runs on a machine can ring as it. That a host has ended counts when
-its `end` stands; that a keeper life began, when that stands. Both are read side by side with the
-bells of a turn, so that a true bell costs no turn more.
+A bell is only a hint, because every program on a machine can send one. The end of a host counts
+only if its register `end` exists, and a new keeper life only if its register exists. Both are read
+together with the bells of a turn, so a true bell takes effect in the same turn.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from bastion.value import value
 
 NEW_LIVES = 1_000
 """
-A keeper life whose number is so far above the one that was heard last is none: a machine begins one
-at each reboot, and numbers that nobody can count up to must not be reached by one bell.
+The most by which the number of a keeper life may exceed the last known one. A machine begins one at
+each reboot. Without a limit, one bell could use up all numbers.
 """
 
 
 @value
 class Proof:
-    """What stands of what one bell tells."""
+    """Which facts of one bell the bucket confirms."""
 
     ends: Mapping[HostFact, End] = field(default_factory=dict)
-    """How those of its hosts ended that have, and that root does not know to have ended."""
+    """How hosts ended that root does not know to have ended."""
     is_life: bool = False
-    """Whether the keeper life that greets stands, where it is newer than the one in root."""
+    """Whether the keeper life in the hello exists, if it is newer than the one in root."""
 
 
 class Proofs:
     """
-    The proofs of one turn, as of the `root` that was committed last; threads may ask side by side.
+    The proofs of one turn, relative to the last committed `root`; thread-safe.
 
-    Nothing is read twice. Of a machine at most as many registers are read as it has hosts that run,
-    whatever it tells.
+    Nothing is read twice. For one machine at most as many registers are read as it has running
+    hosts, whatever its bells say.
     """
 
     def __init__(self, store: ObjectStore, root: Root) -> None:
@@ -56,10 +56,10 @@ class Proofs:
 
     def of(self, ringing: Ringing, bell: Bell) -> Proof:
         """
-        What stands of what `bell` tells.
+        Return which facts of `bell` the bucket confirms.
 
         Raises:
-            StoreError: Out of reach: nothing is proved or refuted.
+            StoreError: Out of reach; nothing is confirmed or refuted.
         """
         machine = self._root.machines.get(ringing.machine)
         if machine is None or ringing.life < machine.life:
@@ -86,7 +86,7 @@ class Proofs:
             try:
                 self._ends[of] = standing_end(self._store, seat)
             except ForeignRecordError:
-                self._ends[of] = None  # whoever can read it must say how it ended
+                self._ends[of] = None  # another version wrote it, and has to apply it
         return self._ends[of]
 
     def _is_life(self, machine: str, number: int) -> bool:
@@ -97,12 +97,12 @@ class Proofs:
             except ForeignRecordError:
                 self._lives[key] = True
             except RecordError:
-                self._lives[key] = False  # what nobody can read is nobody's life
+                self._lives[key] = False  # an unreadable register is no keeper life
         return self._lives[key]
 
 
 def placed(job: JobRecord | None, of: HostFact, machine: str) -> Seat | None:
-    """The seat that `of` names, if it is one of the attempt that `job` makes now, on `machine`."""
+    """Return the seat that `of` names, if the current attempt of `job` has it on `machine`."""
     if job is None or job.project != of.project or job.attempt is None:
         return None
     if not has_host(job.attempt.hosts, of):
@@ -112,5 +112,5 @@ def placed(job: JobRecord | None, of: HostFact, machine: str) -> Seat | None:
 
 
 def has_host(hosts: tuple[tuple[HostState, ...], ...], of: HostFact) -> bool:
-    """Whether `hosts` have the one that `of` names; below zero there is none."""
+    """Whether the host that `of` names exists in `hosts`; a negative index never does."""
     return 0 <= of.replica < len(hosts) and 0 <= of.host < len(hosts[of.replica])

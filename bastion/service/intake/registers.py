@@ -1,8 +1,8 @@
 """
-The registers of hosts, as the bastion reads them: whose they are, and what they hold.
+The claim and end registers of hosts, as the bastion reads them.
 
-A register that nobody can read is nobody's. One that another version of Bastion wrote has been won:
-reading it fails, and it is read again.
+A register that cannot be decoded counts as unclaimed. One that another version of Bastion wrote
+counts as claimed: reading it fails, and is retried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Seat:
 
     @property
     def claim_key(self) -> str:
-        """The register that says who may start it."""
+        """The key of the register that decides which machine may start it."""
         of = self.of
         return layout.claim(
             of.project, of.job, of.attempt, of.nonce,
@@ -35,7 +35,7 @@ class Seat:
 
     @property
     def end_key(self) -> str:
-        """The register that says how it ended."""
+        """The key of the register that says how it ended."""
         of = self.of
         return layout.end(
             of.project, of.job, of.attempt, of.nonce,
@@ -44,7 +44,7 @@ class Seat:
 
 
 def seat_of(job: JobRecord, replica: int, host: int) -> Seat:
-    """The seat of one host of the attempt that `job` makes now."""
+    """Return the seat of one host of the current attempt of `job`."""
     assert job.attempt is not None
     of = HostFact(
         project=job.project,
@@ -59,10 +59,10 @@ def seat_of(job: JobRecord, replica: int, host: int) -> Seat:
 
 def standing_end(store: ObjectStore, seat: Seat) -> End | None:
     """
-    How a host ended, or None while nobody has written it.
+    Return how a host ended, or None while its `end` is not written.
 
-    What cannot be read was written once and for all, when nothing of the host lived any more: how
-    it ended is lost, its devices are not.
+    An `end` that cannot be decoded was written after every process of the host was dead. How the
+    host ended is lost, but its devices are free.
 
     Raises:
         StoreError: Out of reach.

@@ -1,8 +1,8 @@
 """
-Requests applied to a draft: what users asked for becomes jobs, stops, holds; or is refused.
+Requests applied to a draft: they become jobs, stops and holds, or are refused.
 
-Identity is the path of the request, never its body. Every refusal names every problem. A verb for a
-job that nobody knows waits: the launch may be on its way.
+The path of a request identifies its user, never its body. A refusal names every problem. A verb on
+an unknown job waits, because the launch may still arrive.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ from bastion.value import value
 from quota import Quota
 
 MAX_CLOCK_SKEW_S = 7 * 86400.0
-"""A request whose ULID and store time differ by more is refused; registers are kept far longer."""
+"""A request whose ULID and store time differ by more is refused. Registers are kept far longer."""
 MAX_PROBLEMS = 50
-"""That one answer tells; the rest is counted."""
+"""Problems in one answer; the rest is counted."""
 MAX_PROBLEM_CHARACTERS = 300
-"""Of one problem of an answer."""
+"""Characters of one problem in an answer."""
 MAX_JOB_BYTES = 64 << 10
-"""Of what root keeps of one job: it is written with every commit while the job is active."""
+"""Bytes of one job's record in root, which every commit writes while the job is active."""
 UNKNOWN_JOB_WAIT_S = 600.0
-"""A verb for an unknown job waits this long: its launch may arrive later."""
+"""A verb on an unknown job waits this long, because its launch may arrive later."""
 
 
 @value
 class Rules:
-    """What is in force while requests are absorbed."""
+    """The rules in force while requests are applied."""
 
     quota: Quota | None
-    """None until there is a first good quota file."""
+    """None until there is a first valid quota file."""
     quota_problem: str = ""
     pools: Mapping[str, Pool]
     options: Options
@@ -70,7 +70,7 @@ class Rules:
 
 
 def answer_key(waiting: Waiting) -> str:
-    """How root names the answer to this request."""
+    """Return the key of the answer to this request in root."""
     return f"{waiting.name.project}/{waiting.name.user}/{waiting.name.ulid}"
 
 
@@ -81,7 +81,7 @@ def refuse(
     *,
     machines: tuple[MachineReport, ...] = (),
 ) -> None:
-    """Answer a request with everything that is wrong with it."""
+    """Answer a request with all its problems."""
     name = waiting.name
     draft.answer(
         answer_key(waiting),
@@ -97,7 +97,7 @@ def refuse(
 
 
 def told(problems: Iterable[str]) -> tuple[str, ...]:
-    """The first of `problems`, none too long: an answer lies in root until it is written."""
+    """Return the first of `problems`, shortened: an answer stays in root until it is written."""
     every = tuple(problems)
     shown = [
         each if len(each) <= MAX_PROBLEM_CHARACTERS else f"{each[:MAX_PROBLEM_CHARACTERS]}..."
@@ -108,7 +108,7 @@ def told(problems: Iterable[str]) -> tuple[str, ...]:
 
 
 def accept(draft: Draft, waiting: Waiting, *, launch: str = "", jobs: Iterable[str] = ()) -> None:
-    """Answer a request with yes."""
+    """Accept a request."""
     name = waiting.name
     draft.answer(
         answer_key(waiting),
@@ -127,9 +127,9 @@ def general_problems(
     waiting: Waiting, rules: Rules, owns: Callable[[str, str], bool] = lambda *_: True
 ) -> list[str]:
     """
-    What is wrong with a request whatever it asks for.
+    Return the problems of a request that do not depend on its body.
 
-    `owns` tells whether in a project a user has an active job.
+    `owns` tells whether a user has an active job in a project.
     """
     name = waiting.name
     if not is_ulid(name.ulid):
@@ -144,7 +144,7 @@ def general_problems(
 
 
 def spec_record(waiting: Waiting, body: LaunchRequest) -> SpecRecord:
-    """What `spec.json` of this launch holds: a function of the request alone."""
+    """Return the `spec.json` of this launch: a function of the request alone."""
     name = waiting.name
     return SpecRecord(
         id=job_id(body.launch.name, name.ulid),
@@ -167,13 +167,13 @@ def absorb(
     taken: Collection[str] = (),
 ) -> bool:
     """
-    Apply one request, and answer it; False when it has to wait for a job nobody knows yet.
+    Apply one request and answer it; False if it has to wait for an unknown job.
 
-    A launch's jobs are added; whether they can ever run is for the scheduler to say. `ended` holds
-    those of the request's targets that have a final record: nothing can change them any more.
-    `taken` holds those of a launch's jobs whose final record is of another request.
-    `awaited` says how those ended that a launch wants to wait for. A launch whose idempotency key
-    made its jobs before is accepted as these.
+    The jobs of a launch are added; the scheduler says later whether they can ever run. `ended`
+    holds the targets of the request that have a final record, so nothing can change them. `taken`
+    holds the jobs of a launch that have a final record of another request. `awaited` says how the
+    dependencies of a launch ended. A launch that repeats an idempotency key is accepted as the
+    earlier one.
     """
     match body:
         case LaunchRequest():
@@ -242,7 +242,7 @@ def _launch(
 
 
 def _is_of_another(active: JobRecord | ArrayRecord | None, waiting: Waiting) -> bool:
-    """Whether what is active under an id was asked for by another request."""
+    """Whether an active job or array of this id belongs to another request."""
     if active is None:
         return False
     job = active.each if isinstance(active, ArrayRecord) else active
@@ -250,7 +250,7 @@ def _is_of_another(active: JobRecord | ArrayRecord | None, waiting: Waiting) -> 
 
 
 def _too_large(jobs: Iterable[JobRecord]) -> list[str]:
-    """Which of `jobs` are more than root may have to keep of one."""
+    """Return a problem for each of `jobs` whose record is too large for root."""
     sizes = {job.name: len(encode(job)) for job in jobs}
     return [
         f"jobs.{name}: what the bastion has to keep of it is {size} bytes; at most {MAX_JOB_BYTES}:"
@@ -292,7 +292,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
 
 
 def _known_types(draft: Draft, rules: Rules) -> set[str]:
-    """Those that are here; as long as no pool is configured, those that may come."""
+    """Return the resource types that exist; without a configured pool, also those that may come."""
     here = {kind for pool in rules.pools.values() for kind in pool.resources.types()}
     here |= {kind for machine in draft.machines.values() for kind in machine.resources.types()}
     under_quota = rules.quota.types if rules.quota is not None else ()
@@ -373,7 +373,7 @@ def _event(
 
 
 def _obstacle(draft: Draft, job: JobRecord, event: Event, waiting: Waiting, rules: Rules) -> str:
-    """Why `event` cannot happen to `job`, or nothing."""
+    """Return why `event` is not possible for `job`, or an empty string."""
     if not draft.can(job.id, event):
         return f"{job.id}: is {job.phase}; {waiting.name.verb} is not possible any more"
     if isinstance(event, Released) and not (job.held or job.kept):
