@@ -72,8 +72,8 @@ class _Clone:
         self._ref = ref
         self._folder = folder
         self._access = access
-        # Git forbids file:// to submodules, lest a repository read the disk of who clones it; one
-        # that was itself named by file:// may.
+        # Git forbids file:// for submodules, because a repository could read the disk of the
+        # machine that clones it. A repository that is itself named by file:// may use it.
         local = ref.url.startswith("file://")
         self._settings = ["-c", "protocol.file.allow=always"] if local else []
 

@@ -4,7 +4,7 @@ What users write about code, and what is stored once it is resolved.
 `LocalDir`, `GitRepo`, `Image` and `DockerBuild` are checked when made, all problems at once, and
 touch no disk and no network. `BundleRef`, `GitRef` and `ImageRef` are what a stored spec holds:
 each names one exact tree or image, so that a queued launch never drifts. Their `kind` tells them
-apart in JSON, and a field nobody declared is refused.
+apart in JSON, and an undeclared field is refused.
 """
 
 from __future__ import annotations

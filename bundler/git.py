@@ -30,7 +30,7 @@ _LOCAL_S = 60.0
 _DIFF_BYTES = 2**20
 """A record is for reading; a larger difference is kept up to here, and is whole in the bundle."""
 _DIFF_FILES = 200
-"""Whose difference one call of git tells: their names are arguments of a command."""
+"""Files in one call of `git diff`: their names are arguments of a command."""
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """Git's name for a tree without entries (SHA-1 repositories)."""
 

@@ -33,8 +33,8 @@ def kept_tree(
     """
     The folder in `cache` that holds the tree `name`, made if it is not there.
 
-    Any number of processes may ask for the same tree: one makes it, the others wait for it. Nobody
-    may write in it; `bundler.checkout` gives a job its own copy.
+    Any number of processes may ask for the same tree: one makes it, the others wait for it. No
+    process may write in it; `bundler.checkout` gives a job its own copy.
 
     `make` writes the tree as a folder that is not there yet; `is_whole` says whether one of an
     earlier boot can still be used.
@@ -132,7 +132,7 @@ def _size_bytes(home: Path) -> int:
 
 @contextmanager
 def _locked(path: Path, *, waits: bool = True) -> Iterator[None]:
-    """Hold the lock at `path`, after everyone who holds it now; the kernel frees it on any end."""
+    """Hold the lock at `path`, waiting for the processes before; the kernel frees it on any end."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         yield

@@ -29,7 +29,7 @@ _ASKED_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Who one is at a registry: a user and his password, or a token that stands for both."""
+    """Registry credentials: user and password, or one token."""
 
     server: str
     user: str = ""

@@ -10,10 +10,10 @@ How a tree is stored: the object `manifests/<digest>`.
                 with a base, only what was added or differs
 
 The digest is that of the *tree* (see `bundler.tree`), so it is the same whichever packs hold the
-contents and whether or not there is a base; whoever creates the manifest first wins, and everyone
-reads the same tree. A base has no base of its own, so reading takes two reads at most. Thanks to
-it a one-line change in a tree of 20,000 files is a manifest of a few hundred bytes, not of the
-700 KB that 20,000 digests take.
+contents and whether or not there is a base; the first to create the manifest wins, and every reader
+gets the same tree. A base has no base of its own, so reading takes two reads at most. Thanks to it
+a one-line change in a tree of 20,000 files is a manifest of a few hundred bytes, not of the 700 KB
+that 20,000 digests take.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class Progress:
     done: int
     """Bytes; lines of output for `build` and `push`."""
     total: int
-    """Of the same unit; 0 when nobody knows."""
+    """In the same unit; 0 when it is not known."""
 
 
 Report: TypeAlias = Callable[[Progress], None]
@@ -23,4 +23,4 @@ Report: TypeAlias = Callable[[Progress], None]
 
 
 def unreported(progress: Progress) -> None:
-    """Tell nobody."""
+    """Report nothing."""

@@ -1,8 +1,8 @@
 """
 File names that often hold secrets.
 
-A warning only: nobody but the user knows what is in them. Names, not contents, are looked at, so
-that a large tree costs nothing.
+A warning only: the user alone knows what is in them. Names, not contents, are looked at, so that a
+large tree costs nothing.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 A tree as data: its entries, their order, and the digest that names them.
 
 Rules: the digest depends on paths, kinds, executable bits, link targets and contents, and on
-nothing else: not on times, owners, packs or who bundled it. A tree read from a store is hostile
-until checked here: no path may leave the folder it is written to, and nothing may lie below a link
-or a file. This file touches no disk.
+nothing else: not on times, owners, packs or the user who bundled it. A tree read from a store is
+hostile until checked here: no path may leave the folder it is written to, and nothing may lie below
+a link or a file. This file touches no disk.
 """
 
 from __future__ import annotations

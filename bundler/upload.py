@@ -2,9 +2,9 @@
 A selected tree becomes a bundle in the store.
 
 Rules: packs first, the manifest last, everything create-only. So an upload that is cut off leaves
-packs that nobody names and nothing that is wrong, and of several uploaders of one tree the first
-wins and all return the same digest. The bundle made before only saves sending: which packs hold
-what is read from its manifest in the store, never from this machine's memory.
+only packs that no manifest names. If several programs upload one tree, the first wins and all
+return the same digest. The bundle made before only saves sending: which packs hold what is read
+from its manifest in the store, never from this machine's memory.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ def upload(
     """
     See that the store has the tree `selection`.
 
-    `previous` is the digest of a bundle whose packs may be leaned on, in place of the one that
-    `cache` remembers.
+    `previous` is the digest of a bundle whose packs may be reused, in place of the one in `cache`.
 
     Raises:
         ChangedError: A file is no longer what was selected.

@@ -1,5 +1,5 @@
 """
-Errands: outside calls that are under way, and what is done on the agent's own thread after each.
+Errands: outside calls, and what follows each of them on the agent's own thread.
 
 Callers are level-triggered: they `send` the same errand at every turn until it has succeeded. While
 it is under way, or waits for another try, that does nothing. A `StoreError` is never told to the

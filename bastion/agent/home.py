@@ -80,7 +80,7 @@ class Word:
 
 
 class HomeGoneError(BastionError):
-    """Somebody removed the home: this machine is no more."""
+    """The home was removed: this machine does not exist any more."""
 
 
 class Home(Protocol):
@@ -93,7 +93,7 @@ class Home(Protocol):
 
     def check(self) -> None:
         """
-        Look whether it still stands; one that was made again in its place is another's.
+        Check that it is still there; a folder that was made again in its place is another home.
 
         Raises:
             HomeGoneError: It does not.

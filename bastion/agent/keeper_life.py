@@ -1,4 +1,4 @@
-"""Keeper lives: a living keeper is gone on with; else the next number is won for a new one."""
+"""Keeper lives: connect to a living keeper, or win the next number for a new one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def begin_life(
 
     Raises:
         StoreError: Out of reach or in doubt; try again. A number may stay without a keeper then,
-            which harms nobody.
+            which does no harm.
         KeeperError: No keeper can be started.
     """
     try:
@@ -52,7 +52,7 @@ def _is_won(store: ObjectStore, key: str, write_id: str, boot_id: str) -> bool:
     try:
         return isinstance(win(store, key, LifeRegister(write_id=write_id, boot_id=boot_id)), Won)
     except RecordError:
-        return False  # a life that nobody can read is nobody's
+        return False  # an unreadable register belongs to no life
 
 
 def _newest(store: ObjectStore, machine: str) -> int:

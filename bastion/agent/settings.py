@@ -1,4 +1,4 @@
-"""What an agent is told when it is started: who it is, what its machine has, how fast it goes."""
+"""The settings of an agent: its machine, the resources of that, and how often it asks the store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ S3 = Tempo(busy_s=1.0, idle_s=5.0, retry_s=30.0, logs=CLOUD)
 
 
 NEAR = Tempo(busy_s=0.2, idle_s=0.5, retry_s=2.0, logs=LOCAL)
-"""A server on this machine bills nobody, and answers in milliseconds."""
+"""A server on this machine is free, and answers in milliseconds."""
 
 
 def tempo_of(root_url: str) -> Tempo:
@@ -100,6 +100,6 @@ class AgentSettings:
     home: str = ""
     """The agent's folder on this machine, its true path."""
     engine_socket: str = ""
-    """Of the container engine; empty: nobody said that this machine runs containers."""
+    """The socket of the container engine; empty: this machine runs no containers."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables of the agent's own process: values of `env:` secrets, settings of tools."""

@@ -3,8 +3,8 @@ Values to JSON and back: the one door for stored records.
 
 Defaults are left out when writing. When reading, an unknown field, a wrong type or another schema
 is a `RecordError` that names the key and the path of every problem. pydantic stands only here and
-where users' files enter. It is loaded when a record is read: who only writes, or lists jobs on a
-command line, does not wait for it.
+where users' files enter. It is loaded when a record is read: a program that only writes records
+does not wait for it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
 MOST_DETAILS = 100
-"""Things wrong with a record that are told."""
+"""Most problems of a record that are reported."""
 _MOST_ERRORS = 20_000
-"""Things wrong with a record that are looked at: each takes about a kilobyte to be told."""
+"""Most problems of a record that are collected: each takes about a kilobyte."""
 
 _T = TypeVar("_T")
 _ALWAYS = object()
@@ -97,14 +97,14 @@ def _fields(stored: tuple[tuple[str, object], ...], record: object) -> dict[str,
 
 def decode(kind: type[_T], data: bytes, *, key: str, most_values: int | None = None) -> _T:
     """
-    The record of type `kind` that `data` holds.
+    Decode `data` as a record of type `kind`.
 
     Args:
-        kind: What it should be.
+        kind: The type of the record.
         data: JSON.
         key: What an error calls it.
-        most_values: How many values it may have, lists and tables included: checking costs time
-            and memory for each of them, which strangers must not choose. None: as many as it has.
+        most_values: The most values it may have, lists and tables included, because checking each
+            takes time and memory. None: any number.
 
     Raises:
         ForeignRecordError: It is of another schema, or has a field or a `kind` that is not known:

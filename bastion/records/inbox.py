@@ -1,9 +1,10 @@
 """
 The inbox: what users asked and agents told, in the order of the store's time, each read once.
 
-One list a turn when little waits. When much waits, a cap per user and machine, and a jump past the
-prefix of who has more, keep a flood from hiding anybody. What is too large is never read, and what
-has no request's or bell's name comes back as `Misplaced`, so that it can be set aside.
+One list a turn when little waits. When much waits, there is a cap for each user and machine, and
+the list jumps past the prefix of those with more. So a flood hides no other owner's objects. What
+is too large is never read, and what has no request's or bell's name comes back as `Misplaced`, so
+that it can be set aside.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class Look:
     """
     Looks at one inbox, turn by turn.
 
-    Where `PER_TURN` leaves somebody out, the next turn goes on behind the last who was heard, so
-    that those whose names sort first cannot keep the others waiting.
+    If `PER_TURN` leaves owners out, the next turn goes on after the last one that was read, so that
+    owners whose names sort first cannot delay the others.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -119,7 +120,7 @@ class Look:
 
 
 def _owner(key: str) -> str:
-    """The prefix of all that the one user, or the one machine, wrote who wrote `key`."""
+    """The prefix of everything from the user or machine that wrote `key`."""
     parts = 4 if key.startswith(layout.BELLS) else 3
     return "/".join(key.split("/")[:parts]) + "/"
 

@@ -27,8 +27,8 @@ Every key in the bucket. No other file spells one.
       bundles/manifests/<digest>, bundles/packs/<digest>           users    code
       bundles/origins/<digest>                       users     where launches came from, create-only
 
-What an agent writes, apart from logs and outputs, lies below the pool of its machine, and what it
-obeys lies where it may not write: the rights of a pool's agents can end at that pool.
+What an agent writes, apart from logs and outputs, lies below the pool of its machine. What it obeys
+lies where no agent may write. So the rights of a pool's agents can end at that pool.
 
 Numbers that are listed in order are padded with zeros so that names sort as numbers do. No number
 in a key has more than 15 digits: a longer one is no number of ours.

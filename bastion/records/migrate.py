@@ -61,7 +61,7 @@ class Schema:
         try:
             record: Plain = json.loads(data)
         except (ValueError, RecursionError):
-            return data  # what is wrong with it is told by whoever decodes it
+            return data  # decoding it reports what is wrong
         for schema in range(found, self.current):
             step = self.steps.get(schema)
             if step is None:

@@ -1,8 +1,8 @@
 """
-What is sent to a webhook when a job's state changes, from the commit that saw it to the bytes.
+Notifications: what a webhook receives when a job's state changes.
 
-A notification lies in root until its webhook has taken it, so it is sent at least once. Its id is a
-function of the job, the attempt and the occasion: whoever gets it twice can tell.
+A notification stays in root until its webhook has accepted it, so it is sent at least once. Its id
+is a function of the job, the attempt and the occasion, so a receiver can recognise a duplicate.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
 Where a launch came from: what was run to submit it, and the state of the code around it.
 
-A user may create two kinds of things: requests, which the bastion absorbs, and what lies beside his
-bundles. So this lies there, named by the sha256 of its bytes: nobody can put another in its place,
-a hundred launches of one script share it, and the request and `spec.json` hold only its name. The
-bastion never reads it. It is for people: what runs is said by the code reference alone.
+It lies beside the bundles, where users may create objects, and is named by the sha256 of its bytes.
+So it cannot be replaced, a hundred launches of one script share it, and the request and `spec.json`
+hold only its name. The bastion never reads it. It is for people: what runs is said by the code
+reference alone.
 """
 
 from __future__ import annotations

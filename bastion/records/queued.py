@@ -1,7 +1,7 @@
 """
-A launch taken in: the records of its jobs as they join the queue.
+The records of a launch's jobs as they join the queue.
 
-One function for the bastion that takes a launch and for the client that asks what would happen.
+The bastion uses it to accept a launch, and the client to predict what would happen.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ def queued_jobs(
     known_types: Collection[str] | None = None,
 ) -> tuple[JobRecord, ...]:
     """
-    The jobs of `launch`, which `user` asked for with the request `ulid` at store's time `at`.
+    Return the jobs of `launch`, which `user` submitted with the request `ulid` at store's time
+    `at`.
 
     Args:
         launch: Checked, with its code sent.
         project: What it is charged to.
-        user: Who asks.
+        user: The user who submits it.
         ulid: Of the request.
         at: When the store took the request.
         known_types: The resource types that exist; None: they are not looked at.
@@ -88,7 +89,7 @@ def _after(launch: Launch, job: Job, ids: tuple[str, ...]) -> tuple[Dependency, 
 
 
 def queued_array(launch: Launch, each: JobRecord) -> ArrayRecord | None:
-    """The array that `launch` is, whose one job `queued_jobs` made `each` of; None: it is none."""
+    """Return the array that `launch` is, with `each` from `queued_jobs`; None if it is no array."""
     if launch.tasks is None:
         return None
     return new_array(each, launch.tasks, at_once=launch.at_once, max_failures=launch.max_failures)

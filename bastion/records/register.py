@@ -17,7 +17,7 @@ from bastion.value import value
 
 
 class Register(Protocol):
-    """A record that says whose write it is."""
+    """A record with the id of its write."""
 
     @property
     def write_id(self) -> str:
@@ -44,7 +44,7 @@ class Lost(Generic[_R]):
 
 def win(store: ObjectStore, key: str, record: _R) -> Won[_R] | Lost[_R]:
     """
-    Write `record` at `key` unless something is there, and say whose record stands.
+    Write `record` at `key` unless a record is there, and return which of the two it is.
 
     Raises:
         StoreError: In doubt. The caller tries again with the identical record, never another.
@@ -62,12 +62,12 @@ def win(store: ObjectStore, key: str, record: _R) -> Won[_R] | Lost[_R]:
 
 def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
     """
-    What the register at `key` holds, or None while nobody has written it.
+    Return the record of the register at `key`, or None while it is not written.
 
     Raises:
         StoreError: Out of reach.
-        ForeignRecordError: Another version of Bastion wrote it: somebody has won it, and nothing
-            may be concluded from it here.
+        ForeignRecordError: Another version of Bastion wrote it. It is won, and nothing more may be
+            concluded here.
         RecordError: What stands there is no such record.
     """
     try:
@@ -82,7 +82,7 @@ def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:
     """
     Create `key` holding `data`; None when it stands already with the same bytes.
 
-    For objects that are a function of committed state: whoever writes them writes the same.
+    For objects that are a function of committed state: every bastion writes the same bytes.
 
     Raises:
         ConflictError: It stands with other bytes.

@@ -10,7 +10,7 @@ from bastion.value import value
 
 @value
 class ClaimRegister:
-    """CLAIMED by an agent, or REVOKED by the bastion; `write_id` tells whose write won."""
+    """CLAIMED by an agent, or REVOKED by the bastion; `write_id` tells which write won."""
 
     schema: Literal[1] = 1
     write_id: str

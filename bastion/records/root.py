@@ -3,7 +3,8 @@ root.json: the state, and the one compare-and-swap loop.
 
 Every commit carries a fresh `write_id`, the one before it, the leader's epoch and `seq + 1`. What a
 failed write means is never guessed: the loop reads back and finds its own `write_id` (it landed),
-the commit before (the identical bytes are sent again) or somebody else's commit (we are fenced).
+the commit before (the identical bytes are sent again) or the commit of another bastion (we are
+fenced).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from bastion.store import ObjectStore, Version
 from bastion.value import value
 
 MAX_ACTIVE_JOBS = 30_000
-"""In root, which is one object: more would make every commit slow for everybody."""
+"""Most jobs in root. Root is one object, and more would slow down every commit."""
 BACKOFF_S = 1.1
 """Google Cloud Storage allows one write a second to one object; contenders see 429."""
 MAX_PAUSE_S = 10.0
@@ -50,7 +51,7 @@ _GZIP = b"\x1f\x8b"
 
 @value
 class Leader:
-    """Who acts, and since when."""
+    """The bastion that leads, and since when."""
 
     holder: str
     """The bastion's name; a restart under the same name on the same host leads on at once."""
@@ -99,7 +100,7 @@ class Root:
     leader: Leader | None = None
     """None after a graceful stop."""
     quota_text: str = ""
-    """The last good quota file: a bad new one never replaces it, whoever leads."""
+    """The last valid quota file: an invalid one never replaces it, under any leader."""
     config_text: str = ""
     """The last good `config/bastion.toml`, for the same reason."""
     jobs: Mapping[str, JobRecord] = field(default_factory=dict)
@@ -193,7 +194,7 @@ class RootWriter:
         Returns only when it is known to have landed.
 
         Raises:
-            FencedError: Somebody else committed: stop at once.
+            FencedError: Another bastion committed: stop at once.
             RecordError: Root was deleted, or is none any more.
             StoreRefusedError: The store does not take it, and it has not landed.
             StoreError: The time is up, and it is in doubt: commit nothing else.
@@ -222,7 +223,8 @@ class RootWriter:
         Our own commit if it landed, else the version that the next try has to replace.
 
         A store may have told another version of the commit before than it has: the commit is known
-        by its `write_id`, and is still ours to replace. Raises when somebody else's commit stands.
+        by its `write_id`, and is still ours to replace. Raises if the commit of another bastion
+        stands.
         """
         while True:
             try:
@@ -262,7 +264,7 @@ class RootWriter:
         """
         What to say where machine `by` stands, which a later commit than `held` must have named.
 
-        Somebody else made that commit; or nobody did, and root is older than the machines.
+        Either another bastion made that commit, or root is older than the machines.
 
         Raises:
             RecordError: Root was deleted, or is none any more.

@@ -1,4 +1,4 @@
-"""What `config/bastion.toml` says about secrets: for the bastion, and for who foresees it."""
+"""The secret rules in `config/bastion.toml`, as read by the bastion and by a client's dry run."""
 
 from __future__ import annotations
 

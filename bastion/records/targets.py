@@ -1,8 +1,4 @@
-"""
-A job or launch by its id, as the bucket keeps it when root does not know it any more.
-
-For those who want to wait for it: what jobs it has, and how those of them ended that have.
-"""
+"""Jobs and launches that have left root, looked up in the bucket as dependencies of new jobs."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def array_told(array: ArrayRecord, event: DependencyEnded, now: float) -> ArrayR
 
 
 def ended_of_arrays(arrays: Iterable[ArrayRecord]) -> Iterator[Ended]:
-    """Those of `arrays` all of whose tasks have ended."""
+    """Return those of `arrays` whose tasks have all ended."""
     for array in arrays:
         if array.ended_at is not None:
             yield Ended(job=array.id, launch=array.id, outcome=array.outcome)

@@ -1,5 +1,5 @@
 """
-What `config/bastion.toml` says of webhooks: for the bastion, and for who foresees it.
+The webhooks in `config/bastion.toml`, as read by the bastion and by a client's dry run.
 
     [webhooks.team]
     url_file = "/etc/bastion/team-webhook"     # or url = "https://hooks.slack.com/services/..."

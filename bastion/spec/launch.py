@@ -37,7 +37,7 @@ MAX_PROCESSES = 1_000
 """Of one replica."""
 MAX_RETRIES = 1_000_000
 MAX_HOLD_S = 86400.0
-"""Longest `hold_on_failure`: devices that nobody looks at within a day are wasted."""
+"""Longest `hold_on_failure`: devices that are not inspected within a day are wasted."""
 MAX_ON_END_S = 600.0
 """Longest `on_end_timeout`: more is a job of its own."""
 

@@ -1,5 +1,5 @@
 """
-Whom to tell when a job's state changes: a webhook, by the name that admins gave it or by its URL.
+Notifications of a launch: a webhook, by the name that admins gave it or by its URL, and when.
 
 What a webhook's URL leads to is not for this file to know.
 """
@@ -26,7 +26,7 @@ the outcome. `failed`: it is over, and did not succeed.
 WebhookKind: TypeAlias = Literal["", "json", "slack"]
 
 USUAL: tuple[Occasion, ...] = ("preempted", "retried", "ended")
-"""What people want to hear of who did not say."""
+"""The occasions when a launch names none."""
 MAX_NOTIFY = 10
 """Of one launch: each lies in root with every one of its jobs."""
 MAX_URL_CHARACTERS = 2048

@@ -23,7 +23,8 @@ _ELSEWHERE = re.compile(
 @value
 class PythonEnv:
     """
-    What `lock` names, installed once on each machine and kept for whoever has the same lock file.
+    The packages in `lock`, installed once on each machine and shared by jobs with the same lock
+    file.
 
     `lock` is a path in the code: a `uv.lock`, beside its `pyproject.toml`, or a requirements file;
     if that has hashes, what is installed must have them. `python` is a version such as `3.11`;

@@ -14,7 +14,7 @@ _BYTES = {"": 1, "B": 1} | {
 }
 _DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{1,15})?[smhdw])+", re.ASCII)
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
-"""So many digits and no more: nobody means them, and a float holds what they make."""
+"""The digits of a number are limited: longer ones are never meant, and a float holds these."""
 
 
 def seconds_of(field: str, written: float | str) -> float:

@@ -2,8 +2,8 @@
 Secrets: what a launch says about a value that it must not hold.
 
 A spec names a secret and may say where it lies; the value itself is read on the machine, just
-before the start, and is in nothing that is stored. Who may ask for what is the admin's to say:
-`bastion.secret_rules`.
+before the start, and is in nothing that is stored. Admins decide which project may use which
+secret: `bastion.secret_rules`.
 """
 
 from __future__ import annotations

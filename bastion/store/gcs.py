@@ -93,8 +93,8 @@ class GcsStore:
     Args:
         bucket: Its name.
         prefix: Without `/` at its ends; empty for the whole bucket.
-        credentials: Whose requests they are; None asks as nobody, as emulators want it.
-        endpoint: Which server is asked.
+        credentials: Of the requests; None sends anonymous requests, for emulators.
+        endpoint: URL of the server.
         deadline_s: Longest time from a request to the end of its answer.
     """
 
@@ -365,7 +365,7 @@ class GcsStore:
             ) from error
 
     def _identity(self) -> str:
-        """Who is asking, as far as the credentials tell."""
+        """Return the caller, as far as the credentials tell."""
         if self._credentials is None:
             return "an anonymous caller"
         email = getattr(self._credentials, "service_account_email", None)

@@ -177,7 +177,8 @@ class LocalStore:
         with self._explained(key, "swapped"):
             found = _expect(if_version, path, key)
             with self._temp(data, after_ns=found.st_mtime_ns) as (temp, written):
-                # Nothing slow happens under the lock: whoever is frozen there keeps all others out.
+                # Nothing slow happens under the lock: a process that is frozen there keeps all
+                # others out.
                 with self._locks.held(key):
                     _expect(if_version, path, key)
                     os.rename(temp, path)
@@ -360,7 +361,7 @@ class LocalStore:
             os.close(handle)
 
     def _sweep(self) -> None:
-        """Remove what killed writers left, as far as this user may: it is in nobody's way."""
+        """Remove what killed writers left, as far as this user may; what is left does no harm."""
         with contextlib.suppress(OSError), os.scandir(self._temps) as children:
             for child in children:
                 with contextlib.suppress(FileNotFoundError):

@@ -1,5 +1,5 @@
 """
-`FileLocks`: one process at a time for each name, on one machine, whoever is killed when.
+`FileLocks`: one process at a time for each name, on one machine, even if holders are killed.
 
 An flock belongs to an open file, so threads exclude each other as processes do, and the kernel
 drops it with the process. The files are never deleted: two processes could then hold one name by
@@ -45,7 +45,7 @@ class FileLocks:
         Hold the lock of `name` meanwhile; not reentrant.
 
         Raises:
-            StoreError: Someone else holds it for too long; the message tells his process id.
+            StoreError: Another process holds it for too long; the message has its process id.
         """
         handle = self._open(zlib.crc32(name.encode()) % _LOCKS)
         try:
@@ -88,7 +88,7 @@ class FileLocks:
 
 
 def _sign(handle: int) -> None:
-    """Say in the file who holds it, unless it says so already; a full disk is no hindrance."""
+    """Write the holder's process id into the file, unless it is there; a full disk is ignored."""
     mine = b"%d" % os.getpid()
     with contextlib.suppress(OSError):
         if os.pread(handle, 32, 0) != mine:

@@ -139,7 +139,7 @@ class FaultyStore:
     A fault is always a `StoreError`: no store invents a conflict, so this one does not either.
 
     Args:
-        store: Who does the work.
+        store: The store that does the work.
         faults: Asked once an operation, with its name and its key (or prefix): what goes wrong.
     """
 

@@ -1,7 +1,7 @@
 """
 `open_store`: from a URL to a store; the only place that chooses between adapters.
 
-Adapters are imported here, when they are chosen, so that nobody pays for a cloud he does not use.
+An adapter is imported when it is chosen, so that unused cloud SDKs are not imported.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ def _written(
     """
     The version that `write` made of `key`, or None when the store refused it.
 
-    A conflict is read back: a network that says a request twice has the second telling of our own
-    write refused, and loses the answer to the first. Nobody else knows this key.
+    A conflict is read back: a network that repeats a request gets the second copy of our own write
+    refused, and may lose the answer to the first. No other program knows this key.
     """
     try:
         return write().version

@@ -1,5 +1,5 @@
 """
-How far away a store is: what a look at it costs, and so how often one may look.
+How far away a store is, which decides how often it is polled.
 
 The environment says where a bucket is where its URL does not, exactly as it does to the adapters.
 """
@@ -20,7 +20,7 @@ class Reach(Enum):
     FOLDER = "folder"
     """A look is a system call."""
     LOOPBACK = "loopback"
-    """A server on this machine, as MinIO or an emulator: a look costs time, and nobody bills it."""
+    """A server on this machine, as MinIO or an emulator: a look costs time and no money."""
     CLOUD = "cloud"
     """A look is billed, and one object takes one write a second."""
 

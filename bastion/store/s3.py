@@ -7,7 +7,7 @@
   with `If-None-Match`. 412 is a conflict, and so is 404 for a swap: the object is gone. 409 means
   that another write is under way, and says nothing about the precondition.
 * A server may compare ETags without the quotes that it sends them in, as Ceph's gateway does: it is
-  sent bare ones, where the root's URL says so. The probe tells who needs that.
+  sent bare ones, where the root's URL says so. The probe tells which servers need that.
 * Each request is sent once. botocore signs it and finds the credentials; its retries are off.
 
 Source: Amazon S3 User Guide, "Conditional requests"; API Reference, "Error responses".

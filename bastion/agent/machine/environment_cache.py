@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 LOCK = threading.Lock()
-"""Held between finding an environment and linking it, and while old ones are taken away."""
+"""Held between finding an environment and linking it, and while old ones are deleted."""
 
 
 def clean(cache: Path, *, before: float, links: Iterable[Path]) -> None:
-    """Delete environments that nobody took since `before` and that none of `links` leads to."""
+    """Delete environments unused since `before` that none of `links` leads to."""
     used = {os.path.realpath(link) for link in links}
     gone = []
     with LOCK, suppress(FileNotFoundError):
@@ -27,14 +27,15 @@ def clean(cache: Path, *, before: float, links: Iterable[Path]) -> None:
             at = (whole if whole.exists() else folder).stat().st_mtime
             is_used = any(os.path.realpath(path) in used for path in folder.glob("try-*"))
             if at < before and not is_used:
-                # What is renamed is found by nobody; what a kill leaves of it goes the next time.
+                # A renamed environment can no longer be found; what a kill leaves of it is deleted
+                # next time.
                 gone.append(folder.rename(folder.with_name(f".gone-{folder.name}")))
     for path in gone:
         delete(path)
 
 
 def delete(path: Path) -> None:
-    """Delete what may be read-only; what cannot be deleted now is tried again later."""
+    """Delete a tree that may be read-only; what cannot be deleted now is retried later."""
     for folder, _, _ in os.walk(path):
         with suppress(OSError):
             Path(folder).chmod(0o700)

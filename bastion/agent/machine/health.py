@@ -1,4 +1,4 @@
-"""Whether this machine can start anything: its disk, its file descriptors, its memory."""
+"""Whether this machine can start processes: its disk, file descriptors and memory."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import re
 from bastion.agent.machine.machine_fault import fault_text
 
 LEAST_FREE_BYTES = 64 << 20
-"""Of the disk with the home; on a disk of less than 3 GB a fiftieth of it."""
+"""Least free space on the disk of the home; on a disk of less than 3 GB a fiftieth of it."""
 LEAST_FREE_PART = 50
 LEAST_INODES = 1_000
 LEAST_MEMORY_BYTES = 32 << 20
-"""That the kernel could still give away: a keeper and a process need about as much."""
+"""Least memory that the kernel can still give: a keeper and a process need about as much."""
 _DESCRIPTORS = 16
-"""Free in this process: starting one job takes about as many."""
+"""Least free descriptors of this process: starting one job takes about as many."""
 _AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d{1,15}) kB", re.MULTILINE)
 
 
 def unwell(home: str) -> str:
-    """Why nothing can be started on this machine now, in a few words; empty when it can."""
+    """Return why this machine cannot start processes now, in a few words, or an empty string."""
     return disk_trouble(home) or _descriptors() or _memory()
 
 
 def disk_trouble(home: str) -> str:
-    """Why the disk of the folder `home` takes nothing more, in a few words; empty when it does."""
+    """Return why the disk of the folder `home` takes no more data, or an empty string."""
     try:
         found = os.statvfs(home)
     except OSError as error:

@@ -1,9 +1,9 @@
 """
-Which errors are a fault of the machine, and of no job: the one list of them.
+The one list of errors that are a fault of the machine and not of a job.
 
 A machine whose disk is full, broken or read-only, or which is out of file descriptors or memory,
-fails every job alike. The same job runs elsewhere, so what meets such an error is `lost` and is
-never called the job's own failure. Standard library only: the keeper asks too.
+fails every job alike. The same job runs elsewhere, so an attempt that meets such an error is
+`lost`, never failed. Standard library only, because the keeper uses it too.
 
 Source: errno(3).
 """
@@ -24,10 +24,10 @@ MACHINE_FAULTS = frozenset(
         errno.ENOMEM,
     }
 )
-"""Numbers of errors that the state of a machine causes, whatever was asked of it."""
+"""Error numbers that the state of a machine causes, whatever the call was."""
 
 SPAWN_FAULTS = MACHINE_FAULTS | {errno.EAGAIN}
-"""The same where a process is started: the machine or its user has no room for another one."""
+"""Further ones where a process is started: the machine or its user has no room for another one."""
 
 
 def is_machine_fault(error: BaseException | None) -> bool:
@@ -42,7 +42,7 @@ def is_machine_fault(error: BaseException | None) -> bool:
 
 
 def fault_text(error: BaseException) -> str:
-    """What `error` says, in a few words without a path, as in "No space left on device"."""
+    """Return the text of `error` without a path, as in "No space left on device"."""
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno)
     if isinstance(error, MemoryError):

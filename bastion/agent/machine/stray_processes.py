@@ -5,9 +5,9 @@ A process is ours when its environment carries our mark, when it belongs to the 
 we started (same pid, same start time), or when it descends from one of these. A signal goes through
 a pidfd whose start time was compared after it was opened, so a recycled pid is never hit.
 
-"It is gone" and "I could not look" are different answers: where /proc cannot be read for want of
-descriptors or memory, everything here raises `OSError`, for a caller that took it for "nothing is
-left" would give away devices that a living process holds.
+"It is gone" and "it cannot be seen" are different answers. Where /proc cannot be read for lack of
+descriptors or memory, everything here raises `OSError`. A caller that took that for "nothing is
+left" would free devices that a living process holds.
 
 This file knows nothing of attempts or of the keeper's loop: a new keeper life uses it before it
 serves, to end what an older life left behind.
@@ -33,14 +33,14 @@ _GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENOTDIR})
 """Errors of /proc that mean that the process has gone. Source: proc(5), fs/proc/base.c."""
 
 _HIDDEN = frozenset({errno.EACCES, errno.EPERM})
-"""Errors of /proc that mean that the process is another user's, and so none of ours."""
+"""Errors of /proc that mean that the process belongs to another user, so it is not ours."""
 
 _ENVIRON_BYTES = 1 << 20
 """Read of one environment; the kernel's own limit for a process is 6 MiB, ours stands first."""
 
 
 _HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
-"""Kernels without CONFIG_PROC_CHILDREN want a look at every process instead."""
+"""Without CONFIG_PROC_CHILDREN in the kernel every process has to be looked at instead."""
 
 
 class Seen:
@@ -182,8 +182,8 @@ def kill_all(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> in
     """
     Kill what `find` finds until it finds nothing; the number of signals sent.
 
-    Blocks for as long as a process cannot die (uninterruptible in the kernel): whoever asked must
-    not call devices free before.
+    Blocks for as long as a process cannot die (uninterruptible in the kernel): its devices are not
+    free before.
 
     Raises:
         OSError: It cannot be seen whether something is left.
@@ -204,7 +204,7 @@ def _everyone() -> dict[int, Seen]:
 
 
 def _ancestors(everyone: dict[int, Seen]) -> set[int]:
-    """The caller and everything above it: never a stray, whatever environment it carries."""
+    """Return the caller and its ancestors, which are never strays, whatever their environment."""
     above: set[int] = set()
     pid = os.getpid()
     while pid in everyone and pid not in above:

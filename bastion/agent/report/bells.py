@@ -1,11 +1,11 @@
 """
 Bells: the facts of a turn, in one create-only object.
 
-One bell is on its way at a time, so facts arrive in the order in which they became true. Its number
-and bytes are frozen before the first try. Numbers only grow, across restarts too: they are reserved
-in the home before they are used, and gaps mean nothing. A number that is taken is stepped over. The
-bastion ignores a number below one that it has heard, so where the home's is damaged numbers go on
-far above it.
+One bell is sent at a time, so facts arrive in the order in which they became true. Its number and
+bytes are fixed before the first try. Numbers only grow, across restarts too: they are reserved in
+the home before they are used. Gaps mean nothing, and a number that is taken is skipped. The bastion
+ignores numbers below the last one it has read. So if the reserved number is damaged, the next one
+is chosen far above it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RESERVED = 256
 
 @value
 class _Rung:
-    """A bell that stands, and the store's time when it was written; or a taken number."""
+    """A bell that was written, with the store's time of it, or a number that was taken."""
 
     taken: bool = False
     modified_at: float = 0.0
@@ -43,11 +43,11 @@ class Bells:
 
     Args:
         store: The bucket.
-        errands: How it is asked.
-        home: Remembers which numbers are reserved.
+        errands: Makes the calls to it.
+        home: Stores which numbers are reserved.
         machine: Its name.
         life: The keeper's.
-        anew: Gives a number above all that this life can have used: where the home's is damaged.
+        anew: Returns a number above all that this life can have used, for a damaged home.
         say: Takes one line for the agent's log.
     """
 
@@ -78,27 +78,27 @@ class Bells:
         self._asked = 0
         self._landed = 0
         self.rung_at: float | None = None
-        """When the last one had landed, on the agent's clock."""
+        """When the last bell that was written was sent, on the agent's clock."""
         self.store_time: tuple[float, float] | None = None
         """The store's time and the agent's, when the last bell was written."""
 
     def ring(self, fact: Fact) -> int:
-        """Tell `fact` with the next bell; returns the ticket to ask `has_landed` with."""
+        """Send `fact` with the next bell, and return a ticket for `has_landed`."""
         self._waiting.append(fact)
         self._asked += 1
         return self._asked
 
     def has_landed(self, ticket: int) -> bool:
-        """Whether the fact with this ticket stands in the bucket."""
+        """Whether the fact with this ticket is in the bucket."""
         return ticket <= self._landed
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing waits to be told."""
+        """Whether no fact waits to be sent."""
         return self._frozen is None and not self._waiting
 
     def turn(self, now: float) -> None:
-        """Send what waits, unless a bell is on its way."""
+        """Send the facts that wait, unless a bell is under way."""
         if self._frozen is None:
             if not self._waiting:
                 return
@@ -136,7 +136,7 @@ def _write(store: ObjectStore, key: str, data: bytes) -> _Rung:
         try:
             found = store.read(key, limit_bytes=len(data))
         except NotFoundError:
-            return _Rung(taken=True)  # absorbed meanwhile, by whomever it was rung
+            return _Rung(taken=True)  # a bell of this number was absorbed meanwhile
         except OversizeError:
             return _Rung(taken=True)
         assert found is not None

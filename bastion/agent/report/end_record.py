@@ -1,4 +1,4 @@
-"""From what the keeper saw of an attempt to the `end` that the bucket keeps: pure."""
+"""The `end` of a host, derived from the keeper's record of its attempt: pure functions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from bastion.lifecycle.outcome import failed_first
 _NO_WORD = Word()
 
 _NO_CODE = -9
-"""Of a process whose end nobody saw: it was killed with its keeper."""
+"""The code of a process whose end was not seen: it was killed with its keeper."""
 
 
 def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word = _NO_WORD) -> End:
     """
-    How the host ended, given what its keeper recorded and which marks its processes left.
+    Return how the host ended, from its keeper's record and the marks of its processes.
 
-    A notice given after a process had failed by itself changes nothing and is left out. `word` is
-    what containers left.
+    A notice that was given after a process had failed by itself is left out. `word` is what
+    containers left.
     """
     sizes = tuple(map(shipped_size, record.processes))
     dropped = sum(process.dropped_bytes for process in record.processes)
@@ -68,27 +68,27 @@ def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word
 
 
 def tail_of(process: ProcessExit) -> bytes:
-    """What a log in the bucket ends with beyond the spool's bytes: the marker of an untold cut."""
+    """Return the marker that a log in the bucket ends with, if the spool had no room for it."""
     return marker(process.untold_bytes) if process.untold_bytes else b""
 
 
 def shipped_size(process: ProcessExit) -> int:
-    """How many bytes of a process's log go to the bucket."""
+    """Return how many bytes of a process's log go to the bucket."""
     return process.log_size_bytes + len(tail_of(process))
 
 
 def ended_so(record: ExitRecord, marks: Marks, word: Word) -> End:
-    """`end_of`, with what the host left in its folder."""
+    """Return `end_of` with the marks in the host's folder."""
     is_kept = marks.checkpointed_at is not None
     return end_of(record, finished=marks.finished, checkpointed=is_kept, word=word)
 
 
 def held_s(record: ExitRecord, end: End, *, life: int, now: float) -> float:
     """
-    How long a host that ended so is still to be kept; 0 where it is not, or no longer.
+    Return for how much longer a failed host is held; 0 if it is not held.
 
-    What an older life of the keeper recorded is not: its times may be of another boot, and nobody
-    kept the devices in between.
+    A host of an earlier keeper life is not held: its times may be of another boot, and its devices
+    were free in between.
     """
     if record.hold_until is None or record.life != life or not failed_first(end):
         return 0.0
@@ -102,16 +102,16 @@ def _code(process: ProcessExit) -> int:
 
 
 def _reason(reason: str) -> str:
-    """The keeper's own reasons to stop everything mean, to the job, that its machine failed it."""
+    """Translate the keeper's reason for a stop: its own reasons are faults of the machine."""
     return StopReason.HOST_LOST.value if reason in (LOST_CONTACT, KEEPER_STOPPED) else reason
 
 
 def end_without_start(error: BaseException) -> End:
     """
-    The end of a host that `error` kept from starting.
+    Return the end of a host that could not start because of `error`.
 
-    A fault of the machine is no failure of the job, which can start elsewhere: the host is lost.
-    Anything else would be the same on every machine.
+    After a fault of the machine the host is lost, because the job can start elsewhere. Any other
+    error would occur on every machine.
     """
     if isinstance(error, MachineFaultError):
         return _lost(error.message)
@@ -129,7 +129,7 @@ def _lost(why: str) -> End:
 
 
 def _root_text(error: BaseException) -> str:
-    """What was wrong on the machine, after what could not be done for it."""
+    """Return what failed, followed by the fault of the machine."""
     what = error.message if isinstance(error, BastionError) else ""
     while error.__cause__ is not None:
         error = error.__cause__

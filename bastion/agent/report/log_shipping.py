@@ -1,9 +1,9 @@
 """
-From the keeper's spool to the bucket: the logs of one host's processes.
+Log shipping: the logs of one host's processes, from the keeper's spool to the bucket.
 
-What is sent is decided on the agent's thread (`frozen`) and sent in the lane. Bytes are frozen
-before the first try, so a second try sends the same segments; what an earlier agent sent is found
-by listing, once. Where the host has secrets, what is sent is masked: see `redaction`.
+The agent's thread decides which bytes are sent (`frozen`), and the lane sends them. They are fixed
+before the first try, so a retry sends the same segments. What an earlier agent sent is found by one
+list. Secrets are masked by `redaction`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ from bastion.records.facts import HostFact
 from bastion.store.port import ObjectStore
 
 TRACEBACK = b"Traceback (most recent call last)"
-"""Who sees this wants to read the rest now. Source: Python, `traceback.print_exc`."""
+"""A log with this text is flushed at once. Source: Python, `traceback.print_exc`."""
 
 _AT_ONCE_BYTES = 16 << 20
-"""What one errand sends of one log, so that a flood keeps nobody else waiting."""
+"""Bytes of one log that one errand sends, so that a flood does not delay other logs."""
 
 _LOOKED_AT_BYTES = 64 * 1024
 
 _AGAIN_S = 1.0
-"""Until a log is read again that the machine had no descriptor or memory to read."""
+"""The pause before a log is read again, after the machine had no descriptor or memory for it."""
 
 
 class _Log:
-    """One process's log: `shipped` is in the bucket, `frozen` is on its way, `size` was written."""
+    """
+    One process's log: `shipped` bytes are in the bucket, `frozen` are being sent, `size` are
+    written.
+    """
 
     def __init__(self, prefix: str, *, shipped: int | None) -> None:
         self.prefix = prefix
@@ -41,12 +44,12 @@ class _Log:
         self.frozen = 0
         self.size = 0
         self.tail = b""
-        """The end of what `size` counts, where the spool had no room to tell of a cut itself."""
+        """The last part of `size`: the marker of a cut that the spool had no room for."""
         self.waiting_since = 0.0
 
     @property
     def spooled(self) -> int:
-        """Up to where its bytes are the spool's."""
+        """Up to where its bytes come from the spool."""
         return self.size - len(self.tail)
 
 
@@ -55,7 +58,7 @@ class Shipping:
     The logs of one host.
 
     Args:
-        key: The keeper's name of the host.
+        key: The keeper's key of the host.
         of: The host.
         processes: How many logs there are.
         is_new: Whether nothing can have been shipped yet.
@@ -89,9 +92,9 @@ class Shipping:
         self._sent_at = 0.0
         self._again_at = 0.0
         self._unseen: dict[int, int] = {}
-        """Sizes that logs have grown to, by process, and that could not be looked at yet."""
+        """New sizes of logs, by process, that could not be read yet."""
         self.broken = ""
-        """Why no more can be shipped, ever; empty while all is well."""
+        """Why nothing more can ever be shipped; empty while it can."""
         self._logs = [
             _Log(
                 layout.log(
@@ -109,13 +112,13 @@ class Shipping:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything is in the bucket and nothing more will come."""
+        """Whether the logs are complete in the bucket."""
         return self._closed and all(
             log.shipped is not None and log.shipped >= log.size for log in self._logs
         )
 
     def grew(self, process: int, size_bytes: int, now: float) -> None:
-        """A process has written up to `size_bytes`."""
+        """Record that the log of a process has grown to `size_bytes`."""
         self._unseen[process] = size_bytes
         try:
             self._see(process, size_bytes, now)
@@ -141,7 +144,7 @@ class Shipping:
             log.waiting_since = min(log.waiting_since, now - self._pace.old_s)
 
     def close(self, processes: tuple[ProcessExit, ...]) -> None:
-        """How the processes ended, and with it the final sizes: what is missing is flushed now."""
+        """Record how the processes ended, with the final sizes, and flush the rest now."""
         for log, process in zip(self._logs, processes, strict=True):
             log.tail = tail_of(process)
             log.size = shipped_size(process)
@@ -150,9 +153,9 @@ class Shipping:
 
     def last_lines(self, process: int, size_bytes: int) -> str:
         """
-        The end of a log that is closed, masked; undecodable bytes replaced.
+        Return the last part of a closed log, masked, with undecodable bytes replaced.
 
-        Empty where it cannot be read just now: the log itself is sent once it can be.
+        Empty if it cannot be read just now.
         """
         end = self._logs[process].spooled
         first = max(0, end - size_bytes)
@@ -163,7 +166,7 @@ class Shipping:
         return masked.decode("utf-8", "replace")
 
     def turn(self, now: float) -> float:
-        """Send what is due; returns when to come again."""
+        """Send what is due, and return when to call this again."""
         if self.broken or self.is_complete:
             return now + 1.0
         if now < self._again_at:
@@ -178,7 +181,7 @@ class Shipping:
         if not self._errands.is_free(errand, now):
             return now
         for log, at in zip(self._logs, times, strict=True):
-            # Where an earlier agent may have sent some, the first errand only finds out how much.
+            # After a restart, the first errand only finds out how much was sent.
             if at is None or at > now or log.shipped is None:
                 continue
             if log.frozen <= log.shipped:
@@ -208,7 +211,7 @@ class Shipping:
         return TRACEBACK in self._reader(process)(max(first, end - _LOOKED_AT_BYTES), end)
 
     def _reader(self, process: int) -> Read:
-        """Reads the log as it is; less than asked for where the spool ends before."""
+        """Reads the log; returns less than asked for where the spool ends."""
 
         def read(first: int, end: int) -> bytes:
             try:
@@ -219,7 +222,7 @@ class Shipping:
         return read
 
     def _send(self) -> list[int]:
-        """In the lane: bring every log up to `frozen`; returns what is now shipped of each."""
+        """Send every log up to `frozen`, in the lane, and return what is now shipped of each."""
         return [self._send_one(process, log) for process, log in enumerate(self._logs)]
 
     def _send_one(self, process: int, log: _Log) -> int:
@@ -238,7 +241,10 @@ class Shipping:
         return at
 
     def _bytes(self, process: int, log: _Log, first: int, end: int) -> bytes:
-        """What the bucket gets of a log from `first` to `end`: masked, but for our own marker."""
+        """
+        Return the bytes of a log from `first` to `end` as they are sent: masked, except for our
+        marker.
+        """
         read, spooled = self._reader(process), log.spooled
         if not self._closed:
             return self._redaction.masked(first, end, read)

@@ -1,17 +1,14 @@
 """
 Masking the values of secrets in a log, byte for byte, so that every offset stays true.
 
-Rules:
-
-* What is masked depends on the log's bytes alone, not on how they were cut into writes or segments
-  or when: a second try of a segment, by whichever agent, has the same bytes.
-* Bytes at the end that may be the beginning of a value wait until it is known (`settled`). If the
-  log ends with them, they are masked where they are at least as long as a secret must be.
-* A value of several lines is also looked for line by line, as tools print them. Line ends stay.
-* Where there were secrets and nobody knows them any more, everything is masked but line ends.
-
-Only the bytes themselves are known: base64, or a value spelled backwards, passes. This keeps
-accidents out of a log; it is no fence against whoever holds the value.
+Rules: * What is masked depends on the log's bytes alone, not on how they were cut into writes or
+segments or when: a second try of a segment, by whichever agent, has the same bytes. * Bytes at the
+end that may be the beginning of a value wait until it is known (`settled`). If the log ends with
+them, they are masked where they are at least as long as a secret must be. * A value of several
+lines is also looked for line by line, as tools print them. Line ends stay. * Where there were
+secrets and their values are no longer known, everything but line ends is masked. Only the exact
+bytes are recognised: base64, or a value spelled backwards, is not. This prevents accidents; it
+cannot stop a program that has the value from printing it.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ class Redaction:
     What is masked in the logs of one host.
 
     Args:
-        values: The secrets' values; None: there are some, and nobody knows them.
+        values: The secrets' values; None: there are some, and they are not known any more.
     """
 
     def __init__(self, values: Iterable[str] | None) -> None:
@@ -42,7 +39,7 @@ class Redaction:
 
     @property
     def is_blind(self) -> bool:
-        """Whether there are values that nobody knows."""
+        """Whether there are values that are not known any more."""
         return self._is_blind
 
     def settled(self, size: int, read: Read) -> int:

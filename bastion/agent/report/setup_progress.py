@@ -12,7 +12,7 @@ _LONGEST_S = 60.0
 
 
 class SetUpProgress:
-    """Whoever prepares calls `now_does`, on any thread; the agent's thread calls `turn`."""
+    """The set-up calls `now_does` on any thread; the agent calls `turn` on its own."""
 
     def __init__(self, of: HostFact, bells: Bells) -> None:
         self._of = of
