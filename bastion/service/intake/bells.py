@@ -129,7 +129,7 @@ def _apply(
 
 
 def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
-    """Return the devices of `machine` that must not be used."""
+    """Record which devices of `machine` must not be used."""
     has = {
         kind: tuple(index for index in indices if index < machine.resources[kind])
         for kind, indices in health.bad_devices.items()
