@@ -97,6 +97,13 @@ def forged_end(seed: int, parts: Parts = SOUND) -> World:
     return world
 
 
+def meddling(seed: int, parts: Parts = SOUND) -> World:
+    """The small scenario, and a member who cancels every job and writes one request of nonsense."""
+    world = _world(Baton(seed), parts)
+    world.baton.spawn(MEMBER, lambda: _cancel_all(world))
+    return world
+
+
 def _world(baton: Baton, parts: Parts) -> World:
     world = small(
         baton,
@@ -296,6 +303,21 @@ def _end_all(world: World) -> None:
                 bell = Bell(facts=(Ended(of=of, end=end),))
                 mine = _own(world)
                 _create(world, layout.bell(mine, 1, 10**6 + number), encode(bell))
+
+
+def _cancel_all(world: World) -> None:
+    """Cancel each job of other projects once, in requests of the own project."""
+    baton = world.baton
+    ulids = Ulids(SimClock(baton).wall, baton.chance.getrandbits)
+    known: set[str] = set()
+    _create(world, layout.request(PROJECT, MEMBER, ulids.new(), "cancel"), b'{"targets": 1}')
+    while baton.now < FOR_S:
+        baton.sleep(2.0)
+        root = world.invariants.root
+        for job in sorted(set(root.jobs) - known) if root is not None else ():
+            known.add(job)
+            data = json.dumps({"schema": 1, "targets": [job]}).encode()
+            _create(world, layout.request(PROJECT, MEMBER, ulids.new(), "cancel"), data)
 
 
 def _create(world: World, key: str, data: bytes) -> None:

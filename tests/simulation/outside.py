@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from bastion.machine import MachinePhase, Pool
 from bastion.pool import Seen
 from bastion.records import layout
 from bastion.records.facts import Ended
+from bastion.records.request import JobsRequest
 from bastion.records.root import Held
 from bastion.service.act.machines import Machines
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.bells import happen
-from bastion.service.intake.inbox import Rung
+from bastion.service.intake.inbox import Arrived, Rung
+from bastion.service.intake.requests import Rules
 from bastion.service.leader import Leader
 from bastion.store.memory import MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
@@ -147,6 +150,40 @@ class _Believing(Intake):
                 happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=fact.end))
 
 
+class BelievesTargets(Leader):
+    """A verb counts as the owner's of its target, whichever path the request has."""
+
+    def __init__(self, held: Held, **parts: Any) -> None:
+        super().__init__(held, **parts)
+        self._intake = _AsOwner(self._store, self._spec_lane, self._journal)
+
+
+class _AsOwner(Intake):
+    def absorb(self, draft: Draft, arrived: Arrived, rules: Rules) -> bool:
+        """See `Intake`."""
+        targets = arrived.body.targets if isinstance(arrived.body, JobsRequest) else ()
+        for job in (draft.jobs[target] for target in targets if target in draft.jobs):
+            name = replace(arrived.waiting.name, project=job.project, user=job.user)
+            arrived = replace(arrived, waiting=replace(arrived.waiting, name=name))
+        return super().absorb(draft, arrived, rules)
+
+
+class NonsenseIsOutage(Leader):
+    """A request that cannot be decoded is taken for an outage: its turn is discarded."""
+
+    def __init__(self, held: Held, **parts: Any) -> None:
+        super().__init__(held, **parts)
+        self._intake = _Strict(self._store, self._spec_lane, self._journal)
+
+
+class _Strict(Intake):
+    def absorb(self, draft: Draft, arrived: Arrived, rules: Rules) -> bool:
+        """See `Intake`."""
+        if arrived.problems:
+            raise StoreError(arrived.problems[0])
+        return super().absorb(draft, arrived, rules)
+
+
 class FollowsLinks(CalmHome):
     """What a job links to in its output is kept as if it lay there."""
 
@@ -227,6 +264,8 @@ OUTSIDE: dict[str, Parts] = {
     "one unreadable object stands for the store": Parts(bastion_store=OneForAll),
     "agents have the rights of every pool": Parts(agent_rights=of_every_pool),
     "a machine is believed about every host": Parts(leader=BelievesAll),
+    "a verb counts as the owner's of its target": Parts(leader=BelievesTargets),
+    "a request of nonsense passes for an outage": Parts(leader=NonsenseIsOutage),
     "what a machine cannot start is told as a failure": Parts(agent_store=BlamesJob),
     "that a machine is at fault is not told": Parts(agent_store=NotByMachine),
     "output is kept through links": Parts(home=FollowsLinks),

@@ -14,7 +14,7 @@ from tests.simulation.away import away_from
 from tests.simulation.chains import chains
 from tests.simulation.clocks import all_step
 from tests.simulation.fates import Calm, Choice, Fate, Fates
-from tests.simulation.hostile import forged_end
+from tests.simulation.hostile import forged_end, meddling
 from tests.simulation.hosts import long_cut
 from tests.simulation.mischief import linked, looped
 from tests.simulation.poor import all_poor
@@ -99,6 +99,9 @@ SCHEDULES: dict[str, Schedule] = {
     # A machine of another pool ends whatever it sees.
     "agents have the rights of every pool": forged_end,
     "a machine is believed about every host": forged_end,
+    # A member cancels the jobs of others, and writes a request that says nothing.
+    "a verb counts as the owner's of its target": meddling,
+    "a request of nonsense passes for an outage": meddling,
     # Each machine is poor for a while from its beginning.
     "what a machine cannot start is told as a failure": all_poor,
     "that a machine is at fault is not told": all_poor,
