@@ -6,10 +6,9 @@ The reason of an array is that of its next task.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from bastion.array import ArrayRecord, task_over
@@ -17,7 +16,7 @@ from bastion.job import JobRecord
 from bastion.lifecycle import kept_outcome, remark
 from bastion.records.codec import plain
 from bastion.records.root import Root
-from bastion.scheduler.forecast.confidence import NO_START, start_of
+from bastion.scheduler.forecast.confidence import NO_START, Start, start_of
 from bastion.scheduler.plan import Plan, Verdict, Wait
 from bastion.scheduler.reasons.reason import AtOnce, Backoff, Held, text
 from bastion.spec import task_id
@@ -25,6 +24,7 @@ from bastion.spec import task_id
 _STATES = ("running", "starting", "stopping", "draining", "preempted", "queued", "held")
 """The state of an array is the first of these that one of its tasks is in."""
 _HOLD_DEVICES = ("running", "starting", "stopping")
+_START = tuple(field.name for field in fields(Start))
 
 Row = dict[str, Any]
 
@@ -109,7 +109,7 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
 def plain_start(verdict: Verdict | None) -> Row:
     """The fields of a row about the estimated start of a waiting job, and its confidence."""
     start = start_of(verdict) if isinstance(verdict, Wait) else NO_START
-    return dataclasses.asdict(start)
+    return {name: getattr(start, name) for name in _START}
 
 
 def _wait(

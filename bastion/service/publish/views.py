@@ -28,6 +28,7 @@ from bastion.service.config.admin_files import AdminFiles
 from bastion.service.intake.requests import told
 from bastion.service.publish.array_rows import array_rows, plain_start
 from bastion.store import ObjectStore, Version
+from bastion.value import value
 from bastion.version import VERSION
 from quota import NOTHING, Amounts, Quota
 from quota.ledger import borrowed, lent
@@ -48,6 +49,7 @@ class Publisher:
         self._published = -1
         self._shown: tuple[object, ...] = ()
         self._shown_seq = -1
+        self._totals: tuple[tuple[object, ...], Totals] | None = None
         self._is_writing = False
         self._versions: dict[str, Version] = {}
 
@@ -71,7 +73,9 @@ class Publisher:
             self._shown, self._shown_seq = shown, root.seq
             bodies["queue"] = queue_view(root, plan)
             bodies["pool"] = pool_view(root, files.config.pools)
-        bodies["status"] = status_view(root, files, problems) | {"views_seq": self._shown_seq}
+        bodies["status"] = status_view(
+            root, files, problems, totals=self._totals_of(root, files.quota)
+        ) | {"views_seq": self._shown_seq}
         data = {name: view_bytes(body) for name, body in bodies.items()}
         cost_s = self._clock.monotonic() - now
         self._next_at = now + max(self._every_s, COST_SHARE * cost_s)
@@ -90,6 +94,13 @@ class Publisher:
         self._published, self._next_at, self._is_writing = -1, 0.0, False
         if (work := self.works(root, plan, files, problems)) is not None:
             work()
+
+    def _totals_of(self, root: Root, quota: Quota | None) -> Totals:
+        """Sum up all jobs, or return the sums of the last time if nothing they need has changed."""
+        of = (root.jobs, root.arrays, root.machines, quota)
+        if self._totals is None or any(a is not b for a, b in zip(of, self._totals[0])):
+            self._totals = of, totals(root, quota)
+        return self._totals[1]
 
     def _write(self, data: Mapping[str, bytes], seq: int) -> None:
         try:
@@ -255,7 +266,24 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
     }
 
 
-def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dict[str, Any]:
+@value
+class Totals:
+    """Sums over all jobs of one root."""
+
+    counts: Mapping[str, int]
+    """Jobs by state; every task counts as a job."""
+    projects: Mapping[str, Any]
+    """Usage and queued jobs by project; empty without a quota file."""
+
+
+def totals(root: Root, quota: Quota | None) -> Totals:
+    """Sum up the jobs of `root`."""
+    return Totals(counts=_counts(root), projects=_projects(root, quota) if quota else {})
+
+
+def status_view(
+    root: Root, files: AdminFiles, problems: tuple[str, ...], *, totals: Totals
+) -> dict[str, Any]:
     """
     Return the leader, the files in force, the number of jobs by state, and the problems.
 
@@ -275,14 +303,14 @@ def status_view(root: Root, files: AdminFiles, problems: tuple[str, ...]) -> dic
         "ttl_s": leader.ttl_s if leader else None,
         "quota": {"in_force": files.quota is not None, "problem": files.quota_problem},
         "config": {"pools": sorted(files.config.pools), "problem": files.config_problem},
-        "counts": _counts(root),
-        "projects": _projects(root, files.quota) if files.quota else {},
+        "counts": totals.counts,
+        "projects": totals.projects,
         "problems": list(told(problems)),
     }
 
 
 def _counts(root: Root) -> dict[str, int]:
-    """How many jobs are in each state; every task counts as a job."""
+    """Count the jobs in each state; every task counts as a job."""
     counts = Counter(state_of(job) for job in root.jobs.values())
     for array in root.arrays.values():
         counts += Counter(queued=len(array.ready), held=len(array.held))

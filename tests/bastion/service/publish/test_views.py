@@ -18,7 +18,7 @@ from bastion.scheduler.plan import Plan, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Planned, Promised, WaitingForCapacity
 from bastion.service.act.final_record import result_of
 from bastion.service.config.admin_files import AdminFiles
-from bastion.service.publish.views import queue_view, status_view, view_bytes
+from bastion.service.publish.views import queue_view, status_view, totals, view_bytes
 from bastion.spec import task_id
 from bastion.spec.indices import Indices
 from bastion.store.memory import MemoryStore
@@ -103,6 +103,8 @@ def test_the_problems_of_a_status_are_bounded() -> None:
     store = MemoryStore(clock.wall)
     files = AdminFiles(store, store, clock, every_s=1.0)
     root = Root(epoch=1, seq=1, now=T0, write_id="w")
-    view = status_view(root, files, tuple(f"{n}: {'x' * 100_000}" for n in range(1_000)))
+    view = status_view(
+        root, files, tuple(f"{n}: {'x' * 100_000}" for n in range(1_000)), totals=totals(root, None)
+    )
     assert len(view_bytes(view)) < 20_000
     assert view["problems"][-1] == "and 950 more"
