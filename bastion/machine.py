@@ -232,10 +232,29 @@ class Follow:
 
 
 @value
+class Exec:
+    """Run a command beside the processes of one host of an attempt, as one of them would run."""
+
+    kind: Literal["exec"] = "exec"
+    id: str
+    """Of the request: it names the command's output, and no other command has it."""
+    project: str
+    job: str
+    attempt: int
+    nonce: str
+    replica: int
+    host: int
+    process: int
+    """Index of the process whose variables, folder and container it gets."""
+    argv: tuple[str, ...]
+    max_runtime_s: float
+
+
+@value
 class Leave:
     """Start no new job, finish the running ones, and exit."""
 
     kind: Literal["leave"] = "leave"
 
 
-Instruction = Start | StopHost | SetLimit | Follow | Leave
+Instruction = Start | StopHost | SetLimit | Follow | Exec | Leave

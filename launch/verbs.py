@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from launch.commands.admin import bucket, demo, quota, service, setup
+from launch.commands.change import exec as execute
 from launch.commands.change import jobs as change
 from launch.commands.here import completion, config
 from launch.commands.look import fetch, job, jobs, logs, pool, status, wait
@@ -16,7 +17,7 @@ from launch.grammar.vocabulary import FAMILIES
 _NOUNS = (
     *(launch, rerun, imports, bundle),
     *(jobs, job, logs, fetch, wait, pool, status),
-    change,
+    *(change, execute),
     *(service, quota, bucket, demo, setup),
     *(config, completion),
 )

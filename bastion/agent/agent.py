@@ -13,12 +13,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
-from bastion.agent.attempt_key import host_named, key_of
+from bastion.agent.attempt_key import command_key, command_of, host_named, key_of
 from bastion.agent.containers.engine import Engine
 from bastion.agent.containers.watch import EngineWatch
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.host.claim import Launches
+from bastion.agent.host.command.commands import Commands
 from bastion.agent.host.context import KeeperAndSpool, Surroundings
 from bastion.agent.host.host import Host
 from bastion.agent.host.stage import Stage
@@ -29,6 +30,7 @@ from bastion.agent.keeper.port import (
     KeeperEvent,
     KeeperGoneError,
     OutputGrew,
+    Running,
     WentIdle,
 )
 from bastion.agent.report.bells import Bells
@@ -37,7 +39,7 @@ from bastion.clock import Clock
 from bastion.errors import NotFoundError, OversizeError
 from bastion.job import StopReason
 from bastion.lane import InlineLane, Lane
-from bastion.machine import Follow, Instruction, Leave, SetLimit, Start, StopHost
+from bastion.machine import Exec, Follow, Instruction, Leave, SetLimit, Start, StopHost
 from bastion.records import layout
 from bastion.records.facts import Health, Heartbeat, Hello
 from bastion.records.limits import REGISTER_BYTES
@@ -156,6 +158,7 @@ class Agent:
             say=say,
         )
         self._hosts: dict[str, Host] = {}
+        self._refused: list[Commands] = []  # for hosts that are not here
         self._events: list[KeeperEvent] = []
         self._is_leaving = False
         self._engine = (
@@ -164,10 +167,9 @@ class Agent:
             else None
         )
         self._began_at = clock.monotonic()
-        self._permit_sent_at = 0.0
+        self._permit_sent_at = self._lives_at = 0.0
         self._unwell = ""
         self._health_at = self._began_at
-        self._lives_at = 0.0
         self._clean_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, settings.keep_work_s / _CLEANINGS))
         self._clean_at = clock.monotonic() + self._clean_s
         self._greet_at = self._greet(clock.monotonic())
@@ -176,7 +178,7 @@ class Agent:
     @property
     def is_finished(self) -> bool:
         """Whether it was told to leave, or overtaken, and nothing is left to do."""
-        return self._is_leaving and not self._hosts
+        return self._is_leaving and not self._hosts and not self._refused
 
     def turn(self) -> bool:
         """
@@ -202,6 +204,9 @@ class Agent:
                 self._try_to_obey(number, instruction, now, stale=stale)
         # 4. Every host goes on as far as it can.
         moved |= self._advance_hosts(now)
+        for commands in self._refused:
+            commands.turn(now)
+        self._refused = [commands for commands in self._refused if not commands.is_done]
         # 5. What became true is told.
         self._bells.turn(now)
         # 6. Housekeeping.
@@ -255,10 +260,23 @@ class Agent:
 
     def _adopt(self) -> None:
         now = self._clock.monotonic()
-        for state in self._keeper.attempts():
+        states = self._keeper.attempts()
+        for state in states:
             host = Host.adopted(state, self._around, now)
             if host is not None:
                 self._hosts[host.key] = host
+        for state in states:
+            host = self._beside(state.key if isinstance(state, Running) else state.record.key)
+            if host is not None:
+                host.commands.adopt(state)
+
+    def _beside(self, key: str) -> Host | None:
+        """The host beside which the command called `key` runs, or None."""
+        named = command_of(key)
+        host = self._hosts.get(key_of(named[0])) if named is not None else None
+        if host is not None:
+            host.wake_at = 0.0
+        return host
 
     def _see_keeper(self, now: float) -> bool:
         events = [*self._events, *self._keeper.poll(0.0)]
@@ -268,9 +286,13 @@ class Agent:
                 case OutputGrew(key=key, process=process, size_bytes=size_bytes):
                     if key in self._hosts:
                         self._hosts[key].grew(process, size_bytes, now)
+                    elif (host := self._beside(key)) is not None:
+                        host.commands.grew(key, size_bytes, now)
                 case Exited(record=record):
                     if record.key in self._hosts:
                         self._hosts[record.key].exited(record, now)
+                    elif (host := self._beside(record.key)) is not None:
+                        host.commands.exited(record)
                 case WentIdle(key=key, text=text):
                     if key in self._hosts:
                         self._hosts[key].went_idle(text)
@@ -284,6 +306,8 @@ class Agent:
         try:
             if stale and isinstance(instruction, Start):
                 self._refuse(number, instruction, stale)
+            elif stale and isinstance(instruction, Exec):
+                self._execute(number, instruction, now, problem=f"instructions {number} {stale}")
             else:
                 self._obey(number, instruction, now)
         except KeeperGoneError:
@@ -305,6 +329,8 @@ class Agent:
                 for host in self._hosts.values():
                     if (host.of.project, host.of.job) == (project, job):
                         host.follow(now + for_s, now)
+            case Exec():
+                self._execute(number, instruction, now)
             case Leave():
                 self._say("told to leave: nothing new is started here")
                 self._is_leaving = True
@@ -318,6 +344,17 @@ class Agent:
             return
         self._instructions.begin(key, number)
         self._hosts[key] = Host.told(of, start, self._around)
+
+    def _execute(self, number: int, told: Exec, now: float, *, problem: str = "") -> None:
+        of = host_named(told)
+        self._instructions.begin(command_key(key_of(of), told.id), number)
+        host = self._hosts.get(key_of(of))
+        if host is not None and not problem:
+            host.execute(told, now)
+            return
+        commands = Commands(of, self._around)
+        commands.refuse(told, problem or "this host does not run here any more", now)
+        self._refused.append(commands)
 
     def _refuse(self, number: int, start: Start, why: str) -> None:
         """Tell that a host is not started: the bastion would wait for it for ever."""

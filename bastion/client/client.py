@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.client.change.requests import ChangeBody
+from bastion.client.follow.command import Command
 from bastion.client.handle import LaunchHandle
 from bastion.client.look.find_job import find_all, find_target, find_tasks
 from bastion.client.reader import Reader
@@ -22,6 +23,7 @@ from bastion.client.submit.context import read_context
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.origin import Origin, store_origin
 from bastion.records.request import (
+    ExecRequest,
     JobsRequest,
     LaunchRequest,
     UpdateRequest,
@@ -304,6 +306,62 @@ class Client(Reader):
         limit_s = None if max_runtime is None else seconds_of("max_runtime", max_runtime)
         change = partial(UpdateRequest, priority=priority, max_runtime_s=limit_s)
         return self._change("update", names, project, change)
+
+    def execute(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        replica: int = 0,
+        host: int = 0,
+        process: int = 0,
+        max_runtime: float | str = "1h",
+        project: str = "",
+    ) -> Command:
+        """
+        Run a command beside the processes of a running job, and return it to be followed.
+
+        It runs on the machine of one host of the job, as the job's user, in the folder of one of
+        its processes, with that process's variables and devices, in its container if it has one.
+        It ends when that host's processes have ended, at the latest.
+
+        Args:
+            name: The job: an id, or a name that one active job has.
+            argv: The program and its arguments.
+            replica: Of the job.
+            host: Of the replica, where it has several.
+            process: Of the host, where it has several.
+            max_runtime: When it is stopped.
+            project: Only look for the job in this project.
+
+        Raises:
+            NotFoundError: There is no such job.
+            SpecError: An argument is not allowed.
+            RefusedError: The bastion refused; the message says why.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
+            InDoubtError: The request may have arrived, and the command may run.
+            StoreError: Out of reach.
+        """
+        job = self.job(name, project=project)
+        body = ExecRequest(
+            job=job.id,
+            argv=tuple(argv),
+            replica=replica,
+            host=host,
+            process=process,
+            max_runtime_s=seconds_of("max_runtime", max_runtime),
+        )
+        answer = self._requests.ask(job.project, "exec", body, timeout_s=ANSWER_TIMEOUT_S)
+        return Command(
+            self._hasty,
+            job.project,
+            job.id,
+            answer.ulid,
+            self.clock,
+            poll_s=self.poll_s,
+            outage=self._outage,
+            is_over=lambda: self._published.result(job.project, job.id) is not None,
+        )
 
     # Quota
 

@@ -80,6 +80,7 @@ class Reader:
         self.clock = clock or SystemClock()
         opened = open_store(root) if store is None else store
         outage = Outage(self.clock)
+        self._hasty, self._outage = opened, outage
         patient = PatientStore(opened, outage, self.clock, first_s=first_contact_s(root))
         self.store: ObjectStore = patient
         reach = reach_of(root)

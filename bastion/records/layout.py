@@ -22,6 +22,8 @@ Every key in the bucket. No other file spells one.
       logs/_bastion/<bastion>/all/<n>.log            bastion   segments of its own log
       logs/_bastion/<bastion>/tail                   bastion   the tail of its own log, swapped
       logs/<project>/<job>/a<k>/r<i>/h<j>/p<l>/<byte offset>.log   agents   log segments
+      logs/<project>/<job>/x<ulid>/<byte offset>.log         agents   output of a command
+      logs/<project>/<job>/x<ulid>/end               agents    write-once: how a command ended
       output/<project>/<job>/content/<sha256>        agents    what jobs keep between attempts
       output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json    agents   one host's list of that
       bundles/manifests/<digest>, bundles/packs/<digest>           users    code
@@ -333,6 +335,16 @@ def view(name: str) -> str:
 def log(project: str, job: str, number: int, *, replica: int, host: int, process: int) -> str:
     """The prefix of the log segments of one process of an attempt."""
     return f"{job_logs(project, job)}a{number}/r{replica}/h{host}/p{process}/"
+
+
+def command_log(project: str, job: str, command: str) -> str:
+    """The prefix of what a command printed that a user ran beside the processes of a job."""
+    return f"{job_logs(project, job)}x{command}/"
+
+
+def command_end(prefix: str) -> str:
+    """How the command ended that printed below `prefix`."""
+    return f"{prefix}end"
 
 
 def job_logs(project: str, job: str) -> str:

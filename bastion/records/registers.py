@@ -44,6 +44,20 @@ class GoRegister:
 
 
 @value
+class CommandEnd:
+    """How a command ended that a user ran beside a job's processes."""
+
+    schema: Literal[1] = 1
+    write_id: str
+    code: int | None = None
+    signal: int | None = None
+    problem: str = ""
+    """Why it did not run, or did not run to its end; empty where it ended by itself."""
+    size_bytes: int = 0
+    """Of what it printed: all of that is in the bucket."""
+
+
+@value
 class LifeRegister:
     """One keeper life of a machine."""
 

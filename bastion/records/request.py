@@ -25,6 +25,12 @@ MAX_TARGET_CHARACTERS = 210
 MAX_TARGET_RANGES = 10_000
 """Of all targets of a request together: tasks that are not beside each other."""
 
+MAX_ARGUMENTS = 256
+"""Of a command: it lies in root until its machine has been told."""
+MAX_ARGUMENT_BYTES = 8 << 10
+"""Of a command, all arguments together."""
+MAX_EXEC_S = 7 * 86400.0
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -115,6 +121,43 @@ class FollowRequest:
         _check(_target_problems(self.targets))
 
 
+@value
+class ExecRequest:
+    """Run a command beside a job's processes, on the machine of one of its hosts."""
+
+    schema: Literal[1] = 1
+    job: str
+    """The id of a job, or of one task of an array."""
+    argv: tuple[str, ...]
+    replica: int = 0
+    host: int = 0
+    process: int = 0
+    """Index of the process of that host whose variables and folder the command gets."""
+    max_runtime_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        problems = []
+        if len(self.job) > MAX_TARGET_CHARACTERS:
+            problems.append(f"job: {len(self.job)} characters; at most {MAX_TARGET_CHARACTERS}")
+        size = sum(len(each.encode()) for each in self.argv)
+        if not self.argv or not self.argv[0]:
+            problems.append("argv: names no program")
+        if len(self.argv) > MAX_ARGUMENTS or size > MAX_ARGUMENT_BYTES:
+            problems.append(
+                f"argv: {len(self.argv)} arguments, {size} bytes; at most {MAX_ARGUMENTS} and"
+                f" {MAX_ARGUMENT_BYTES}: send a file with the job's code and run that"
+            )
+        if any("\0" in each for each in self.argv):
+            problems.append("argv: an argument holds a zero byte, which no program can be given")
+        for name in ("replica", "host", "process"):
+            if not 0 <= getattr(self, name) < 10**6:
+                problems.append(f"{name}: {getattr(self, name)} is not allowed; 0 or more")
+        if not 0 < self.max_runtime_s <= MAX_EXEC_S:
+            given = self.max_runtime_s
+            problems.append(f"max_runtime_s: {given} is not allowed; up to {MAX_EXEC_S:g} seconds")
+        _check(problems)
+
+
 def _target_problems(targets: tuple[str, ...]) -> list[str]:
     if not 1 <= len(targets) <= MAX_TARGETS:
         return [f"targets: {len(targets)} is not allowed; 1 to {MAX_TARGETS} jobs or launches"]
@@ -137,7 +180,7 @@ def _check(problems: list[str]) -> None:
         raise SpecError(*problems)
 
 
-Body = LaunchRequest | JobsRequest | UpdateRequest | FollowRequest
+Body = LaunchRequest | JobsRequest | UpdateRequest | FollowRequest | ExecRequest
 
 BODIES: dict[str, type[Body]] = {
     "launch": LaunchRequest,
@@ -146,6 +189,7 @@ BODIES: dict[str, type[Body]] = {
     "release": JobsRequest,
     "update": UpdateRequest,
     "follow": FollowRequest,
+    "exec": ExecRequest,
 }
 
 

@@ -94,6 +94,16 @@ class Bench:
         self.started.append(process)
         return process
 
+    def beside(self, line: str, *, name: str = "one") -> subprocess.Popen[bytes]:
+        """Start a program in a container that runs."""
+        program = [sys.executable, "-I", "-S", "-c", PROGRAM, ROOT, "exec"]
+        command = [*program, str(self.socket), f"{self.folder.name}-{name}", "sh", "-c", line]
+        process = subprocess.Popen(
+            command, env={}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        self.started.append(process)
+        return process
+
     def run(self, line: str, **how: Any) -> tuple[int, bytes]:
         """Run a container to its end: code and output."""
         process = self.begin(line, **how)
@@ -192,6 +202,36 @@ def test_the_environment_is_the_one_given(bench: Bench) -> None:
 def test_arguments_are_passed_unchanged(bench: Bench) -> None:
     """Arguments arrive unchanged, quotes included."""
     assert bench.run("printf '%s' \"it's\"") == (0, b"it's")
+
+
+def test_a_program_beside_it_runs_inside(bench: Bench) -> None:
+    """A further program has the container's variables; its output and code are its own."""
+    process = bench.begin("echo up; exec sleep 1000", COLOUR="red")
+    said(process, b"up\n")
+    beside = bench.beside("echo $COLOUR; echo err >&2; exit 7")
+    output, _ = beside.communicate(timeout=PATIENCE_S)
+    assert (beside.returncode, sorted(output.splitlines())) == (7, [b"err", b"red"])
+    assert process.poll() is None
+
+
+def test_a_program_beside_it_is_killed_by_a_stop(bench: Bench) -> None:
+    """SIGTERM to the program that stands for it kills it, and the container runs on."""
+    process = bench.begin("echo up; exec sleep 1000")
+    said(process, b"up\n")
+    beside = bench.beside("echo begun; exec sleep 1000")
+    said(beside, b"begun\n")
+    beside.terminate()
+    assert beside.wait(PATIENCE_S) == 128 + signal.SIGKILL
+    assert process.poll() is None
+
+
+def test_no_program_runs_beside_one_that_has_ended(bench: Bench) -> None:
+    """A container that has ended takes no further program, and that is told."""
+    assert bench.run("exit 0") == (0, b"")
+    beside = bench.beside("true")
+    output, _ = beside.communicate(timeout=PATIENCE_S)
+    assert beside.returncode == SETUP_CODE
+    assert b"is not running" in output
 
 
 def test_term_is_forwarded(bench: Bench) -> None:

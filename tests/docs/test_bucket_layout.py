@@ -53,6 +53,8 @@ def test_every_key_that_can_be_made_is_drawn() -> None:
         layout.instructions("m", 1, 1),
         layout.view("queue"),
         layout.log("p", "j", 1, **host, process=0) + "000000000000.log",
+        layout.command_log("p", "j", "U") + "000000000000.log",
+        layout.command_end(layout.command_log("p", "j", "U")),
         layout.bastion_log("b"),
         layout.bastion_log_segments("b") + "1.log",
         layout.output_content("p", "j", "d"),

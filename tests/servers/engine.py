@@ -118,6 +118,39 @@ def inside(container: str) -> set[int]:
     return found
 
 
+class Program:
+    """One further program in a container."""
+
+    def __init__(self, made: Made, argv: list[str]) -> None:
+        self.id = os.urandom(16).hex()
+        self.made = made
+        self.argv = argv
+        self.code: int | None = None
+        self.pid = 0
+
+    def run(self, connection: Any) -> None:
+        """Run it to its end, and write its output in frames."""
+        env = dict(pair.split("=", 1) for pair in self.made.body["Env"])
+        env = {"PATH": "/usr/bin:/bin", "HOME": "/", **env, MARK: self.made.id}
+        process = subprocess.Popen(
+            self.argv,
+            env=env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.pid = process.pid
+        assert process.stdout
+        while data := os.read(process.stdout.fileno(), 1 << 16):
+            with contextlib.suppress(OSError):
+                connection.sendall(bytes((1, 0, 0, 0)) + len(data).to_bytes(4) + data)
+        code = process.wait()
+        process.stdout.close()
+        self.code = code if code >= 0 else 128 - code
+
+
 class RefusedError(Exception):
     """An error response."""
 
@@ -142,6 +175,7 @@ class FakeEngine:
         self.images = images
         self.registry = registry
         self.made: dict[str, Made] = {}
+        self.programs: dict[str, Program] = {}
         self.refusal = ""
         """The error with which it refuses to create containers, or empty."""
         self.logins: list[str] = []
@@ -233,6 +267,12 @@ class Exchange:
                 self._list()
             case ("DELETE", "containers", name):
                 self._remove(name)
+            case ("POST", "exec", program, "start"):
+                self._start_program(self._engine.programs[program])
+            case ("GET", "exec", program, "json"):
+                found = self._engine.programs[program]
+                ended = found.code is not None
+                self._send(200, {"Running": not ended, "ExitCode": found.code, "Pid": found.pid})
             case (_, "containers", name, verb):
                 getattr(self, f"_{verb}")(self._engine.find(name))
             case other:
@@ -302,6 +342,18 @@ class Exchange:
         self._request.wfile.flush()
         self._until_over(made)
         self._request.wfile.write(json.dumps({"StatusCode": made.code}).encode())
+
+    def _exec(self, made: Made) -> None:
+        if not made.is_running:
+            raise RefusedError(409, f"container {made.id} is not running")
+        program = Program(made, self._body["Cmd"])
+        self._engine.programs[program.id] = program
+        self._send(201, {"Id": program.id})
+
+    def _start_program(self, program: Program) -> None:
+        connection = self._request.connection
+        connection.sendall(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\n\r\n")
+        program.run(connection)
 
     def _until_over(self, made: Made) -> None:
         """Return when the container has ended or the engine is closed."""

@@ -148,14 +148,19 @@ class Engine:
             EngineError: The attach failed.
         """
         path = f"/containers/{container}/attach?stream=1&stdout=1&stderr=1"
-        connection = self._send("POST", path, {"Connection": "Upgrade", "Upgrade": "tcp"})
+        return self._stream("POST", path, {"Connection": "Upgrade", "Upgrade": "tcp"})
+
+    def _stream(
+        self, method: str, path: str, fields: dict[str, str], body: dict[str, Any] | None = None
+    ) -> socket.socket:
+        connection = self._send(method, path, fields, body)
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             # Byte by byte: what follows the head belongs to the stream.
             byte = self._receive(connection, 1)
             if not byte or len(head) > _HEAD_BYTES:
                 connection.close()
-                raise EngineGoneError(f"{self._path}: the answer to an attach broke off")
+                raise EngineGoneError(f"{self._path}: the answer with a stream broke off")
             head += byte
         try:
             self._check(head, connection)
@@ -164,6 +169,33 @@ class Engine:
             raise
         connection.settimeout(None)
         return connection
+
+    def begin_exec(self, container: str, argv: list[str]) -> tuple[str, socket.socket]:
+        """
+        Start a further program in a container that runs, with its variables and folder.
+
+        Returns:
+            The id of the program, and a stream of its output to its end, in frames: see `Frames`.
+
+        Raises:
+            EngineGoneError: It may run.
+            EngineError: It does not run.
+        """
+        body = {"AttachStdout": True, "AttachStderr": True, "Cmd": argv}
+        made = str(self._request("POST", f"/containers/{quote(container)}/exec", body)["Id"])
+        head = {"Connection": "Upgrade", "Upgrade": "tcp"}
+        return made, self._stream("POST", f"/exec/{made}/start", head, {"Detach": False})
+
+    def exec_state(self, program: str) -> dict[str, Any]:
+        """
+        Return the state of a program that `begin_exec` started: `Running`, `ExitCode`, `Pid`.
+
+        Raises:
+            EngineGoneError: The engine does not answer.
+            EngineError: `NOT_FOUND`: its container is gone.
+        """
+        found: dict[str, Any] = self._request("GET", f"/exec/{program}/json")
+        return found
 
     def wait(self, container: str) -> socket.socket:
         """

@@ -2,6 +2,7 @@
 The program that the keeper runs in place of a process in a container, one for each.
 
     run SOCKET NAME WORDS SHM CONTAINER PROGRAM [ARGUMENT...]    run the container to its end
+    exec SOCKET NAME PROGRAM [ARGUMENT...]                       run a program beside it, inside
     remove SOCKET LABEL SHM                                      remove every container with LABEL
 
 To the keeper, `run` is the process. It writes the container's output, forwards SIGTERM, and ends as
@@ -208,6 +209,44 @@ def run(
     return code
 
 
+def run_beside(socket_path: str, name: str, *command: str) -> int:
+    """
+    Run a program in the container `name`, which runs, and return the code to exit with.
+
+    A SIGTERM kills the program: the engine forwards no signal to it.
+    """
+    engine = Engine(socket_path)
+    try:
+        program, output = engine.begin_exec(name, list(command))
+    except (EngineError, EngineGoneError) as error:
+        _log(str(error))
+        return SETUP_CODE
+    signal.signal(signal.SIGTERM, lambda *_: _kill(engine, program))
+    frames = Frames()
+    while data := _received(output):
+        _write(frames.take(data))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        return int(engine.exec_state(program)["ExitCode"])
+    except (EngineError, EngineGoneError, TypeError) as error:
+        _log(f"how it ended is not known: {error}")
+        return SETUP_CODE
+
+
+def _kill(engine: Engine, program: str) -> None:
+    """Kill a program in a container; the keeper kills this process if that takes too long."""
+    while True:
+        with contextlib.suppress(EngineError, EngineGoneError):
+            state = engine.exec_state(program)
+            pid = int(state["Pid"] or 0)
+            if pid > 1:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            if pid > 1 or not state["Running"]:
+                return
+        time.sleep(_RETRY_S)
+
+
 def remove(socket_path: str, label: str, shm: str) -> int:
     """Remove every container with `label`; return 0 once the engine lists none."""
     engine = Engine(socket_path)
@@ -234,7 +273,9 @@ def end_by(number: int) -> None:
 def main() -> None:
     """Run the verb of the command line."""
     verb, arguments = sys.argv[1], sys.argv[2:]
-    sys.exit(run(*arguments, environ=os.environ) if verb == "run" else remove(*arguments))
+    if verb == "run":
+        sys.exit(run(*arguments, environ=os.environ))
+    sys.exit(run_beside(*arguments) if verb == "exec" else remove(*arguments))
 
 
 def make_shared(folder: str, user: str) -> None:

@@ -90,6 +90,21 @@ def contained(
     )
 
 
+def inside(process: ProcessStart, argv: tuple[str, ...]) -> ProcessStart | None:
+    """
+    Return the start of `argv` in the container that `process` stands for.
+
+    None where it stands for none, and is a plain process.
+    """
+    run, socket_and_name = _program("run"), slice(len(_program("run")), len(_program("run")) + 2)
+    # The interpreter of another build of ours is elsewhere: the program itself tells it.
+    if process.argv[1:4] != run[1:4] or process.argv[len(run) - 1] != run[-1]:
+        return None
+    env = {name: text for name, text in process.env.items() if not name.startswith(PREFIX)}
+    where = process.argv[socket_and_name]
+    return ProcessStart(argv=(*_program("exec"), *where, *argv), env=env, cwd=process.cwd)
+
+
 def _program(verb: str) -> tuple[str, ...]:
     """Our program, isolated from whatever else is installed, as the keeper itself is."""
     root = str(Path(__file__).resolve().parents[3])

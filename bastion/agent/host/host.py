@@ -24,18 +24,19 @@ from __future__ import annotations
 from contextlib import suppress
 
 from bastion.agent.attempt_key import host_of, key_of
+from bastion.agent.host.command.commands import Commands
 from bastion.agent.host.context import Surroundings
 from bastion.agent.host.host_end import HostEnd
 from bastion.agent.host.host_run import HostRun
 from bastion.agent.host.host_start import HostStart
 from bastion.agent.host.output_saving import Saving
 from bastion.agent.host.stage import Stage
-from bastion.agent.keeper.port import AttemptState, Ended, ExitRecord, Running
+from bastion.agent.keeper.port import AttemptStart, AttemptState, Ended, ExitRecord, Running
 from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.agent.report.end_record import end_without_start, held_s
 from bastion.errors import BastionError, NotFoundError
 from bastion.job import End
-from bastion.machine import Start, StopHost
+from bastion.machine import Exec, Start, StopHost
 from bastion.records import facts
 from bastion.records.facts import HostFact
 
@@ -68,6 +69,9 @@ class Host:
         self._follow_until = 0.0
         self._hold_until = 0.0
         self._surprise = ""
+        self._attempt: AttemptStart | None = None
+        self.commands = Commands(of, around)
+        """What users run beside its processes; they end before it does."""
 
     @staticmethod
     def told(of: HostFact, start: Start, around: Surroundings) -> Host:
@@ -107,7 +111,7 @@ class Host:
                 self._start.pass_barrier(now)
             case Stage.RUNNING:
                 assert self._run is not None
-                self.wake_at = self._run.watch(now)
+                self.wake_at = min(self._run.watch(now), self.commands.turn(now))
             case Stage.HOLDING:
                 self._hold(now)
             case Stage.ENDING:
@@ -144,6 +148,14 @@ class Host:
         self._follow_until = until
         if self._run is not None:
             self._run.logs.hurry(now, for_s=until - now)
+
+    def execute(self, told: Exec, now: float) -> None:
+        """Run a command beside its processes, or beside what they left."""
+        self.wake_at = 0.0
+        if self.stage in (Stage.RUNNING, Stage.HOLDING):
+            self.commands.start(told, self._attempt, now)
+        else:
+            self.commands.refuse(told, f"this host is {self.stage.value}", now)
 
     # What the keeper reports.
 
@@ -231,10 +243,17 @@ class Host:
         self.leave()
 
     def run(
-        self, processes: int, started_at: float, *, is_new: bool, secrets: tuple[str, ...] | None
+        self,
+        processes: int,
+        started_at: float,
+        *,
+        is_new: bool,
+        secrets: tuple[str, ...] | None,
+        attempt: AttemptStart | None = None,
     ) -> None:
         """See `Progress`."""
         around = self._around
+        self._attempt = attempt
         self._run = HostRun(
             self.of,
             self.key,
@@ -274,7 +293,7 @@ class Host:
             self._begin_end()
             self._finish(now)
             return
-        self.wake_at = min(self._hold_until, self._run.flush(now))
+        self.wake_at = min(self._hold_until, self._run.flush(now), self.commands.turn(now))
 
     def _ending(self, end: End) -> HostEnd:
         return HostEnd(self.of, self.key, self._around, self._saving, end, self.leave)
@@ -285,6 +304,10 @@ class Host:
 
     def _finish(self, now: float) -> None:
         assert self._end is not None
+        if not self.commands.is_done:
+            self.commands.stop()
+            self.wake_at = self.commands.turn(now)
+            return
         self._end.turn(now, self._run)
 
 

@@ -12,6 +12,7 @@ from bastion.agent.report.end_record import ended_so
 from bastion.agent.report.log_shipping import Shipping
 from bastion.agent.report.redaction import Redaction
 from bastion.job import End
+from bastion.records import layout
 from bastion.records.facts import HostFact
 
 
@@ -51,8 +52,17 @@ class HostRun:
             context.errands,
             context.settings.tempo.logs,
             key=key,
-            of=of,
-            processes=processes,
+            prefixes=tuple(
+                layout.log(
+                    of.project,
+                    of.job,
+                    of.attempt,
+                    replica=of.replica,
+                    host=of.host,
+                    process=process,
+                )
+                for process in range(processes)
+            ),
             is_new=is_new,
             started_at=started_at,
             redaction=Redaction(secrets),

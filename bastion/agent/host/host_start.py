@@ -208,4 +208,6 @@ class HostStart:
             return
         # From here the keeper has the secrets.
         self._prepared = None
-        self._host.run(len(attempt.processes), now, is_new=True, secrets=attempt.secrets)
+        self._host.run(
+            len(attempt.processes), now, is_new=True, secrets=attempt.secrets, attempt=attempt
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
+from bastion.agent.keeper.port import AttemptStart
 from bastion.job import End
 
 
@@ -55,7 +56,13 @@ class Progress(Protocol):
         ...
 
     def run(
-        self, processes: int, started_at: float, *, is_new: bool, secrets: tuple[str, ...] | None
+        self,
+        processes: int,
+        started_at: float,
+        *,
+        is_new: bool,
+        secrets: tuple[str, ...] | None,
+        attempt: AttemptStart | None = None,
     ) -> None:
-        """Record that the keeper holds the processes."""
+        """Record that the keeper holds the processes, and how they were started if we know."""
         ...

@@ -16,8 +16,6 @@ from bastion.agent.report.redaction import Read, Redaction
 from bastion.errors import NotFoundError
 from bastion.logs.pace import Pace, due_at
 from bastion.logs.segments import SEGMENT_BYTES, LogMismatchError, shipped_bytes, write_segment
-from bastion.records import layout
-from bastion.records.facts import HostFact
 from bastion.store.port import ObjectStore
 
 TRACEBACK = b"Traceback (most recent call last)"
@@ -58,9 +56,8 @@ class Shipping:
     The logs of one host.
 
     Args:
-        key: The keeper's key of the host.
-        of: The host.
-        processes: How many logs there are.
+        key: The keeper's key of the host, or of the command.
+        prefixes: Where the segments of each log lie.
         is_new: Whether nothing can have been shipped yet.
         started_at: When the processes started, on the agent's clock.
         redaction: What is masked.
@@ -74,8 +71,7 @@ class Shipping:
         pace: Pace,
         *,
         key: str,
-        of: HostFact,
-        processes: int,
+        prefixes: tuple[str, ...],
         is_new: bool,
         started_at: float,
         redaction: Redaction,
@@ -95,20 +91,7 @@ class Shipping:
         """New sizes of logs, by process, that could not be read yet."""
         self.broken = ""
         """Why nothing more can ever be shipped; empty while it can."""
-        self._logs = [
-            _Log(
-                layout.log(
-                    of.project,
-                    of.job,
-                    of.attempt,
-                    replica=of.replica,
-                    host=of.host,
-                    process=process,
-                ),
-                shipped=0 if is_new else None,
-            )
-            for process in range(processes)
-        ]
+        self._logs = [_Log(prefix, shipped=0 if is_new else None) for prefix in prefixes]
 
     @property
     def is_complete(self) -> bool:

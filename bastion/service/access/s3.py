@@ -229,7 +229,8 @@ def _enforced(place: Place) -> list[Json]:
     replaced = [each if each == layout.ROOT else f"{each}*" for each in _REPLACED]
     # This denies multipart uploads too, since parts have no precondition: Bastion uses none. Log
     # segments end in `.log`; the tail of a bastion's own log does not, because it is replaced.
-    created = [*(f"{prefix}*" for prefix in _CREATE_ONLY), f"{layout.LOGS}*.log"]
+    logs = (f"{layout.LOGS}*.log", layout.command_end(f"{layout.LOGS}*/"))
+    created = [*(f"{prefix}*" for prefix in _CREATE_ONLY), *logs]
     return [
         *_secured(place),
         {

@@ -43,7 +43,8 @@ def ownership_problem(asked: RequestName, job: JobRecord, quota: Quota) -> str:
     refusal = quota.resolve_project(asked.user, asked.project)
     if not isinstance(refusal, str):
         return str(refusal)
-    if project.has_admin(asked.user) or (asked.verb != "update" and not project.admins.written):
+    is_open = asked.verb not in ("update", "exec") and not project.admins.written
+    if project.has_admin(asked.user) or is_open:
         return ""
     others = ", ".join(project.admins.written) or "none is named"
     return (

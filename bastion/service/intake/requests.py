@@ -25,6 +25,7 @@ from bastion.records.queued import queued_array, queued_jobs
 from bastion.records.request import (
     Answer,
     Body,
+    ExecRequest,
     FollowRequest,
     JobsRequest,
     LaunchRequest,
@@ -39,6 +40,7 @@ from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.service.draft.dependencies import is_on_its_way, joining
 from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.targets import change, obstacle, targets_of
+from bastion.service.intake.commands import execute
 from bastion.service.intake.ended_jobs import is_same_request
 from bastion.service.intake.permissions import membership_problem, ownership_problem
 from bastion.spec import CodeRef, Launch, job_id, python_problems
@@ -180,6 +182,13 @@ def absorb(
             return _launch(draft, waiting, body, rules, ended, awaited, taken)
         case FollowRequest(targets=targets):
             _follow(draft, waiting, targets)
+            return True
+        case ExecRequest():
+            problem = execute(draft, waiting.name, body, rules.quota)
+            if problem:
+                refuse(draft, waiting, [problem])
+            else:
+                accept(draft, waiting, jobs=[body.job])
             return True
         case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
             return _change(draft, waiting, body, [t for t in targets if t not in ended], rules)

@@ -25,6 +25,8 @@ EVERY_KEY = {
     "life": layout.life("gpu-1-0", 1),
     "instructions": layout.instructions("gpu-1-0", 1, 1),
     "log": layout.log("blue", "j", 1, replica=0, host=0, process=0) + "000000000000.log",
+    "output of a command": layout.command_log("blue", "j", "U") + "000000000000.log",
+    "end of a command": layout.command_end(layout.command_log("blue", "j", "U")),
     "output in blue": layout.output_content("blue", "j", "d"),
     "output in red": layout.output_content("red", "j", "d"),
     "saved output": layout.saved_output("blue", "j", 1, replica=0, host=0, number=1),
@@ -45,7 +47,7 @@ EVERY_KEY = {
     "config": layout.CONFIG,
 }
 CODE = {"bundle", "manifest", "origin"}
-LOGGED = {"log", "bastion's log", "its tail"}
+LOGGED = {"log", "output of a command", "end of a command", "bastion's log", "its tail"}
 STATE = {"root", "events", "copy of root", "aside"}
 COMMON = {*LOGGED, *CODE, "spec", "result", "answer", *STATE, "view", "quota"}
 OUTPUTS = {"output in blue", "saved output", "output in red"}

@@ -1,0 +1,58 @@
+"""The process that a command is started as: in the place of one of its host's processes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import psutil
+
+from bastion.agent.host.container_start import inside
+from bastion.agent.keeper.port import AttemptStart, ProcessStart
+from bastion.agent.machine.stray_processes import MARK
+from bastion.errors import BastionError
+
+_OURS = "BASTION_JOB_ID"
+"""A variable of every process of a job."""
+
+
+def beside(process: ProcessStart, argv: tuple[str, ...]) -> ProcessStart:
+    """
+    Return the start of `argv` with the variables, the folder and the container of `process`.
+
+    What tells the members of a gang apart stays as it is, so that a debugger finds its peers.
+    """
+    return inside(process, argv) or replace(process, argv=argv)
+
+
+def in_container(process: ProcessStart) -> bool:
+    """Whether `process` stands for one in a container."""
+    return inside(process, ("true",)) is not None
+
+
+def started_as(attempt: AttemptStart | None, index: int, pid: int | None) -> ProcessStart:
+    """
+    Return how the process `index` of a host was started.
+
+    Args:
+        attempt: As this agent had it started; None where an earlier agent did. The variables are
+            then read off the living process, for they lie on no disk.
+        index: Of the process in its host.
+        pid: The process; None where it does not live.
+
+    Raises:
+        BastionError: It is not known any more.
+    """
+    if attempt is not None:
+        return attempt.processes[index]
+    try:
+        living = psutil.Process(pid or 0)
+        argv, env, cwd = living.cmdline(), living.environ(), living.cwd()
+    except (psutil.Error, OSError) as error:
+        raise BastionError(f"process {index} of this host cannot be looked at: {error}") from error
+    env = {name: text for name, text in env.items() if name != MARK}
+    if not any(name.endswith(_OURS) for name in env):  # in a container names have a prefix
+        raise BastionError(
+            f"process {index} of this host has overwritten its variables, and the agent of its"
+            " machine was restarted since it started"
+        )
+    return ProcessStart(argv=tuple(argv), env=env, cwd=cwd)

@@ -1,0 +1,61 @@
+"""A command that a user wants to run beside a job's processes: allocated to the job's machine."""
+
+from __future__ import annotations
+
+from bastion.job import JobRecord, Phase
+from bastion.machine import Exec
+from bastion.records.layout import RequestName
+from bastion.records.request import ExecRequest
+from bastion.service.draft.root_draft import Draft
+from bastion.service.intake.permissions import ownership_problem
+from quota import Quota
+
+
+def execute(draft: Draft, asked: RequestName, body: ExecRequest, quota: Quota | None) -> str:
+    """
+    Instruct the machine of a host to run a command, and return why that cannot be, or nothing.
+
+    The request's name is the command's: the client knows where its output will be.
+    """
+    job = draft.jobs.get(body.job)
+    if job is None or job.project != asked.project:
+        return f"{body.job}: no such active job in project {asked.project}"
+    if quota is None:
+        return "no quota file is in force, so nobody may do anything to a job"
+    problem = ownership_problem(asked, job, quota)
+    return problem or _instruct(draft, job, asked.ulid, body)
+
+
+def _instruct(draft: Draft, job: JobRecord, command: str, body: ExecRequest) -> str:
+    attempt = job.attempt
+    if attempt is None or job.phase is not Phase.RUNNING:
+        return f"{job.id}: is {job.phase}; a command runs beside the processes of a running job"
+    if body.replica >= len(attempt.placement):
+        count = len(attempt.placement)
+        return f"{job.id}: replica {body.replica} is none of it; it has {count}, the first is 0"
+    hosts = attempt.placement[body.replica].hosts
+    if body.host >= len(hosts):
+        return f"{job.id}: host {body.host} is none of a replica; each has {len(hosts)}, from 0"
+    state = attempt.hosts[body.replica][body.host]
+    machine = draft.machines.get(hosts[body.host].machine)
+    if state.end is not None and state.hold is None:
+        return f"{job.id}: replica {body.replica} has ended on host {body.host}"
+    if machine is None or not machine.life:
+        return f"{job.id}: the machine of replica {body.replica} has no agent now"
+    draft.instruct(
+        machine.name,
+        Exec(
+            id=command,
+            project=job.project,
+            job=job.id,
+            attempt=attempt.number,
+            nonce=attempt.nonce,
+            replica=body.replica,
+            host=body.host,
+            process=body.process,
+            argv=body.argv,
+            max_runtime_s=body.max_runtime_s,
+        ),
+    )
+    draft.tell(what="exec", text=" ".join(body.argv)[:200], job=job)
+    return ""

@@ -1,0 +1,146 @@
+"""Commands beside a job's processes: a real agent, a real keeper, a folder as the bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bastion.machine import Exec
+from bastion.records import layout
+from bastion.records.register import look
+from bastion.records.registers import CommandEnd
+from tests.bastion.agent.real_machine import Machine, shell
+from tests.rigs.agent import OF, start, stop
+
+ID = "01ARZ3NDEKTSV4RRFFQ69G5FA"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine whose agent runs."""
+    made = Machine(tmp_path)
+    made.begin()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def command(line: str, number: int = 1, *, max_runtime_s: float = 600.0, process: int = 0) -> Exec:
+    """A shell line beside the host `OF`."""
+    return Exec(
+        id=f"{ID}{number}",
+        project=OF.project,
+        job=OF.job,
+        attempt=OF.attempt,
+        nonce=OF.nonce,
+        replica=OF.replica,
+        host=OF.host,
+        process=process,
+        argv=("/bin/sh", "-c", line),
+        max_runtime_s=max_runtime_s,
+    )
+
+
+def end_of(machine: Machine, number: int = 1) -> CommandEnd | None:
+    """How a command ended, as the bucket has it."""
+    prefix = layout.command_log(OF.project, OF.job, f"{ID}{number}")
+    return look(machine.bucket.store, layout.command_end(prefix), CommandEnd)
+
+
+def output_of(machine: Machine, number: int = 1) -> bytes:
+    """What a command printed, as the bucket has it."""
+    prefix = layout.command_log(OF.project, OF.job, f"{ID}{number}")
+    store = machine.bucket.store
+    keys = [entry.key for entry in store.list(prefix) if entry.key.endswith(".log")]
+    found = [store.read(key) for key in keys]
+    return b"".join(each.data for each in found if each is not None)
+
+
+def ended(machine: Machine, number: int = 1) -> CommandEnd:
+    """How a command ended, once it has."""
+    machine.until(lambda: end_of(machine, number))
+    end = end_of(machine, number)
+    assert end is not None
+    return end
+
+
+def run_job(machine: Machine, line: str = "echo up; exec sleep 1000") -> None:
+    """Start the job of one host, and wait until it has printed its first line."""
+    machine.bucket.spec(shell(line, env={"COLOUR": "red"}))
+    machine.bucket.instruct(start(devices={"h100": (2, 3)}))
+    machine.until(lambda: machine.bucket.log() == b"up\n")
+
+
+def test_a_command_sees_what_the_process_sees(machine: Machine) -> None:
+    """It has the folder, the variables and the devices of the process beside it, and its code."""
+    run_job(machine, "touch here; echo up; exec sleep 1000")
+    machine.bucket.instruct(
+        command("ls; echo $COLOUR $CUDA_VISIBLE_DEVICES $BASTION_JOB_ID; exit 7")
+    )
+    end = ended(machine)
+    assert (end.code, end.signal, end.problem) == (7, None, "")
+    assert output_of(machine) == f"here\nred 2,3 {OF.job}\n".encode()
+    assert end.size_bytes == len(output_of(machine))
+    assert machine.bucket.end() is None
+
+
+def test_a_command_ends_before_its_host_does(machine: Machine) -> None:
+    """A command that runs on is stopped once the job's processes have ended; then the host ends."""
+    run_job(machine, "echo up; sleep 0.5; exit 0")
+    machine.bucket.instruct(command("echo begun; exec sleep 1000"))
+    machine.until(lambda: "drained" in machine.bucket.told())
+    end = ended(machine)
+    assert (end.signal, end.problem) == (15, "the processes that it ran beside have ended")
+    assert output_of(machine) == b"begun\n"
+    host = machine.bucket.end()
+    assert host is not None
+    assert host.codes == (0,)
+
+
+def test_a_command_is_stopped_at_its_limit(machine: Machine) -> None:
+    """A command that runs longer than it may is stopped, and its job goes on."""
+    run_job(machine)
+    machine.bucket.instruct(command("exec sleep 1000", max_runtime_s=0.2))
+    assert ended(machine).problem == "its time limit was over"
+    assert machine.bucket.end() is None
+
+
+def test_a_program_that_is_not_there_is_told(machine: Machine) -> None:
+    """What cannot be started is told as the system says it, and harms nothing."""
+    run_job(machine)
+    missing = command("")
+    machine.bucket.instruct(Exec(**{**_fields(missing), "argv": ("no-such-program",)}))
+    assert "no-such-program" in ended(machine).problem
+    machine.bucket.instruct(command("true", 2, process=3))
+    assert ended(machine, 2).problem == "process: 3 is none of this host; it has 1"
+    assert machine.bucket.end() is None
+
+
+def test_a_command_for_a_host_that_is_gone_is_told(machine: Machine) -> None:
+    """A command for a host that has ended, or was never here, gets an end that says so."""
+    run_job(machine)
+    machine.bucket.instruct(stop())
+    machine.until(lambda: "drained" in machine.bucket.told())
+    machine.bucket.instruct(command("true"))
+    assert ended(machine).problem == "this host does not run here any more"
+
+
+def test_a_killed_agent_goes_on_with_commands(machine: Machine) -> None:
+    """A command outlives its agent; the next agent ships the rest, and starts further ones."""
+    run_job(machine)
+    machine.bucket.instruct(command("mkfifo go; echo one; read _ <go; echo two"))
+    machine.until(lambda: output_of(machine) == b"one\n")
+    machine.kill()
+    machine.begin()
+    machine.bucket.instruct(command("echo $COLOUR; echo >go", 2))
+    assert ended(machine, 2).code == 0
+    assert output_of(machine, 2) == b"red\n"
+    assert ended(machine).code == 0
+    assert output_of(machine) == b"one\ntwo\n"
+
+
+def _fields(told: Exec) -> dict[str, object]:
+    return {name: getattr(told, name) for name in Exec.__slots__ if name != "kind"}
