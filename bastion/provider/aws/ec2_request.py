@@ -1,0 +1,231 @@
+"""
+What EC2 is asked for: a batch of a pool's machines as one request. Pure.
+
+The request makes all instances of the batch or none. They end when they shut down, their disks end
+with them, and their metadata answers only those that hold a session token.
+
+Source: botocore's description of `RunInstances`, against which a test checks every request;
+docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html for the interfaces.
+"""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+from bastion.errors import ProviderRefusedError
+from bastion.machine import Pool
+from bastion.provider.aws.batch import Batch, tags_of
+from bastion.provider.aws.ec2_pool import (
+    EFA_INTERFACES,
+    YES,
+    extra_tags,
+    image_of,
+    named_image,
+    type_of,
+    wants_efa,
+    words,
+)
+from bastion.value import value
+
+MAX_USER_DATA = 16384
+"""Longest user data. Source: botocore's description of `RunInstances`."""
+
+Json = dict[str, Any]
+
+
+@value
+class Image:
+    """What a new instance boots."""
+
+    id: str
+    root_device: str
+
+
+def run_request(
+    pool: Pool,
+    batch: Batch,
+    *,
+    bucket: str,
+    token: str,
+    zone: str,
+    image: Image,
+    subnet: str,
+    script: str,
+) -> Json:
+    """
+    Return the arguments of `RunInstances` for `batch`.
+
+    Args:
+        pool: Its fields and options have passed `problems`.
+        batch: The machines.
+        bucket: The bucket's own name, for tags.
+        token: The client token.
+        zone: Where they are made.
+        image: What they boot.
+        subnet: Where the instances get their addresses; empty for the zone's default.
+        script: The start-up script.
+
+    Raises:
+        ProviderRefusedError: The script is too long, or the batch too scattered.
+    """
+    tags = extra_tags(pool) | tags_of(bucket, batch)
+    kinds = ["instance", "volume", "network-interface"]
+    if pool.terms == "spot":
+        kinds.append("spot-instances-request")
+    request: Json = {
+        "ClientToken": token,
+        "MinCount": len(batch.indices),
+        "MaxCount": len(batch.indices),
+        "ImageId": image.id,
+        "InstanceType": type_of(pool),
+        "UserData": user_data(script),
+        "Placement": {"AvailabilityZone": zone},
+        "BlockDeviceMappings": [{"DeviceName": image.root_device, "Ebs": _disk(pool)}],
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "IamInstanceProfile": {
+            "Arn" if pool.identity.startswith("arn:") else "Name": pool.identity
+        },
+        "MetadataOptions": {
+            "HttpEndpoint": "enabled",
+            "HttpTokens": "required",
+            "HttpPutResponseHopLimit": 1,
+        },
+        "TagSpecifications": [
+            {
+                "ResourceType": kind,
+                "Tags": [{"Key": key, "Value": tags[key]} for key in sorted(tags)],
+            }
+            for kind in kinds
+        ],
+        **_network(pool, subnet),
+        **_terms(pool),
+    }
+    if group := pool.options.get("placement_group", ""):
+        request["Placement"]["GroupName"] = group
+    if key := pool.options.get("key_name", ""):
+        request["KeyName"] = key
+    return request
+
+
+def user_data(script: str) -> bytes:
+    """
+    Return `script` as user data: as it is, or compressed where it is too long.
+
+    Cloud-init reads either.
+
+    Raises:
+        ProviderRefusedError: It is too long even so.
+    """
+    plain = script.encode()
+    if len(plain) <= MAX_USER_DATA:
+        return plain
+    packed = gzip.compress(plain, mtime=0)  # the same bytes each time, as the client token asks
+    if len(packed) > MAX_USER_DATA:
+        raise ProviderRefusedError(
+            f"the start-up script has {len(packed)} bytes, compressed; EC2 takes {MAX_USER_DATA}",
+            hint="move commands of `setup` into a script that the image or the bucket has",
+        )
+    return packed
+
+
+def image_query(pool: Pool) -> Json:
+    """Return the arguments of `DescribeImages` that find the pool's image."""
+    image = image_of(pool)
+    named = named_image(image)
+    if named is None:
+        return {"ImageIds": [image]}
+    owner, pattern = named
+    return {
+        "Owners": [owner],
+        "Filters": [
+            {"Name": "name", "Values": [pattern]},
+            {"Name": "state", "Values": ["available"]},
+        ],
+    }
+
+
+def subnet_query(pool: Pool, zone: str) -> Json | None:
+    """Return the arguments of `DescribeSubnets` for the pool's network; None: none is needed."""
+    networks = words(pool.network)
+    filters = [{"Name": "availability-zone", "Values": [zone]}]
+    if not networks:
+        if not wants_efa(pool):
+            return None
+        filters.append({"Name": "default-for-az", "Values": ["true"]})
+    elif networks[0].startswith("vpc-"):
+        filters.append({"Name": "vpc-id", "Values": list(networks)})
+    else:
+        filters.append({"Name": "subnet-id", "Values": list(networks)})
+    return {"Filters": filters}
+
+
+def own_filters(bucket: str, pool: str, *, seq: int | None = None) -> list[Json]:
+    """Return the filters of `DescribeInstances` for a bucket's pool, or for one commit of it."""
+    wanted = {"bastion": bucket, "pool": pool} | ({} if seq is None else {"commit": str(seq)})
+    return [{"Name": f"tag:{key}", "Values": [text]} for key, text in wanted.items()]
+
+
+def _disk(pool: Pool) -> Json:
+    disk: Json = {"VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
+    if pool.disk_gib:
+        disk["VolumeSize"] = pool.disk_gib
+    if key := pool.options.get("kms_key", ""):
+        disk["KmsKeyId"] = key
+    return disk
+
+
+def _network(pool: Pool, subnet: str) -> Json:
+    groups = list(words(pool.options.get("security_groups", "")))
+    if wants_efa(pool):
+        return {"NetworkInterfaces": _interfaces(EFA_INTERFACES[type_of(pool)], subnet, groups)}
+    found: Json = {"SubnetId": subnet} if subnet else {}
+    return found | ({"SecurityGroupIds": groups} if groups else {})
+
+
+def _interfaces(cards: int, subnet: str, groups: list[str]) -> list[Json]:
+    """
+    One interface for IP, and one on each network card for EFA alone.
+
+    So a machine takes one address of its subnet, not one for each card.
+    """
+    places = [
+        (0, 0, "interface"),
+        (0, 1, "efa-only"),
+        *((i, 0, "efa-only") for i in range(1, cards)),
+    ]
+    return [
+        {
+            "NetworkCardIndex": card,
+            "DeviceIndex": device,
+            "InterfaceType": kind,
+            "DeleteOnTermination": True,
+            "SubnetId": subnet,
+            **({"Groups": groups} if groups else {}),
+        }
+        for card, device, kind in places
+    ]
+
+
+def _terms(pool: Pool) -> Json:
+    if pool.terms == "spot":
+        spot: Json = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        if price := pool.options.get("max_price", ""):
+            spot["MaxPrice"] = price
+        return {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": spot}}
+    if pool.terms == "on_demand":
+        return {}
+    if not pool.reservation:
+        preference = {"CapacityReservationPreference": "capacity-reservations-only"}
+        return {"CapacityReservationSpecification": preference}
+    field = (
+        "CapacityReservationResourceGroupArn"
+        if pool.reservation.startswith("arn:")
+        else "CapacityReservationId"
+    )
+    found: Json = {
+        "CapacityReservationSpecification": {"CapacityReservationTarget": {field: pool.reservation}}
+    }
+    if pool.options.get("capacity_block") == YES:
+        found["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
+    return found

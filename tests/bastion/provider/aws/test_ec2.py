@@ -1,0 +1,394 @@
+"""EC2's provider against an EC2 on loopback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
+from bastion.machine import Pool
+from bastion.provider.aws.ec2 import Ec2Provider, client
+from tests.bastion.provider.aws.pools import NVIDIA, POOL, batch, pool
+from tests.servers.aws.ec2 import ZONES, Ec2World, Refusal, connect_to, ec2_server, user_data
+
+
+@pytest.fixture
+def world() -> Iterator[Ec2World]:
+    """A region without instances."""
+    with ec2_server() as made:
+        made.image(NVIDIA)
+        yield made
+
+
+def provider(world: Ec2World, *, bucket: str = "bucket", of: Pool = POOL) -> Ec2Provider:
+    return Ec2Provider(
+        of,
+        bucket=bucket,
+        script=lambda _, name: f"#!/bin/sh\nname=$({name})\n",
+        connect=connect_to(world),
+    )
+
+
+def states(of: Ec2Provider) -> dict[str, str]:
+    return {listed.name: listed.state for listed in of.list()}
+
+
+def test_a_batch_runs_once(world: Ec2World) -> None:
+    """A batch is one request; each instance is one of its machines, in the zone asked for."""
+    mine = provider(world)
+    mine.create(batch(3), POOL)
+    mine.create(batch(3), POOL)
+    assert states(mine) == dict.fromkeys(("gpu-7-0", "gpu-7-1", "gpu-7-2"), "creating")
+    world.tick()
+    assert states(mine) == dict.fromkeys(("gpu-7-0", "gpu-7-1", "gpu-7-2"), "running")
+    assert world.calls.count("RunInstances") == 1
+    assert {listed.zone for listed in mine.list()} == {ZONES[0]}
+    assert all(listed.created_at for listed in mine.list())
+    assert user_data(world.requests[0]).startswith(b"#!/bin/sh\nname=$(")
+
+
+def test_a_batch_that_does_not_fit_makes_nothing(world: Ec2World) -> None:
+    """Where a zone has two of three, none is made; the other zone makes all."""
+    world.stock = {ZONES[0]: 2}
+    mine = provider(world)
+    with pytest.raises(NoCapacityError, match=r"InsufficientInstanceCapacity.*us-east-1a"):
+        mine.create(batch(3), POOL)
+    assert world.alive() == ()
+    mine.create(batch(3, zone=ZONES[1]), POOL)
+    assert len(world.alive()) == 3
+
+
+def test_a_zone_that_was_sold_out_is_tried_again(world: Ec2World) -> None:
+    """After a stock-out the same machines can be made in the same zone."""
+    world.stock = {ZONES[0]: 0}
+    mine = provider(world)
+    with pytest.raises(NoCapacityError):
+        mine.create(batch(3), POOL)
+    world.stock = {}
+    mine.create(batch(3), POOL)
+    assert len(world.alive()) == 3
+
+
+@pytest.mark.parametrize("lag", [0, 3])
+def test_a_create_whose_answer_is_lost_is_made_once(world: Ec2World, lag: int) -> None:
+    """A create that was done and not answered is repeated without harm, also if the list lags."""
+    world.lost, world.lag = 1, lag
+    mine = provider(world)
+    with pytest.raises(ProviderUnavailableError):
+        mine.create(batch(3), POOL)
+    mine.create(batch(3), POOL)
+    provider(world).create(batch(3), POOL)  # a bastion that started anew
+    assert len(world.alive()) == 3
+    for _ in range(lag):
+        world.tick()
+    assert set(states(mine)) == {"gpu-7-0", "gpu-7-1", "gpu-7-2"}
+
+
+def test_a_create_that_was_never_done_is_repeated(world: Ec2World) -> None:
+    """A create that neither was done nor answered is done by the next one."""
+    world.dropped = 1
+    mine = provider(world)
+    with pytest.raises(ProviderUnavailableError):
+        mine.create(batch(2), POOL)
+    assert world.alive() == ()
+    mine.create(batch(2), POOL)
+    assert len(world.alive()) == 2
+
+
+def test_part_of_a_batch_in_doubt_is_not_made_again(world: Ec2World) -> None:
+    """A batch in doubt of which a machine is no longer wanted stays in doubt until it is listed."""
+    world.lost, world.lag = 1, 2
+    mine = provider(world)
+    with pytest.raises(ProviderUnavailableError):
+        mine.create(batch(3), POOL)
+    with pytest.raises(ProviderUnavailableError, match="may have been carried out"):
+        mine.create(batch(3)[:2], POOL)
+    world.tick()
+    world.tick()
+    mine.create(batch(3)[:2], POOL)
+    assert len(world.alive()) == 3
+    mine.delete("gpu-7-2")
+    assert len(world.alive()) == 2
+
+
+def test_an_image_that_came_out_between_two_tries_makes_nothing_twice(world: Ec2World) -> None:
+    """A newer image of the same name changes the request, and no second batch is made."""
+    world.lost, world.lag = 1, 2
+    mine = provider(world)
+    with pytest.raises(ProviderUnavailableError):
+        mine.create(batch(2), POOL)
+    world.image(NVIDIA.replace("20260101", "20260202"), made_at="2026-02-02")
+    with pytest.raises(ProviderUnavailableError, match="may have been carried out"):
+        mine.create(batch(2), POOL)
+    assert len(world.alive()) == 2
+
+
+def test_a_half_visible_batch_is_left_alone(world: Ec2World) -> None:
+    """Where only part of a batch is listed yet, the rest is not made again."""
+    mine = provider(world)
+    mine.create(batch(3), POOL)
+    first, *others = world.instances()
+    for each in others:
+        world.hide(each)
+    assert set(states(mine)) == {"gpu-7-0"}
+    mine.create(batch(3), POOL)
+    mine.create(batch(3)[1:], POOL)
+    assert world.calls.count("RunInstances") == 1
+    assert first in world.alive()
+
+
+def test_a_machine_that_is_over_is_never_made_again(world: Ec2World) -> None:
+    """A name is used up, also when EC2 no longer lists the instance that had it."""
+    mine = provider(world)
+    mine.create(batch(1), POOL)
+    mine.delete("gpu-7-0")
+    mine.create(batch(1), POOL)
+    world.tick()
+    assert states(mine) == {"gpu-7-0": "gone"}
+    mine.create(batch(1), POOL)
+    world.forget_the_dead()
+    assert states(mine) == {}
+    mine.create(batch(1), POOL)
+    assert world.alive() == ()
+
+
+def test_a_stopped_instance_is_started(world: Ec2World) -> None:
+    """An instance that was stopped by hand is listed so, and started by a create."""
+    mine = provider(world)
+    mine.create(batch(2), POOL)
+    world.tick()
+    world.stop(world.instances()[0])
+    assert states(mine)["gpu-7-0"] == "stopped"
+    mine.create(batch(2), POOL)  # it is still stopping: nothing to do yet
+    world.tick()
+    mine.create(batch(2), POOL)
+    world.tick()
+    assert set(states(mine).values()) == {"running"}
+    assert len(world.alive()) == 2
+
+
+def test_a_delete_is_confirmed_by_the_list(world: Ec2World) -> None:
+    """A machine is gone when EC2 says so, not when it was asked for; others are left alone."""
+    world.stays = True
+    mine = provider(world)
+    mine.create(batch(2), POOL)
+    mine.delete("gpu-7-0")
+    for _ in range(3):
+        world.tick()
+        mine.delete("gpu-7-0")
+        assert states(mine) == {"gpu-7-0": "deleting", "gpu-7-1": "running"}
+    world.stays = False
+    world.tick()
+    assert states(mine) == {"gpu-7-0": "gone", "gpu-7-1": "running"}
+    assert world.calls.count("TerminateInstances") == 1
+
+
+def test_a_machine_that_is_not_listed_yet_is_deleted_once_it_is(world: Ec2World) -> None:
+    """A delete that comes before the list does changes nothing; the next one deletes."""
+    world.lag = 2
+    mine = provider(world)
+    mine.create(batch(1), POOL)
+    mine.delete("gpu-7-0")
+    assert len(world.alive()) == 1
+    world.tick()
+    world.tick()
+    mine.delete("gpu-7-0")
+    assert world.alive() == ()
+
+
+def test_a_spot_instance_that_is_taken_is_gone_in_amazons_words(world: Ec2World) -> None:
+    """What EC2 says of the end of an instance is in the list."""
+    spot = pool(terms="spot")
+    mine = provider(world, of=spot)
+    mine.create(batch(2), spot)
+    world.tick()
+    world.interrupt(world.instances()[1])
+    found = {listed.name: listed for listed in mine.list()}
+    assert found["gpu-7-0"].state == "running"
+    assert found["gpu-7-1"].state == "gone"
+    assert "Spot instance termination" in found["gpu-7-1"].text
+
+
+def test_a_list_has_every_page(world: Ec2World) -> None:
+    """A list that EC2 cuts into pages is whole, or raises."""
+    mine = provider(world)
+    for seq in range(7):
+        mine.create(batch(2, seq=seq), POOL)
+    world.page = 3
+    assert len(mine.list()) == 14
+    assert world.calls[-3:] == ["DescribeInstances"] * 3
+    world.fail_after("DescribeInstances", 1)
+    with pytest.raises(ProviderUnavailableError):
+        mine.list()
+
+
+def test_a_bucket_sees_only_its_own(world: Ec2World) -> None:
+    """Machines of the same name of another bucket or pool are neither listed nor deleted."""
+    mine, theirs = provider(world), provider(world, bucket="other")
+    mine.create(batch(1), POOL)
+    theirs.create(batch(1), POOL)
+    assert len(world.alive()) == 2
+    theirs.delete("gpu-7-0")
+    assert states(mine) == {"gpu-7-0": "creating"}
+    assert provider(world, of=replace(POOL, name="gp")).list() == ()
+
+
+def test_a_copy_made_by_hand_is_told_and_deleted_with_it(world: Ec2World) -> None:
+    """An instance that was launched with the tags of another is no second machine."""
+    mine = provider(world)
+    mine.create(batch(1), POOL)
+    (first,) = world.instances()
+    connect_to(world)("us-east-1").run_instances(
+        MinCount=1,
+        MaxCount=1,
+        ImageId=first.image_id,
+        InstanceType=first.instance_type,
+        Placement={"AvailabilityZone": ZONES[0]},
+        TagSpecifications=[
+            {
+                "ResourceType": "instance",
+                "Tags": [{"Key": tag["key"], "Value": tag["value"]} for tag in first.get_tags()],
+            }
+        ],
+    )
+    (listed,) = mine.list()
+    assert listed.text.startswith("2 instances carry its tags: i-")
+    mine.delete("gpu-7-0")
+    assert world.alive() == ()
+
+
+def test_an_instance_with_strange_tags_is_left_alone(world: Ec2World) -> None:
+    """What cannot be one of our machines is not listed, so never deleted."""
+    mine = provider(world)
+    mine.create(batch(1), POOL)
+    world.instances()[0].add_tags({"machines": "seven"})
+    assert mine.list() == ()
+
+
+def test_a_wrong_setting_makes_nothing(world: Ec2World) -> None:
+    """An image, a profile or a subnet that does not exist is refused in EC2's words."""
+    for changes, told in (
+        ({"image": "ami-00000000000000000"}, "ami-00000000000000000"),
+        ({"image": "self/nothing-*"}, "EC2 has no 'self/nothing-\\*' in us-east-1"),
+        ({"identity": "nobody"}, "nobody"),
+        ({"network": "vpc-00000000000000000"}, "has no subnet in us-east-1a"),
+    ):
+        wrong = pool(**changes)
+        with pytest.raises(ProviderRefusedError, match=told):
+            provider(world, of=wrong).create(batch(1), wrong)
+    assert world.alive() == ()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "error"),
+    [
+        (Refusal("UnauthorizedOperation", status=403), ProviderRefusedError),
+        (Refusal("RequestExpired"), ProviderRefusedError),
+        (Refusal("ExpiredToken"), ProviderRefusedError),
+        (Refusal("RequestLimitExceeded", status=503), ProviderUnavailableError),
+        (Refusal("InternalError", status=500), ProviderUnavailableError),
+    ],
+)
+def test_a_refused_call_changes_nothing(
+    world: Ec2World, refusal: Refusal, error: type[Exception]
+) -> None:
+    """Rights, credentials and pacing are told apart in every operation, and can be mended."""
+    mine = provider(world)
+    mine.create(batch(1, seq=1), POOL)
+    world.refusals["*"] = refusal
+    for act in (mine.list, lambda: mine.create(batch(2), POOL), lambda: mine.delete("gpu-1-0")):
+        with pytest.raises(error):
+            act()
+    world.refusals.clear()
+    assert len(world.alive()) == 1
+    mine.create(batch(2), POOL)
+    assert len(world.alive()) == 3
+
+
+def test_a_limit_of_the_account_is_a_limit(world: Ec2World) -> None:
+    """A quota of the account is told as such, with EC2's own words."""
+    world.refusals["RunInstances"] = Refusal("VcpuLimitExceeded", "you asked for 192 vCPU")
+    with pytest.raises(NoCapacityError, match="192 vCPU") as caught:
+        provider(world).create(batch(1), POOL)
+    assert caught.value.is_limit
+
+
+def test_the_newest_image_of_a_name_is_taken(world: Ec2World) -> None:
+    """Of several images of a name and owner the newest boots, and none of another owner."""
+    newest = world.image(NVIDIA.replace("20260101", "20260303"), made_at="2026-03-03")
+    world.image(NVIDIA.replace("20260101", "20260202"), made_at="2026-02-02")
+    world.image(NVIDIA.replace("20260101", "20260404"), owner="self", made_at="2026-04-04")
+    provider(world).create(batch(1), POOL)
+    assert world.requests[0]["ImageId"] == newest
+
+
+def test_the_subnet_is_of_the_zone(world: Ec2World) -> None:
+    """A VPC's subnet in the machine's zone is taken, the one with most free addresses."""
+    vpc = world.backend.create_vpc("10.0.0.0/16")
+    wanted = world.backend.create_subnet(vpc.id, "10.0.0.0/20", availability_zone=ZONES[1])
+    world.backend.create_subnet(vpc.id, "10.0.64.0/28", availability_zone=ZONES[1])
+    world.backend.create_subnet(vpc.id, "10.0.128.0/20", availability_zone=ZONES[0])
+    mine = pool(network=vpc.id)
+    provider(world, of=mine).create(batch(2, zone=ZONES[1]), mine)
+    assert world.requests[0]["SubnetId"] == wanted.id
+    with pytest.raises(NoCapacityError, match="free addresses"):
+        provider(world, of=mine).create(batch(5000, zone=ZONES[1], seq=8), mine)
+
+
+def test_efa_takes_the_default_subnet(world: Ec2World) -> None:
+    """EFA interfaces are made in the zone's default subnet where no network is named."""
+    fast = pool(instance_type="p4d.24xlarge", options={"efa": "true"})
+    provider(world, of=fast).create(batch(2), fast)
+    (request,) = world.requests
+    assert request["NetworkInterface.1.SubnetId"].startswith("subnet-")
+    assert request["NetworkInterface.5.InterfaceType"] == "efa-only"
+    assert len(world.alive()) == 2
+
+
+def test_a_zone_of_another_region_has_no_capacity(world: Ec2World) -> None:
+    """A machine whose zone was taken out of the pool with its region is not made elsewhere."""
+    with pytest.raises(NoCapacityError, match="no zone 'eu-west-1a' any more"):
+        provider(world).create(batch(1, zone="eu-west-1a"), POOL)
+
+
+def test_an_endpoint_that_is_away_is_out_of_reach(world: Ec2World) -> None:
+    """A connection that fails, and an answer that is no XML, leave the outcome unknown."""
+    away = Ec2World(endpoint="http://127.0.0.1:9")
+    with pytest.raises(ProviderUnavailableError, match="did not answer"):
+        provider(away).list()
+    world.refusals["*"] = Refusal("", status=500)
+    world.garbled = True
+    with pytest.raises(ProviderUnavailableError):
+        provider(world).list()
+
+
+def test_missing_credentials_are_refused(world: Ec2World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bastion without credentials says so, and what to run."""
+    mine = provider(world)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    with pytest.raises(ProviderRefusedError, match="credentials") as caught:
+        mine.list()
+    assert "get-caller-identity" in caught.value.hint
+
+
+def test_calls_are_sent_once_and_have_a_deadline(world: Ec2World) -> None:
+    """The client itself neither repeats a call nor waits for ever."""
+    config = client("us-east-1").meta.config
+    assert config.retries["total_max_attempts"] == 1
+    assert 0 < config.connect_timeout < config.read_timeout <= 60
+
+
+def test_the_sdk_is_loaded_by_the_first_call() -> None:
+    """Making the provider loads no SDK, so a bastion without EC2 pays nothing."""
+    line = (
+        "import sys; from bastion.machine import Pool; from quota.amounts import Amounts;"
+        " from bastion.provider.aws.ec2 import Ec2Provider;"
+        " pool = Pool(name='gpu', provider='ec2', resources=Amounts({}), max_machines=1);"
+        " Ec2Provider(pool, bucket='b', script=lambda *_: '');"
+        " assert 'boto3' not in sys.modules and 'botocore' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", line], check=True)

@@ -1,0 +1,207 @@
+"""What EC2 is asked for, held against botocore's own description of it."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from functools import cache
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.handlers import base64_encode_user_data
+from botocore.validate import ParamValidator
+
+from bastion.errors import ProviderRefusedError
+from bastion.machine import Pool
+from bastion.provider.aws.batch import batch_of
+from bastion.provider.aws.ec2_request import (
+    MAX_USER_DATA,
+    Image,
+    image_query,
+    own_filters,
+    run_request,
+    subnet_query,
+    user_data,
+)
+from tests.bastion.provider.aws.pools import batch, pool
+
+RESERVATION = "cr-0123456789abcdef0"
+GROUP = "arn:aws:resource-groups:us-east-1:123456789012:group/mine"
+
+
+@cache
+def described() -> Any:
+    """Botocore's description of EC2."""
+    return botocore.session.Session().get_service_model("ec2")
+
+
+def valid(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request that fits its description; enums are checked too, which botocore omits."""
+    base64_encode_user_data(request)  # as the client does before it checks a request
+    shape = described().operation_model(operation).input_shape
+    report = ParamValidator().validate(request, shape)
+    assert not report.has_errors(), report.generate_report()
+    _check_enums(request, shape, operation)
+    return request
+
+
+def _check_enums(value: Any, shape: Any, path: str) -> None:
+    if shape.type_name == "structure":
+        for name, inner in value.items():
+            _check_enums(inner, shape.members[name], f"{path}.{name}")
+    elif shape.type_name == "list":
+        for inner in value:
+            _check_enums(inner, shape.member, f"{path}[]")
+    elif shape.type_name == "string" and shape.enum:
+        assert value in shape.enum, f"{path}: {value}"
+
+
+def request(made: Pool, *, size: int = 1, subnet: str = "", script: str = "#!/bin/sh") -> Any:
+    return run_request(
+        made,
+        batch_of(batch(size)),
+        bucket="bucket",
+        token="token",
+        zone="us-east-1a",
+        image=Image(id="ami-0123456789abcdef0", root_device="/dev/sda1"),
+        subnet=subnet,
+        script=script,
+    )
+
+
+POOLS: list[dict[str, Any]] = [
+    {},
+    {"terms": "spot", "options": {"max_price": "12.50"}},
+    {"terms": "reserved"},
+    {"terms": "reserved", "reservation": RESERVATION, "options": {"capacity_block": "true"}},
+    {"terms": "reserved", "reservation": GROUP},
+    {"disk_gib": 500, "options": {"kms_key": "alias/mine", "key_name": "ops"}},
+    {"tags": ("team=vision",), "options": {"placement_group": "rack", "security_groups": "sg-1"}},
+    {"options": {"efa": "true", "security_groups": "sg-1, sg-2"}},
+    {"identity": "arn:aws:iam::123456789012:instance-profile/a"},
+]
+
+
+@pytest.mark.parametrize("changes", POOLS)
+def test_a_request_fits_its_description(changes: dict[str, Any]) -> None:
+    """Every kind of pool becomes a request that EC2's own description allows."""
+    made = pool(**changes)
+    valid("RunInstances", request(made, size=3, subnet="subnet-1"))
+    valid("DescribeImages", image_query(made))
+    query = subnet_query(made, "us-east-1a")
+    if query is not None:
+        valid("DescribeSubnets", query)
+
+
+def test_a_batch_is_all_or_none() -> None:
+    """The least count of a request is its most, and it is made in the machines' zone."""
+    made = request(pool(), size=5)
+    assert (made["MinCount"], made["MaxCount"]) == (5, 5)
+    assert made["Placement"]["AvailabilityZone"] == "us-east-1a"
+
+
+def test_nothing_outlives_its_instance() -> None:
+    """A shutdown ends the instance; its encrypted disk and its interfaces end with it."""
+    made = request(pool(disk_gib=500, options={"efa": "true"}), subnet="subnet-1")
+    assert made["InstanceInitiatedShutdownBehavior"] == "terminate"
+    (disk,) = made["BlockDeviceMappings"]
+    assert disk == {
+        "DeviceName": "/dev/sda1",
+        "Ebs": {
+            "VolumeType": "gp3",
+            "Encrypted": True,
+            "DeleteOnTermination": True,
+            "VolumeSize": 500,
+        },
+    }
+    assert all(each["DeleteOnTermination"] for each in made["NetworkInterfaces"])
+
+
+def test_the_metadata_service_wants_a_session() -> None:
+    """Only version 2 of the metadata service answers, and only on the instance itself."""
+    assert request(pool())["MetadataOptions"] == {
+        "HttpEndpoint": "enabled",
+        "HttpTokens": "required",
+        "HttpPutResponseHopLimit": 1,
+    }
+
+
+def test_all_that_is_made_carries_tags() -> None:
+    """Instances, disks, interfaces and spot requests name bastion, pool, commit and machines."""
+    made = request(pool(terms="spot", tags=("team=vision",)), size=3)
+    found = {
+        each["ResourceType"]: {tag["Key"]: tag["Value"] for tag in each["Tags"]}
+        for each in made["TagSpecifications"]
+    }
+    assert set(found) == {"instance", "volume", "network-interface", "spot-instances-request"}
+    for tags in found.values():
+        assert tags == {
+            "Name": "bastion-bucket-gpu-7",
+            "bastion": "bucket",
+            "pool": "gpu",
+            "commit": "7",
+            "machines": "0-2",
+            "team": "vision",
+        }
+
+
+def test_a_spot_instance_is_not_asked_for_again() -> None:
+    """A spot instance that is taken ends, and its request with it."""
+    assert request(pool(terms="spot"))["InstanceMarketOptions"] == {
+        "MarketType": "spot",
+        "SpotOptions": {
+            "SpotInstanceType": "one-time",
+            "InstanceInterruptionBehavior": "terminate",
+        },
+    }
+
+
+def test_reserved_capacity_is_all_that_is_used() -> None:
+    """Reserved machines never become on-demand ones, with or without a named reservation."""
+    assert request(pool(terms="reserved"))["CapacityReservationSpecification"] == {
+        "CapacityReservationPreference": "capacity-reservations-only"
+    }
+    made = request(
+        pool(terms="reserved", reservation=RESERVATION, options={"capacity_block": "true"})
+    )
+    assert made["CapacityReservationSpecification"] == {
+        "CapacityReservationTarget": {"CapacityReservationId": RESERVATION}
+    }
+    assert made["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+
+
+@pytest.mark.parametrize(("kind", "cards"), [("p4d.24xlarge", 4), ("p5.48xlarge", 32)])
+def test_efa_is_on_every_network_card(kind: str, cards: int) -> None:
+    """A machine has one interface for IP and EFA on each card, each place used once."""
+    made = request(pool(instance_type=kind, options={"efa": "true"}), subnet="subnet-1")
+    interfaces = made["NetworkInterfaces"]
+    assert "SubnetId" not in made
+    assert [each["InterfaceType"] for each in interfaces] == ["interface", *["efa-only"] * cards]
+    places = {(each["NetworkCardIndex"], each["DeviceIndex"]) for each in interfaces}
+    assert len(places) == cards + 1
+    assert {card for card, _ in places} == set(range(cards))
+
+
+def test_a_long_script_is_compressed() -> None:
+    """A script that is too long is compressed to the same bytes each time, or refused."""
+    assert user_data("#!/bin/sh\n") == b"#!/bin/sh\n"
+    long = "#!/bin/sh\n" + "echo hello\n" * 3000
+    packed = user_data(long)
+    assert len(packed) <= MAX_USER_DATA
+    assert packed == user_data(long)
+    assert gzip.decompress(packed).decode() == long
+    noise = random.Random(1).randbytes(2 * MAX_USER_DATA).hex()
+    with pytest.raises(ProviderRefusedError, match="EC2 takes 16384"):
+        user_data(noise)
+
+
+def test_lists_ask_for_what_is_ours() -> None:
+    """EC2 itself leaves out what is of other buckets and pools."""
+    filters = own_filters("bucket", "gpu", seq=7)
+    valid("DescribeInstances", {"Filters": filters, "MaxResults": 500})
+    assert {each["Name"]: each["Values"] for each in filters} == {
+        "tag:bastion": ["bucket"],
+        "tag:pool": ["gpu"],
+        "tag:commit": ["7"],
+    }
