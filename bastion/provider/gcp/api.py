@@ -1,0 +1,235 @@
+"""
+One of Google's APIs, spoken by Google's own client with the description that it carries.
+
+The client is imported and built at the first call, on the thread of the pool's lane: that takes
+half a second, and credentials of a VM are asked of its metadata server. Each call has a deadline,
+and is sent again only by the transport, once, where a connection ended without an answer: what
+makes something carries an id for that. Connections are one for each thread, as the client's are not
+safe for several.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from bastion.clock import Clock
+from bastion.errors import ProviderRefusedError, ProviderUnavailableError
+from bastion.provider.gcp.verdicts import Failure, verdict
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+
+CALL_S = 30.0
+"""Longest silence of Google's within one call."""
+_LOOK_S = 1.0
+"""Between two looks at an operation."""
+_MOST_PAGES = 1000
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_VERSIONS = {"compute": "v1", "tpu": "v2"}
+
+
+class Api:
+    """
+    Calls of one API.
+
+    Args:
+        name: Which API.
+        project: Whose resources; empty for the project of the credentials.
+        clock: Waits between looks at an operation.
+        endpoint: Which server is asked; empty for Google's, or for the one that
+            `CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE` or `..._TPU` names, as `gcloud` takes it. A
+            server without TLS is given none but `credentials`.
+        credentials: Whose calls they are; None for the ones that this machine or user has.
+    """
+
+    def __init__(
+        self,
+        name: Literal["compute", "tpu"],
+        *,
+        project: str,
+        clock: Clock,
+        endpoint: str = "",
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._name = name
+        self._credentials = credentials
+        self._project = project
+        self.clock = clock
+        self._endpoint = endpoint
+        self._opening = threading.Lock()
+        self._opened: tuple[Any, Credentials] | None = None
+        self._connections = threading.local()
+
+    @property
+    def project(self) -> str:
+        """The project, by its id."""
+        self.open()
+        return self._project
+
+    def open(self) -> Any:
+        """
+        Return the client's description of the API, whose methods make requests.
+
+        Raises:
+            ProviderRefusedError: The client is not installed, or there are no credentials.
+            ProviderUnavailableError: Credentials cannot be looked up now.
+        """
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._build()
+            return self._opened[0]
+
+    def call(self, request: Any, what: str) -> Mapping[str, Any]:
+        """
+        Send `request` and return the answer.
+
+        Args:
+            request: As a method of `open()` made it.
+            what: What is being done, for the message of an error.
+
+        Raises:
+            ProviderError: By what Google answers; see `verdict`.
+        """
+        answer = self.ask(request, what)
+        if isinstance(answer, Failure):
+            raise verdict(answer, what)
+        return answer
+
+    def ask(self, request: Any, what: str) -> Mapping[str, Any] | Failure:
+        """As `call`, but return it where something is missing, or exists already."""
+        import google.auth.exceptions
+        import googleapiclient.errors
+        import httplib2
+
+        try:
+            answer = request.execute(http=self._connection(), num_retries=0)
+        except googleapiclient.errors.HttpError as error:
+            failure = _failure(error.resp, error.content)
+            if failure.status in (404, 409):
+                return failure
+            raise verdict(failure, what) from error
+        except google.auth.exceptions.GoogleAuthError as error:
+            raise _without_token(error) from error
+        except (httplib2.HttpLib2Error, googleapiclient.errors.Error, OSError) as error:
+            raise ProviderUnavailableError(f"{what}: Google did not answer: {error!r}") from error
+        except (ValueError, RecursionError) as error:
+            raise ProviderUnavailableError(f"{what}: Google answered what is no JSON") from error
+        if not isinstance(answer, dict):
+            raise ProviderUnavailableError(f"{what}: Google answered nonsense: {answer!r:.100}")
+        return answer
+
+    def pages(self, method: Any, what: str, **given: Any) -> Iterator[Mapping[str, Any]]:
+        """Every page of a list; see `call` for what it raises."""
+        token = ""
+        for _ in range(_MOST_PAGES):
+            page = self.call(method(**given, **({"pageToken": token} if token else {})), what)
+            yield page
+            token = page.get("nextPageToken", "")
+            if not token:
+                return
+        raise ProviderUnavailableError(f"{what}: more than {_MOST_PAGES} pages")
+
+    def settle(
+        self,
+        operation: Mapping[str, Any],
+        look: Callable[[], Any],
+        what: str,
+        *,
+        wait_s: float,
+    ) -> Mapping[str, Any]:
+        """Return an operation once it is done, or as it is after `wait_s`; `look` asks for it."""
+        until = self.clock.monotonic() + wait_s
+        while not (operation.get("done") or operation.get("status") == "DONE"):
+            if self.clock.monotonic() >= until:
+                break  # a list shows what becomes of it, or the same request tells
+            self.clock.sleep(_LOOK_S)
+            operation = self.call(look(), what)
+        return operation
+
+    def _build(self) -> tuple[Any, Credentials]:
+        try:
+            import google.auth
+            import google.auth.credentials
+            import google.auth.exceptions
+            import httplib2
+            from googleapiclient.discovery import build
+        except ImportError as error:
+            raise ProviderRefusedError(
+                f"Google's machines need packages that are not installed: {error.name}",
+                hint="run: pip install 'bastion-orchestrator[gce]' where the bastion runs",
+            ) from error
+        variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{self._name.upper()}"
+        endpoint = self._endpoint or os.environ.get(variable, "")
+        if self._credentials is not None:
+            credentials = self._credentials
+        elif endpoint.startswith("http://"):
+            credentials = google.auth.credentials.AnonymousCredentials()  # type: ignore[no-untyped-call]
+        else:
+            try:
+                credentials, project = google.auth.default(scopes=[_SCOPE])
+            except google.auth.exceptions.GoogleAuthError as error:
+                raise _without_token(error) from error
+            self._project = self._project or project or ""
+        if not self._project:
+            raise ProviderRefusedError(
+                "the credentials of Google name no project",
+                hint="say options.project of the pool",
+            )
+        service = build(
+            self._name,
+            _VERSIONS[self._name],
+            http=httplib2.Http(),
+            client_options={"api_endpoint": endpoint} if endpoint else None,
+            static_discovery=True,
+            cache_discovery=False,
+        )
+        return service, credentials
+
+    def _connection(self) -> Any:
+        """This thread's own connections."""
+        import google_auth_httplib2
+        import httplib2
+
+        assert self._opened is not None
+        if not hasattr(self._connections, "http"):
+            self._connections.http = google_auth_httplib2.AuthorizedHttp(
+                self._opened[1], http=httplib2.Http(timeout=CALL_S)
+            )
+        return self._connections.http
+
+
+def _without_token(error: Any) -> ProviderRefusedError | ProviderUnavailableError:
+    """What it means that Google gives no token."""
+    import google.auth.exceptions
+
+    is_outage = isinstance(error, google.auth.exceptions.TransportError) or error.retryable
+    if is_outage:
+        return ProviderUnavailableError(f"Google did not answer with a token: {error}")
+    return ProviderRefusedError(
+        f"Google gives the bastion no token: {error}",
+        hint="run: gcloud auth application-default login",
+    )
+
+
+def _failure(response: Mapping[str, str], content: bytes) -> Failure:
+    """An error of HTTP, as Google's JSON explains it, if it does."""
+    status = int(response.get("status", 0))
+    asked = response.get("retry-after", "")
+    retry_after_s = float(asked) if asked.isdecimal() else 0.0
+    codes: list[str] = []
+    message = content[:300].decode(errors="replace").strip()
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        error = json.loads(content)["error"]
+        message = str(error["message"])
+        codes += [str(each.get("reason", "")) for each in error.get("errors", ())]
+        codes += [str(error.get("status", ""))]
+        codes += [
+            str(each.get("reason") or each.get("@type", "").rpartition(".")[2])
+            for each in error.get("details", ())
+        ]
+    return Failure(status=status, codes=tuple(codes), message=message, retry_after_s=retry_after_s)

@@ -1,0 +1,252 @@
+"""
+VMs of Compute Engine, with accelerators or without.
+
+* A batch is one `bulkInsert` whose least count is its count: all or none. A machine alone is one
+  `insert`. Both are waited for, bounded: so a zone that is sold out is told at once.
+* A name is unique in its zone, and each request has an id that the names give: what was asked for
+  before is not made again, even where its answer was lost. After a verdict the id is another one.
+* A VM that stopped, as after an error of its host, is started again by `create`. A spot VM that is
+  taken is deleted by Google and leaves the list.
+* The start-up script runs at every boot, and starts an agent where none runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bastion.errors import ProviderUnavailableError
+from bastion.machine import Machine, Pool
+from bastion.provider.gcp.api import Api
+from bastion.provider.gcp.gce_request import bulk, instance, properties
+from bastion.provider.gcp.names import Names
+from bastion.provider.gcp.request_ids import RequestIds
+from bastion.provider.gcp.script import Script, vm_name
+from bastion.provider.gcp.verdicts import Failure, merged, verdict
+from bastion.provider.port import Listed, State
+
+WAIT_S = 60.0
+"""How long a create waits for its operation. Google tells a sold-out zone in seconds."""
+_PAGE = 500
+_FIELDS = "id,name,status,statusMessage,labels,creationTimestamp"
+
+# Source: compute.v1.json, `Instance.status`.
+_STATES: Mapping[str, State] = {
+    "PROVISIONING": "creating",
+    "STAGING": "creating",
+    "PENDING": "creating",
+    "REPAIRING": "creating",
+    "RUNNING": "running",
+    "STOPPING": "deleting",
+    "PENDING_STOP": "deleting",
+    "DEPROVISIONING": "deleting",
+    "SUSPENDING": "deleting",
+    "SUSPENDED": "stopped",
+    "STOPPED": "stopped",
+    "TERMINATED": "stopped",
+}
+
+
+class GceProvider:
+    """
+    The VMs of one pool.
+
+    Args:
+        pool: Its zones are zones of Google's.
+        bucket: The bucket's own name.
+        script: Writes the start-up script of a machine.
+        api: Makes the calls.
+    """
+
+    def __init__(self, pool: Pool, *, bucket: str, script: Script, api: Api) -> None:
+        self._pool = pool
+        self._names = Names(bucket=bucket, pool=pool.name)
+        self._script = script
+        self._api = api
+        self._zones: dict[str, str] = {}
+        """Machine -> the zone in which it was last listed, or asked for since."""
+        self._ids = RequestIds()
+
+    @property
+    def vouches(self) -> bool:
+        """See the port: Google knows which VMs there are."""
+        return True
+
+    def list(self) -> tuple[Listed, ...]:
+        """See the port; one call for all zones, also those that the pool names no more."""
+        found = []
+        for zone, each in self._everywhere():
+            machine = self._names.machine(each["name"], each.get("labels", {}))
+            if machine is not None:
+                found.append(_listed(machine, self._pool.name, zone, each))
+        self._zones = {listed.name: listed.zone for listed in found}
+        return tuple(sorted(found, key=lambda listed: listed.name))
+
+    def create(self, machines: Sequence[Machine], pool: Pool) -> None:
+        """See the port."""
+        zone = machines[0].zone
+        self._zones |= {machine.name: zone for machine in machines}
+        wanted = {self._names.cloud(machine.name) for machine in machines}
+        labels = self._names.labels_of(machines[0].name)
+        shown = {each["name"]: each for each in self._in_zone(zone, labels)}
+        for name in wanted & shown.keys():
+            if _STATES.get(shown[name].get("status", "")) == "stopped":
+                self._start(name, shown[name], zone)
+        missing = sorted(wanted - shown.keys())
+        if missing:
+            self._insert(missing, zone, labels, pool)
+
+    def delete(self, name: str) -> None:
+        """See the port; the list tells when it is gone."""
+        known = self._zones.get(name)
+        for zone in (known,) if known else self._pool.zones:
+            request = self._vms.delete(
+                project=self._api.project,
+                zone=zone,
+                instance=self._names.cloud(name),
+            )
+            what = f"delete {name} in {zone}"
+            answer = self._api.ask(request, what)
+            if isinstance(answer, Failure) and not answer.is_missing:
+                raise verdict(answer, what)
+
+    def _insert(
+        self, names: Sequence[str], zone: str, labels: Mapping[str, str], pool: Pool
+    ) -> None:
+        script = self._script(pool, vm_name(pool.name))
+        made = properties(pool, zone=zone, labels=labels, script=script)
+        key = " ".join([zone, *names])
+        given = {
+            "project": self._api.project,
+            "zone": zone,
+            "requestId": self._ids.id_of(key),
+        }
+        what = f"{len(names)} x {pool.instance_type or made['machineType']} in {zone}"
+        if len(names) == 1:
+            request = self._vms.insert(body=instance(made, names[0], zone=zone), **given)
+        else:
+            request = self._vms.bulkInsert(body=bulk(made, names), **given)
+        answer = self._api.ask(request, what)
+        failure = answer if isinstance(answer, Failure) else self._outcome(answer, zone, what)
+        if failure is None:
+            return
+        if failure.is_conflict:
+            raise ProviderUnavailableError(f"{what}: exists, and is not listed yet: {failure.text}")
+        self._ids.answer(key)
+        raise verdict(failure, what)
+
+    def _start(self, name: str, shown: Mapping[str, Any], zone: str) -> None:
+        given = {"project": self._api.project, "zone": zone, "instance": name}
+        is_suspended = shown.get("status") == "SUSPENDED"
+        what = f"start {name} in {zone}"
+        request = self._vms.resume(**given) if is_suspended else self._vms.start(**given)
+        failure = self._outcome(self._api.call(request, what), zone, what)
+        if failure is not None:
+            raise verdict(failure, what)
+
+    def _outcome(self, operation: Mapping[str, Any], zone: str, what: str) -> Failure | None:
+        """Wait for an operation; what it failed with, or None if it did not, or still runs."""
+        given = {"project": self._api.project, "zone": zone, "operation": operation["name"]}
+        operation = self._api.settle(
+            operation, lambda: self._operations.get(**given), what, wait_s=WAIT_S
+        )
+        failure = _failure(operation)
+        if failure is not None and failure.is_summary:
+            return self._causes(operation, zone, what) or failure
+        return failure
+
+    def _causes(self, operation: Mapping[str, Any], zone: str, what: str) -> Failure | None:
+        """Why a batch was not made whole: its own operation may only say that it was not."""
+        group = operation.get("operationGroupId", "")
+        pages = self._api.pages(
+            self._operations.list,
+            what,
+            project=self._api.project,
+            zone=zone,
+            filter=f'operationGroupId = "{group}"',
+        )
+        told = [_failure(each) for page in pages for each in page.get("items", ())]
+        causes = [each for each in told if each is not None and not each.is_summary]
+        return merged(causes) if causes else None
+
+    def _everywhere(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """
+        Every VM of this pool, with its zone.
+
+        Raises:
+            ProviderUnavailableError: A zone did not answer, so that the list is not whole.
+        """
+        what = f"list of pool {self._pool.name}"
+        pages = self._api.pages(
+            self._vms.aggregatedList,
+            what,
+            project=self._api.project,
+            filter=_filter(self._names.labels),
+            maxResults=_PAGE,
+            fields=f"nextPageToken,unreachables,items/*(warning/code,instances({_FIELDS}))",
+        )
+        for page in pages:
+            scopes = page.get("items", {}).items()
+            silent = [*page.get("unreachables", ()), *(s for s, held in scopes if _is_silent(held))]
+            if silent:
+                raise ProviderUnavailableError(f"{what}: no answer of {', '.join(silent)[:200]}")
+            for scope, held in scopes:
+                for each in held.get("instances", ()):
+                    yield scope.removeprefix("zones/"), each
+
+    def _in_zone(self, zone: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        """The VMs in one zone that have `labels`."""
+        pages = self._api.pages(
+            self._vms.list,
+            f"list of pool {self._pool.name} in {zone}",
+            project=self._api.project,
+            zone=zone,
+            filter=_filter(labels),
+            maxResults=_PAGE,
+            fields=f"nextPageToken,items({_FIELDS})",
+        )
+        for page in pages:
+            yield from page.get("items", ())
+
+    @property
+    def _vms(self) -> Any:
+        return self._api.open().instances()
+
+    @property
+    def _operations(self) -> Any:
+        return self._api.open().zoneOperations()
+
+
+def _listed(name: str, pool: str, zone: str, shown: Mapping[str, Any]) -> Listed:
+    status = shown.get("status", "")
+    said = shown.get("statusMessage", "")
+    return Listed(
+        name=name,
+        pool=pool,
+        state=_STATES.get(status, "creating"),
+        zone=zone,
+        text=f"{status}: {said}" if said else status,
+        created_at=shown.get("creationTimestamp", ""),
+    )
+
+
+def _is_silent(held: Mapping[str, Any]) -> bool:
+    """Whether a zone's part of a list is missing: an empty one has a warning too."""
+    code = held.get("warning", {}).get("code", "NO_RESULTS_ON_PAGE")
+    return bool(code != "NO_RESULTS_ON_PAGE")
+
+
+def _filter(wanted: Mapping[str, str]) -> str:
+    return " ".join(f'(labels.{key} = "{text}")' for key, text in wanted.items())
+
+
+def _failure(operation: Mapping[str, Any]) -> Failure | None:
+    """What an operation that is done failed with; None if it did not."""
+    errors = operation.get("error", {}).get("errors", [])
+    if not errors:
+        return None
+    return Failure(
+        status=int(operation.get("httpErrorStatusCode", 0)),
+        codes=tuple(str(each.get("code", "")) for each in errors),
+        message="; ".join(str(each.get("message", "")) for each in errors),
+    )
