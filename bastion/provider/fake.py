@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import NoCapacityError, ProviderUnavailableError
+from bastion.errors import NoCapacityError, ProviderError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.provider.port import Listed
 from bastion.value import value
@@ -54,6 +54,12 @@ class FakeProvider:
         """False: every call raises and changes nothing."""
         self.answers_lost = 0
         """How many of the next changes are made, but raise as if the outcome were unknown."""
+        self.requests_lost = 0
+        """How many of the next changes are not made, and raise as if the outcome were unknown."""
+        self.refusal: ProviderError | None = None
+        """Raised by every create, which makes nothing."""
+        self.keeps_deleted = False
+        """True: deletions are accepted, and nothing is deleted."""
         self.created: list[str] = []
         """Names of every machine ever created, in order."""
 
@@ -70,6 +76,9 @@ class FakeProvider:
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port: all of a batch are made, or none."""
         self._catch_up()
+        self._lose_request(f"create {machines[0].name}")
+        if self.refusal is not None:
+            raise self.refusal
         new = [machine for machine in machines if machine.name not in self._made]
         if self.stock is not None and new:
             if self.stock < len(new):
@@ -91,7 +100,8 @@ class FakeProvider:
     def delete(self, name: str) -> None:
         """See the port."""
         self._catch_up()
-        made = self._made.get(name)
+        self._lose_request(f"delete {name}")
+        made = None if self.keeps_deleted else self._made.get(name)
         if made is not None and made.listed.state not in ("deleting", "gone"):
             self._made[name] = _Made(
                 listed=replace(made.listed, state="deleting"),
@@ -123,6 +133,11 @@ class FakeProvider:
     def _change(self, name: str, listed: Listed) -> None:
         self._made[name] = _Made(listed=listed)
         self._on_state(listed)
+
+    def _lose_request(self, what: str) -> None:
+        if self.requests_lost > 0:
+            self.requests_lost -= 1
+            raise ProviderUnavailableError(f"{what} was never answered")
 
     def _lose_answer(self, what: str) -> None:
         if self.answers_lost > 0:

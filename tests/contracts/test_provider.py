@@ -1,4 +1,4 @@
-"""What every provider promises, held to the adapter that runs machines here and to the fake."""
+"""What every provider promises, held to each adapter and to the fake."""
 
 from __future__ import annotations
 
@@ -14,44 +14,14 @@ from pathlib import Path
 import pytest
 
 from bastion.clock import SystemClock, VirtualClock
-from bastion.machine import Machine, Pool
+from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
 from bastion.provider.build import build_digest
 from bastion.provider.fake import FakeProvider
 from bastion.provider.local import LocalProvider
-from bastion.provider.port import Provider
 from bastion.provider.ssh import SshProvider
-from quota.amounts import Amounts
+from tests.contracts.google_places import gce_place, tpu_place
+from tests.contracts.provider_place import MACHINE, POOL, Place, World
 from tests.servers.sshd import hosts, needs_sshd
-
-POOL = Pool(name="here", provider="test", resources=Amounts({"cpu": 2}), max_machines=4)
-MACHINE = Machine(name="here-7-0", pool="here")
-DEADLINE_S = 30.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """A provider without machines, and how its world moves on."""
-
-    provider: Provider
-    let_time_pass: Callable[[], None]
-    kill_agent: Callable[[str], None]
-    zones: tuple[str, str] = ("", "")
-
-    @property
-    def machine(self) -> Machine:
-        """One that can be made here."""
-        return replace(MACHINE, zone=self.zones[0])
-
-    def states(self) -> dict[str, str]:
-        """Name -> state of every machine listed."""
-        return {listed.name: listed.state for listed in self.provider.list()}
-
-    def until(self, name: str, state: str) -> None:
-        """Wait until a machine is listed in a state."""
-        deadline = time.monotonic() + DEADLINE_S
-        while self.states().get(name) != state:
-            assert time.monotonic() < deadline, self.states()
-            self.let_time_pass()
 
 
 @contextlib.contextmanager
@@ -59,8 +29,45 @@ def fake_place(folder: Path) -> Iterator[Place]:
     """The fake, on a virtual clock."""
     clock = VirtualClock()
     provider = FakeProvider(clock, boot_s=60.0, delete_s=30.0)
+    refusals = {
+        "limit": NoCapacityError("the account may have no more", is_limit=True),
+        "refuse": ProviderRefusedError("rights are missing"),
+    }
+
+    def refuse(why: str, is_on: bool) -> None:
+        provider.refusal = refusals[why] if is_on else None
+
+    def cut(is_on: bool) -> None:
+        provider.is_reachable = not is_on
+
+    def stock(left: int | None) -> None:
+        provider.stock = left
+
+    def lose(is_made: bool) -> None:
+        if is_made:
+            provider.answers_lost = 1
+        else:
+            provider.requests_lost = 1
+
+    def keep_deleted(is_on: bool) -> None:
+        provider.keeps_deleted = is_on
+
+    world = World(
+        made=lambda: len(provider.created),
+        stock=stock,
+        limit=lambda is_on: refuse("limit", is_on),
+        refuse=lambda is_on: refuse("refuse", is_on),
+        pace=cut,
+        cut=cut,
+        lose=lose,
+        keep_deleted=keep_deleted,
+    )
     yield Place(
-        provider=provider, let_time_pass=lambda: clock.advance(1.0), kill_agent=provider.stop
+        provider=provider,
+        let_time_pass=lambda: clock.advance(1.0),
+        kill_agent=provider.stop,
+        zones=("zone-a", "zone-b"),
+        world=world,
     )
 
 
@@ -117,7 +124,40 @@ def ssh_place(folder: Path) -> Iterator[Place]:
                 place.until(listed.name, "gone")
 
 
-PLACES = {"fake": fake_place, "local": local_place, "ssh": ssh_place}
+PLACES = {
+    "fake": fake_place,
+    "local": local_place,
+    "ssh": ssh_place,
+    "gce": gce_place,
+    "gcp_tpu": tpu_place,
+}
+CLOUDS = ("fake", "gce", "gcp_tpu")
+"""The places that have a `World`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """A place with a will of its own."""
+
+    place: Place
+    world: World
+
+    def calls(self) -> tuple[Callable[[], object], ...]:
+        """Each operation of the port."""
+        provider = self.place.provider
+        return (
+            provider.list,
+            lambda: self.place.create(self.place.machine),
+            lambda: provider.delete(MACHINE.name),
+        )
+
+
+@pytest.fixture(params=CLOUDS)
+def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cloud]:
+    """Every provider that may refuse, in turn."""
+    with PLACES[request.param](tmp_path) as made:
+        assert made.world is not None
+        yield Cloud(place=made, world=made.world)
 
 
 @pytest.fixture(
@@ -131,34 +171,34 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 def test_a_created_machine_runs_once(place: Place) -> None:
     """A created machine runs, and a second `create` makes no second one."""
-    place.provider.create([place.machine], POOL)
-    place.provider.create([place.machine], POOL)
+    place.create(place.machine)
+    place.create(place.machine)
     place.until(MACHINE.name, "running")
-    place.provider.create([place.machine], POOL)
+    place.create(place.machine)
     assert place.states() == {MACHINE.name: "running"}
 
 
 def test_a_dead_agent_is_listed_and_restarted(place: Place) -> None:
     """A machine whose agent died is listed as stopped, and `create` restarts its agent."""
-    place.provider.create([place.machine], POOL)
+    place.create(place.machine)
     place.until(MACHINE.name, "running")
     place.kill_agent(MACHINE.name)
     place.until(MACHINE.name, "stopped")
-    place.provider.create([place.machine], POOL)
+    place.create(place.machine)
     place.until(MACHINE.name, "running")
 
 
 def test_a_deleted_machine_is_gone_and_its_name_is_used_up(place: Place) -> None:
     """A deleted machine becomes `gone`; neither delete nor create changes that."""
-    place.provider.create([place.machine], POOL)
+    place.create(place.machine)
     place.until(MACHINE.name, "running")
     place.provider.delete(MACHINE.name)
-    assert place.states()[MACHINE.name] in ("deleting", "gone")
+    assert place.states().get(MACHINE.name, "gone") in ("deleting", "gone")
     place.provider.delete(MACHINE.name)
-    place.provider.create([place.machine], POOL)
+    place.create(place.machine)
     place.until(MACHINE.name, "gone")
-    place.provider.create([place.machine], POOL)
-    assert place.states() == {MACHINE.name: "gone"}
+    place.create(place.machine)
+    assert place.states() == {}
 
 
 def test_deleting_an_unknown_machine_is_no_error(place: Place) -> None:
@@ -170,9 +210,110 @@ def test_deleting_an_unknown_machine_is_no_error(place: Place) -> None:
 def test_two_machines_are_two(place: Place) -> None:
     """Deleting one machine leaves the other alone."""
     other = replace(MACHINE, name="here-7-1", zone=place.zones[1])
-    place.provider.create([place.machine], POOL)
-    place.provider.create([other], POOL)
+    place.create(place.machine)
+    place.create(other)
     place.until(other.name, "running")
+    place.until(MACHINE.name, "running")
     place.provider.delete(MACHINE.name)
     place.until(MACHINE.name, "gone")
-    assert place.states()[other.name] == "running"
+    assert place.states() == {other.name: "running"}
+
+
+def test_a_batch_runs_whole(cloud: Cloud) -> None:
+    """Every machine of a batch runs, and the batch is made once however often it is asked for."""
+    cloud.place.create(*cloud.place.batch)
+    cloud.place.create(*cloud.place.batch)
+    for machine in cloud.place.batch:
+        cloud.place.until(machine.name, "running")
+    cloud.place.create(*cloud.place.batch)
+    assert cloud.world.made() == len(cloud.place.batch)
+
+
+def test_a_batch_without_room_for_all_leaves_none(cloud: Cloud) -> None:
+    """Where the zone has fewer machines than the batch, it is sold out, and none is left."""
+    cloud.world.stock(1)
+    with pytest.raises(NoCapacityError) as sold_out:
+        cloud.place.create(*cloud.place.batch)
+    assert not sold_out.value.is_limit
+    assert cloud.place.zones[0] in str(sold_out.value)
+    cloud.place.until_empty()
+
+
+def test_what_was_sold_out_is_made_when_there_is_stock(cloud: Cloud) -> None:
+    """A batch that was refused for want of stock is made by a later create of the same names."""
+    cloud.world.stock(0)
+    with pytest.raises(NoCapacityError):
+        cloud.place.create(*cloud.place.batch)
+    cloud.place.until_empty()
+    cloud.world.stock(None)
+    cloud.place.create(*cloud.place.batch)
+    for machine in cloud.place.batch:
+        cloud.place.until(machine.name, "running")
+
+
+def test_a_limit_is_no_stock_out(cloud: Cloud) -> None:
+    """A limit of the account is told apart from a zone that is sold out, and makes nothing."""
+    cloud.world.limit(True)
+    with pytest.raises(NoCapacityError) as limited:
+        cloud.place.create(cloud.place.machine)
+    assert limited.value.is_limit
+    assert cloud.place.states() == {}
+
+
+def test_missing_rights_are_a_refusal(cloud: Cloud) -> None:
+    """Missing rights are a refusal, which makes nothing; once they are given, a create works."""
+    cloud.world.refuse(True)
+    with pytest.raises(ProviderRefusedError):
+        cloud.place.create(cloud.place.machine)
+    cloud.world.refuse(False)
+    assert cloud.place.states() == {}
+    cloud.place.create(cloud.place.machine)
+    cloud.place.until(MACHINE.name, "running")
+
+
+def test_one_call_too_many_is_asked_again_later(cloud: Cloud) -> None:
+    """A provider that asks for patience is unavailable, whatever it is asked."""
+    cloud.place.create(cloud.place.machine)
+    cloud.world.pace(True)
+    for call in cloud.calls():
+        with pytest.raises(ProviderUnavailableError):
+            call()
+    cloud.world.pace(False)
+    cloud.place.until(MACHINE.name, "running")
+
+
+def test_a_provider_out_of_reach_lists_nothing_less(cloud: Cloud) -> None:
+    """A provider that cannot be reached raises: a list is whole or there is none."""
+    cloud.place.create(cloud.place.machine)
+    cloud.world.cut(True)
+    for call in cloud.calls():
+        with pytest.raises(ProviderUnavailableError):
+            call()
+    cloud.world.cut(False)
+    cloud.place.until(MACHINE.name, "running")
+
+
+@pytest.mark.parametrize("is_made", [True, False], ids=["made", "not-made"])
+def test_a_create_without_an_answer_is_made_once(cloud: Cloud, is_made: bool) -> None:
+    """A create whose outcome is unknown is made again, and makes the batch exactly once."""
+    cloud.world.lose(is_made)
+    with pytest.raises(ProviderUnavailableError):
+        cloud.place.create(*cloud.place.batch)
+    cloud.place.create(*cloud.place.batch)
+    for machine in cloud.place.batch:
+        cloud.place.until(machine.name, "running")
+    assert cloud.world.made() == len(cloud.place.batch)
+
+
+def test_a_deletion_that_does_nothing_is_seen(cloud: Cloud) -> None:
+    """A machine that stays after its deletion was accepted is never gone, and is deleted again."""
+    cloud.place.create(cloud.place.machine)
+    cloud.place.until(MACHINE.name, "running")
+    cloud.world.keep_deleted(True)
+    cloud.place.provider.delete(MACHINE.name)
+    for _ in range(20):
+        cloud.place.let_time_pass()
+        assert cloud.place.states().keys() == {MACHINE.name}
+    cloud.world.keep_deleted(False)
+    cloud.place.provider.delete(MACHINE.name)
+    cloud.place.until(MACHINE.name, "gone")

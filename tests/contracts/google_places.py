@@ -1,0 +1,142 @@
+"""Google's machines, made by servers on loopback that are held against Google's descriptions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from bastion.clock import VirtualClock
+from bastion.provider.gcp.api import Api
+from bastion.provider.gcp.gce import GceProvider
+from bastion.provider.gcp.tpu import GcpTpuProvider
+from quota.amounts import Amounts
+from tests.contracts.provider_place import POOL, Place, World
+from tests.servers.google import ApiError, Cloud, Compute, Tpu, lost
+
+BUCKET = "0a1b2c3d4e5f"
+GPUS = replace(
+    POOL,
+    provider="gce",
+    resources=Amounts({"h100": 8}),
+    instance_type="a3-highgpu-8g",
+    image="projects/acme/global/images/family/cuda",
+    zones=("us-central1-a", "us-central1-b"),
+)
+TPUS = replace(
+    POOL,
+    provider="gcp_tpu",
+    resources=Amounts({"v5e": 4}),
+    instance_type="tpu-v5e-4",
+    zones=("us-central2-b", "us-east5-a"),
+)
+
+
+def cloud_name(machine: str) -> str:
+    """What Google calls a machine of these pools."""
+    return f"bastion-{BUCKET}-{machine}"
+
+
+@contextlib.contextmanager
+def gce_place(folder: Path) -> Iterator[Place]:
+    """VMs of Compute Engine."""
+    clock = VirtualClock()
+    with Compute.at(clock) as server:
+        provider = GceProvider(
+            GPUS,
+            bucket=BUCKET,
+            script=lambda pool, name: f"#!/bin/sh\n{name}\n",
+            api=Api("compute", project=server.project, clock=clock, endpoint=server.url),
+        )
+
+        def stock(left: int | None) -> None:
+            server.stock = {} if left is None else {GPUS.zones[0]: left}
+
+        def limit(is_on: bool) -> None:
+            server.limit = 0 if is_on else None
+
+        yield Place(
+            provider=provider,
+            let_time_pass=lambda: clock.advance(5.0),
+            kill_agent=lambda name: server.end(cloud_name(name)),
+            zones=("us-central1-a", "us-central1-b"),
+            pool=GPUS,
+            world=World(
+                made=lambda: server.made,
+                stock=stock,
+                limit=limit,
+                refuse=lambda is_on: _fault(
+                    server, "[iI]nsert", ApiError(403, "forbidden", _FORBIDDEN), is_on
+                ),
+                pace=lambda is_on: _fault(
+                    server, ".", ApiError(403, "rateLimitExceeded", _TOO_MANY), is_on
+                ),
+                cut=lambda is_on: _fault(server, ".", lost(), is_on),
+                lose=lambda is_made: server.fail("[iI]nsert", lost(), times=2, is_late=is_made),
+                keep_deleted=lambda is_on: setattr(server, "keeps_deleted", is_on),
+            ),
+        )
+        assert server.problems == []
+
+
+@contextlib.contextmanager
+def tpu_place(folder: Path) -> Iterator[Place]:
+    """Slices of Cloud TPU, of one host each."""
+    clock = VirtualClock()
+    with Tpu.at(clock) as server:
+        provider = GcpTpuProvider(
+            TPUS,
+            bucket=BUCKET,
+            script=lambda pool, name: f"#!/bin/sh\n{name}\n",
+            api=Api("tpu", project=server.project, clock=clock, endpoint=server.url),
+        )
+
+        def stock(left: int | None) -> None:
+            server.room = {} if left is None else {TPUS.zones[0]: left}
+
+        def stop(name: str) -> None:
+            server.slice(cloud_name(name)).node_state = "STOPPED"
+
+        yield Place(
+            provider=provider,
+            let_time_pass=lambda: clock.advance(5.0),
+            kill_agent=stop,
+            zones=("us-central2-b", "us-east5-a"),
+            pool=TPUS,
+            world=World(
+                made=lambda: server.made,
+                stock=stock,
+                limit=lambda is_on: _fault(
+                    server, "create", _rpc(429, "RESOURCE_EXHAUSTED", "", _QUOTA), is_on
+                ),
+                refuse=lambda is_on: _fault(
+                    server, "create", _rpc(403, "PERMISSION_DENIED", "", _FORBIDDEN), is_on
+                ),
+                pace=lambda is_on: _fault(
+                    server,
+                    ".",
+                    _rpc(429, "RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED", _TOO_MANY),
+                    is_on,
+                ),
+                cut=lambda is_on: _fault(server, ".", lost(), is_on),
+                lose=lambda is_made: server.fail("create", lost(), times=2, is_late=is_made),
+                keep_deleted=lambda is_on: setattr(server, "keeps_deleted", is_on),
+            ),
+        )
+        assert server.problems == []
+
+
+_FORBIDDEN = "Required 'compute.instances.create' permission for 'projects/acme'"
+_TOO_MANY = "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute'"
+_QUOTA = "Quota 'TPUV5sLitepodPerProjectPerZoneForTPUAPI' exhausted. Limit 0 in zone us-central2-b"
+
+
+def _rpc(status: int, rpc: str, reason: str, message: str) -> ApiError:
+    return ApiError(status, reason, message, rpc=rpc, headers={"Retry-After": "7"})
+
+
+def _fault(server: Cloud, method: str, error: Exception, is_on: bool) -> None:
+    server.faults.clear()
+    if is_on:
+        server.fail(method, error, times=1000)
