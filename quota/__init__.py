@@ -1,9 +1,10 @@
 """
 Who may hold how much of what: the quota file, and the arithmetic over it.
 
-`parse` makes a `Quota` of the file's text, `Amounts` counts units, `quota.ledger` tells what is
-free, borrowed and lent, and `compare` what another file would change. All but amounts is
-loaded when it is first used: whoever only counts units does not wait for a reader of TOML.
+`parse` (in `quota.file`) makes a `Quota` of the file's text, `Amounts` counts units, `quota.ledger`
+tells what is free, borrowed and lent, `quota.nesting` keeps the sums of groups up to date, and
+`compare` tells what another file would change. All but amounts is loaded when it is first used: a
+program that only counts units does not wait for a reader of TOML.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from quota.amounts import NOTHING, Amounts, missing
 
 if TYPE_CHECKING:
     from quota.change import MemberChange, OptionChange, QuotaChange, ShareChange, compare
-    from quota.config import parse
-    from quota.errors import QuotaError
+    from quota.file.config import parse
+    from quota.file.errors import QuotaError
+    from quota.limits import Limits
+    from quota.maintenance import Window
     from quota.options import DEFAULTS, SchedulerOptions
-    from quota.tree import Project, Quota, Tier
+    from quota.tree import Group, Project, Quota, Tier
 
 __all__ = [
     "DEFAULTS",
     "NOTHING",
     "Amounts",
+    "Group",
+    "Limits",
     "MemberChange",
     "OptionChange",
     "Project",
@@ -33,6 +38,7 @@ __all__ = [
     "SchedulerOptions",
     "ShareChange",
     "Tier",
+    "Window",
     "compare",
     "missing",
     "parse",
@@ -40,10 +46,12 @@ __all__ = [
 
 _PLACES = {
     "change": ("MemberChange", "OptionChange", "QuotaChange", "ShareChange", "compare"),
-    "config": ("parse",),
-    "errors": ("QuotaError",),
+    "file.config": ("parse",),
+    "file.errors": ("QuotaError",),
+    "limits": ("Limits",),
+    "maintenance": ("Window",),
     "options": ("DEFAULTS", "SchedulerOptions"),
-    "tree": ("Project", "Quota", "Tier"),
+    "tree": ("Group", "Project", "Quota", "Tier"),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 
 from quota.amounts import Amounts
+from quota.limits import Limits
 from quota.tree import Project, Quota
 
 
@@ -60,7 +62,7 @@ class QuotaChange:
     members: tuple[MemberChange, ...] = ()
     """By project."""
     options: tuple[OptionChange, ...] = ()
-    """Tiers, then options of projects that stand in both, then those of the scheduler."""
+    """Tiers, options of projects that stand in both, groups, maintenance, the scheduler."""
 
     def __bool__(self) -> bool:
         return bool(self.shares or self.members or self.options)
@@ -81,6 +83,8 @@ def compare(old: Quota, new: Quota) -> QuotaChange:
         options=(
             *_options(_tiers(old), _tiers(new)),
             *_options(_projects(old, both), _projects(new, both)),
+            *_options(_groups(old), _groups(new)),
+            *_options(_windows(old), _windows(new)),
             *_options(_scheduler(old), _scheduler(new)),
         ),
     )
@@ -122,6 +126,53 @@ def _projects(quota: Quota, names: Collection[str]) -> dict[str, str]:
         options[f"{path}.lend"] = lend
         options[f"{path}.order"] = project.order
         options[f"{path}.admins"] = ", ".join(sorted(project.admins.written)) or "none"
+        options[f"{path}.borrow"] = str(project.borrow).lower()
+        options[f"{path}.weight"] = f"{project.weight:g}"
+        options |= _limits(path, project.limits, of_all="_per_user")
+    users = {(name, each) for name in names for each in _users(quota.project(name))}
+    for name, user in sorted(users):
+        path = f"project_options.{name}.users.{user}"
+        options |= _limits(path, _users(quota.project(name))[user])
+    return options
+
+
+def _users(project: Project) -> dict[str, Limits]:
+    return {people.written[0]: limits for people, limits in project.user_limits}
+
+
+def _limits(path: str, limits: Limits, *, of_all: str = "") -> dict[str, str]:
+    """The limits that are set; one that is not is `absent` where the other file sets it."""
+    seconds = {
+        "default_max_runtime": limits.default_max_runtime_s,
+        "max_max_runtime": limits.max_max_runtime_s,
+    }
+    found = {f"{path}.{key}": f"{s:g} s" for key, s in seconds.items() if s is not None}
+    found |= {f"{path}.max_units{of_all}.{kind}": str(n) for kind, n in limits.max_units.items()}
+    if limits.max_running is not None:
+        found[f"{path}.max_running{of_all}"] = str(limits.max_running)
+    return found
+
+
+def _groups(quota: Quota) -> dict[str, str]:
+    options = {}
+    for name, group in quota.groups.items():
+        path = f"project_groups.{name}"
+        options[f"{path}.members"] = ", ".join(group.members)
+        options[f"{path}.share"] = str(group.nominal)
+        options[f"{path}.ceiling"] = "all" if group.ceiling == quota.totals else str(group.ceiling)
+        options[f"{path}.lend"] = str(group.lending_limit) if group.kept else "all"
+        options[f"{path}.weight"] = f"{group.weight:g}"
+    return options
+
+
+def _windows(quota: Quota) -> dict[str, str]:
+    """Every window by its beginning, and by its number among those that begin together."""
+    options: dict[str, str] = {}
+    for window in quota.maintenance:
+        began = datetime.fromtimestamp(window.starts_at, UTC).isoformat(timespec="minutes")
+        path = f"maintenance[{began}]"
+        same = sum(each.partition("#")[0] == path for each in options)
+        options[path + (f"#{same + 1}" if same else "")] = str(window)
     return options
 
 

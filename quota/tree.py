@@ -1,9 +1,9 @@
 """
-`Quota` and `Project`: a quota file in whole units, ready to be asked.
+`Quota`, `Group` and `Project`: a quota file in whole units, ready to be asked.
 
 Rules: shares are whole units of the sum of all tiers; a type is under quota exactly when the file
-gives it a total, even a total of zero. Values made here come from `quota.config.parse`, which has
-checked them.
+gives it a total, even a total of zero. Groups and projects form trees: no two have one name, each
+is in at most one group. Values made here come from `quota.file.config`, which has checked them.
 
 It must not know who runs what: usage is an argument of `quota.ledger`.
 """
@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from quota.amounts import NOTHING, Amounts
+from quota.limits import UNLIMITED, Limits
+from quota.lines import Path, line_of, shown
+from quota.maintenance import Window
 from quota.options import DEFAULTS, ProjectOrder, SchedulerOptions
 from quota.refusal import AmbiguousProject, NoProject, NotMember, ProjectRefusal, UnknownProject
 
@@ -47,6 +50,11 @@ class People:
         object.__setattr__(self, "_words", frozenset(self.written))
         patterns = tuple(re.compile(text) for text in self.written if not _NAME.fullmatch(text))
         object.__setattr__(self, "_patterns", patterns)
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether any of them is a regular expression."""
+        return bool(self._patterns)
 
     def has(self, user: str) -> bool:
         """Whether `user` is one of them."""
@@ -79,12 +87,29 @@ class Project:
     kept: Amounts = NOTHING
     """The part of `nominal` that is not lent even while unused."""
     order: ProjectOrder = "fair"
-    """Who of its members goes first: the one with less usage, or the first to ask."""
+    """Which member's jobs go first: those of the one with less usage, or the first to ask."""
+    group: str = ""
+    """The group that it is in, or empty."""
+    weight: float = 1.0
+    """Its part of idle capacity, as a multiple of what its share would give it."""
+    borrow: bool = True
+    """Whether it may hold more than `nominal`."""
+    limits: Limits = UNLIMITED
+    """Of every user who has none of their own."""
+    user_limits: tuple[tuple[People, Limits], ...] = ()
+    """Of some users, the first that matches; what they leave open is already filled in."""
 
     @property
     def lending_limit(self) -> Amounts:
         """The part of `nominal` that may be lent while unused."""
         return self.nominal - self.kept
+
+    def limits_of(self, user: str) -> Limits:
+        """What `user` may ask for and have at once in this project."""
+        for people, limits in self.user_limits:
+            if people.has(user):
+                return limits
+        return self.limits
 
     def has_member(self, user: str) -> bool:
         """Whether `user` may charge jobs to it."""
@@ -93,6 +118,36 @@ class Project:
     def has_admin(self, user: str) -> bool:
         """Whether `user` may change, stop and hold other members' jobs."""
         return self.admins.has(user)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Projects, and groups of them, that lend to each other first."""
+
+    name: str
+    members: tuple[str, ...]
+    """Names of projects and groups, sorted; never empty."""
+    group: str = ""
+    """The group that it is in, or empty."""
+    fractions: Mapping[str, Decimal] = field(default_factory=dict)
+    """Of the total, by type: what the file gives it, or else what its members have together."""
+    nominal: Amounts = NOTHING
+    """Its own share: never less than those of its members together."""
+    ceiling: Amounts = NOTHING
+    """The most that its members may hold together; never below `nominal`."""
+    kept: Amounts = NOTHING
+    """The part of `nominal` that is not lent outside the group even while unused."""
+    weight: float = 1.0
+    """Its part of idle capacity, as a multiple of what its share would give it."""
+
+    @property
+    def lending_limit(self) -> Amounts:
+        """The part of `nominal` that may be lent outside the group while unused."""
+        return self.nominal - self.kept
+
+
+Node = Project | Group
+"""What may hold something, and has a share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +161,69 @@ class Quota:
     projects: Mapping[str, Project]
     """By name, sorted."""
     scheduler: SchedulerOptions = DEFAULTS
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    """By name, sorted; without any, all projects are beside each other."""
+    maintenance: tuple[Window, ...] = ()
+    """By their beginning."""
+    lines: Mapping[Path, int] = field(default_factory=dict, compare=False, repr=False)
+    """Where everything stands in the text that this was read from; empty without a text."""
     totals: Amounts = field(init=False, compare=False)
     """The sum of all tiers."""
     unassigned: Amounts = field(init=False, compare=False)
-    """The part of `totals` that is no project's share: anyone may borrow it."""
+    """The part of `totals` that is no project's and no group's share: anyone may borrow it."""
+    _paths: Mapping[str, tuple[Group, ...]] = field(init=False, compare=False, repr=False)
+    _weights: Mapping[str, float] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         totals = Amounts.sum(tier.units for tier in self.tiers)
-        assigned = Amounts.sum(project.nominal for project in self.projects.values())
+        nodes: list[Node] = [*self.projects.values(), *self.groups.values()]
+        assigned = Amounts.sum(node.nominal for node in self.top())
         object.__setattr__(self, "totals", totals)
         object.__setattr__(self, "unassigned", totals - assigned)
+        paths = {node.name: self._path(node.group) for node in nodes if node.group}
+        object.__setattr__(self, "_paths", paths)
+        weights = {node.name: _weight(node, totals) for node in nodes}
+        object.__setattr__(self, "_weights", weights)
+
+    def _path(self, group: str) -> tuple[Group, ...]:
+        path = []
+        while group:
+            path.append(self.groups[group])
+            group = path[-1].group
+        return tuple(path)
+
+    def groups_of(self, name: str) -> tuple[Group, ...]:
+        """The groups that a project or a group is in, the nearest first; most often none."""
+        return self._paths.get(name, ())
+
+    def node(self, name: str) -> Node:
+        """The group of that name, or else the project; see `project` for one that is neither."""
+        return self.groups.get(name) or self.project(name)
+
+    def chain(self, name: str) -> tuple[Node, ...]:
+        """The group or project of that name and the groups that it is in, the nearest first."""
+        return (self.node(name), *self.groups_of(name))
+
+    def top(self) -> list[Node]:
+        """The groups and projects that are in no group."""
+        nodes: list[Node] = [*self.projects.values(), *self.groups.values()]
+        return [node for node in nodes if not node.group]
+
+    def weight(self, name: str) -> float:
+        """
+        By how much a project or a group is to be preferred in dividing idle capacity, above 0.
+
+        It is the largest fraction of a total that its share is, times the `weight` of the file.
+        Without a share, or out of the file, it counts as less than one unit, so it never ties with
+        an owner of the same written weight.
+        """
+        known = self._weights.get(name)
+        return _weight(Project(name=name), self.totals) if known is None else known
+
+    def place(self, *path: str | int) -> str:
+        """What stands at `path` in the file, for messages: `project_options.p.lend.v4, line 7`."""
+        line = f", line {line_of(self.lines, path)}" if self.lines else ""
+        return f"{shown(path)}{line}"
 
     def project(self, name: str) -> Project:
         """
@@ -153,3 +261,9 @@ class Quota:
 
     def _nearest(self, project: str) -> str:
         return next(iter(difflib.get_close_matches(project, self.projects, n=1)), "")
+
+
+def _weight(node: Node, totals: Amounts) -> float:
+    shares = [units / max(1, totals[resource]) for resource, units in node.nominal.items()]
+    half_a_unit = 0.5 / max((units for _, units in totals.items()), default=1)
+    return node.weight * max(shares, default=half_a_unit)

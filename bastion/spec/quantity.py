@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 from bastion.errors import SpecError
+from quota.file.duration import SECONDS, seconds_in
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {"": 1, "B": 1} | {
     f"{prefix}{end}": base**power
     for end, base in (("iB", 1024), ("B", 1000))
     for power, prefix in enumerate("KMGTP", start=1)
 }
-_DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{1,15})?[smhdw])+", re.ASCII)
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
 """The digits of a number are limited: longer ones are never meant, and a float holds these."""
 
@@ -25,12 +24,12 @@ def seconds_of(field: str, written: float | str) -> float:
         SpecError: It is neither, or negative.
     """
     if isinstance(written, str):
-        text = written.strip()
-        if not _DURATION.fullmatch(text):
+        seconds = seconds_in(written)
+        if seconds is None:
             raise SpecError(
                 f"{field}: {written!r} is not a duration; allowed: number and unit, as 90s 8h 2d"
             )
-        return sum(float(n) * _SECONDS[u] for n, u in re.findall(r"([\d.]+)([smhdw])", text))
+        return seconds
     if isinstance(written, bool) or not 0 <= written < float("inf"):
         raise SpecError(f"{field}: {written!r} is not a duration; allowed: 0 or more seconds")
     return float(written)
@@ -60,9 +59,9 @@ def text_of_seconds(seconds: float) -> str:
         return f"{seconds:.1f}".removesuffix(".0") + "s"
     whole = round(seconds)
     for big, small in (("d", "h"), ("h", "m"), ("m", "s")):
-        if whole >= _SECONDS[big]:
-            rest = whole % _SECONDS[big] // _SECONDS[small]
-            return f"{whole // _SECONDS[big]}{big}" + (f" {rest}{small}" if rest else "")
+        if whole >= SECONDS[big]:
+            rest = whole % SECONDS[big] // SECONDS[small]
+            return f"{whole // SECONDS[big]}{big}" + (f" {rest}{small}" if rest else "")
     return f"{whole}s"
 
 

@@ -12,7 +12,7 @@ from bastion.errors import NotFoundError
 from bastion.records import layout
 from bastion.service.access.grants import People, Right
 from bastion.store.memory import Fault, FaultyStore
-from quota.config import parse
+from quota.file.config import parse
 from tests.rigs.leader import Rig
 
 QUOTA = """

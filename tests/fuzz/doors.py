@@ -40,8 +40,8 @@ from bundler.pack import open_pack
 from bundler.url import redacted
 from bundler.url import url_problems as git_problems
 from launch.screen.visible import TerminalBytes, visible
-from quota.config import parse
-from quota.errors import QuotaError
+from quota.file.config import parse
+from quota.file.errors import QuotaError
 from tests.rigs.blobs import MemoryBlobs
 
 

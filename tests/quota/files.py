@@ -40,4 +40,40 @@ preemption = "order"
 max_queued_per_user = 7
 load_limit = 1.5
 """
-"""Every optional table, to stand below `FIRST`."""
+"""The options of one project and of the scheduler, to stand below `FIRST`."""
+
+LIMITS = """
+[project_options.project2]
+borrow = false
+weight = 2.5
+default_max_runtime = "8h"
+max_max_runtime = 259200
+max_units_per_user = { v4 = 128 }
+max_running_per_user = 16
+[project_options.project2.users."intern-.*"]
+max_max_runtime = "9h"
+max_running = 2
+[project_options.project2.users.user3]
+max_units = { v4 = 256 }
+[project_groups.lab]
+members = ["team", "project2"]
+share = { v4 = 0.6 }
+ceiling = { v4 = 0.8 }
+lend = { v4 = 0.5 }
+weight = 3
+[project_groups.team]
+members = ["project1"]
+[[maintenance]]
+from = 2026-12-06T08:00:00+01:00
+until = 2026-12-06T18:00:00Z
+machines = ["host-3"]
+[[maintenance]]
+from = 2026-12-05T08:00:00+01:00
+until = 2026-12-05T18:00:00+01:00
+pools = ["pod"]
+reason = "new cooling"
+"""
+"""Limits of users, groups and maintenance, to stand below `FIRST` with smaller shares."""
+
+SMALLER = FIRST.replace("0.6", "0.25").replace("0.4", "0.25")
+"""`FIRST`, with shares that leave room for a group's own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quota import Amounts, MemberChange, QuotaChange, ShareChange, compare, parse
-from tests.quota.files import FIRST, OPTIONS
+from tests.quota.files import FIRST, LIMITS, OPTIONS, SMALLER
 
 OLD = parse(FIRST)
 
@@ -69,3 +69,41 @@ def test_tiers_and_types_that_differ_are_told() -> None:
         "total_resources: v4 -> h100, v4",
         "total_resources[0]: 0: 1024 v4 -> 0: 1000 v4",
     ]
+
+
+def test_limits_groups_and_windows_that_differ_are_told() -> None:
+    """Every key that is new, with what it comes to; none of those that stayed."""
+    old, new = parse(SMALLER), parse(SMALLER + LIMITS)
+    path = "project_options.project2"
+    told = [str(option) for option in compare(old, new).options]
+    assert told == [
+        f"{path}.borrow: true -> false",
+        f"{path}.weight: 1 -> 2.5",
+        f"{path}.default_max_runtime: absent -> 28800 s",
+        f"{path}.max_max_runtime: absent -> 259200 s",
+        f"{path}.max_units_per_user.v4: absent -> 128",
+        f"{path}.max_running_per_user: absent -> 16",
+        f"{path}.users.intern-.*.default_max_runtime: absent -> 28800 s",
+        f"{path}.users.intern-.*.max_max_runtime: absent -> 32400 s",
+        f"{path}.users.intern-.*.max_units.v4: absent -> 128",
+        f"{path}.users.intern-.*.max_running: absent -> 2",
+        f"{path}.users.user3.default_max_runtime: absent -> 28800 s",
+        f"{path}.users.user3.max_max_runtime: absent -> 259200 s",
+        f"{path}.users.user3.max_units.v4: absent -> 256",
+        f"{path}.users.user3.max_running: absent -> 16",
+        "project_groups.lab.members: absent -> project2, team",
+        "project_groups.lab.share: absent -> 614 v4",
+        "project_groups.lab.ceiling: absent -> 819 v4",
+        "project_groups.lab.lend: absent -> 307 v4",
+        "project_groups.lab.weight: absent -> 3",
+        "project_groups.team.members: absent -> project1",
+        "project_groups.team.share: absent -> 256 v4",
+        "project_groups.team.ceiling: absent -> all",
+        "project_groups.team.lend: absent -> all",
+        "project_groups.team.weight: absent -> 1",
+        "maintenance[2026-12-05T07:00+00:00]: absent -> "
+        "pod from 2026-12-05 07:00 to 2026-12-05 17:00 UTC: new cooling",
+        "maintenance[2026-12-06T07:00+00:00]: absent -> "
+        "host-3 from 2026-12-06 07:00 to 2026-12-06 18:00 UTC",
+    ]
+    assert not compare(new, new)

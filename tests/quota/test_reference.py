@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from quota import DEFAULTS, Amounts, QuotaError, parse
+from quota.file.groups import KEYS as GROUP_KEYS
+from quota.file.limits import OF_ONE
+from quota.file.maintenance import KEYS as WINDOW_KEYS
+from quota.file.projects import OPTIONS
 from quota.options import ADMISSIONS, ORDERS, PLACEMENTS, PREEMPTIONS, PROJECT_ORDERS
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/quota-file.md").read_text()
@@ -25,6 +29,10 @@ def test_the_examples_are_quotas() -> None:
     assert vision.ceiling == Amounts({"h100": 64, "v4": 1382})
     assert vision.kept == Amounts({"h100": 8})
     assert quota.project("guests").ceiling == Amounts({"v4": 384})
+    assert vision.limits_of("ann").max_units == {"h100": 16}
+    assert vision.limits_of("intern-3").max_units == {"h100": 2, "v4": 32}
+    assert quota.groups["research"].nominal == Amounts({"h100": 64, "v4": 1536})
+    assert [window.pools for window in quota.maintenance] == [("h100-pod",)]
 
 
 def test_the_full_example_shows_the_defaults_of_the_scheduler() -> None:
@@ -41,6 +49,12 @@ def test_the_full_example_shows_the_defaults_of_the_scheduler() -> None:
 def test_every_policy_stands_on_the_page(words: tuple[str, ...]) -> None:
     """No name of a policy is left out."""
     assert all(f'`"{word}"`' in PAGE for word in words)
+
+
+@pytest.mark.parametrize("keys", [OPTIONS, OF_ONE, GROUP_KEYS, WINDOW_KEYS])
+def test_every_key_of_a_table_stands_on_the_page(keys: tuple[str, ...]) -> None:
+    """No option of projects, users, groups and windows is left out."""
+    assert all(f"`{key}`" in PAGE for key in keys)
 
 
 def test_the_problems_shown_are_what_is_told() -> None:

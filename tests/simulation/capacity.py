@@ -9,7 +9,7 @@ from bastion.job import HostPlace, JobRecord
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from quota.amounts import NOTHING, Amounts
-from quota.config import parse
+from quota.file.config import parse
 
 ALONE = "3: attempts of a job never overlap, jobs never share a device"
 CAPACITY = "4: no plan raises usage above capacity"

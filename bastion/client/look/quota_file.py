@@ -114,8 +114,8 @@ def parsed_quota(text: str) -> Quota:
     Raises:
         SpecError: It is wrong: every problem, with its line.
     """
-    from quota.config import parse
-    from quota.errors import QuotaError
+    from quota.file.config import parse
+    from quota.file.errors import QuotaError
 
     try:
         return parse(text)

@@ -11,7 +11,7 @@ from bastion.client.submit.context import LaunchContext, read_context
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
-from quota.config import parse
+from quota.file.config import parse
 from tests.rigs.scripted_bastion import QUOTA
 
 

@@ -15,13 +15,17 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from decimal import Decimal, InvalidOperation
+from operator import attrgetter
 
 from quota.amounts import Amounts
-from quota.checks import Checks, as_text
-from quota.errors import Problem, QuotaError
+from quota.file.checks import MOST_SECONDS, Checks, as_text
+from quota.file.errors import Problem, QuotaError
+from quota.file.groups import read_groups
+from quota.file.maintenance import read_maintenance
+from quota.file.projects import read_projects
+from quota.file.shares import check_sums, in_units
 from quota.lines import Path, locate
 from quota.options import ADMISSIONS, DEFAULTS, ORDERS, PLACEMENTS, PREEMPTIONS, SchedulerOptions
-from quota.projects import in_units, read_projects
 from quota.tree import Quota, Tier
 
 VERSION = "1"
@@ -33,14 +37,13 @@ _TABLES = (
     "project_membership",
     "project_resources",
     "project_options",
+    "project_groups",
+    "maintenance",
     "scheduler",
 )
 
 _MOST_UNITS = 10**9
 """Units of one type in one tier: far above any pool, and cheap to add and to print."""
-
-_MOST_SECONDS = 10**9
-"""Thirty years, which stand for never."""
 
 _MOST_QUEUED = 10**6
 _MOST_LOAD = 1000
@@ -56,19 +59,40 @@ def parse(text: str) -> Quota:
     """
     try:
         file: dict[str, object] = tomllib.loads(text, parse_float=_number)
-        checks = Checks(locate(text))
+        lines = locate(text)
     except (ValueError, RecursionError) as error:
         raise QuotaError(_not_toml(text, error)) from None
+    checks = Checks(lines)
     checks.keys(file, (), _TABLES)
     _check_version(checks, file)
     tables = _tier_tables(checks, file)
     tiers = _tiers(checks, tables)
     types = frozenset(key for table in tables.values() for key in table if key != "name")
-    written = read_projects(checks, file, types if tables else None)
+    known = types if tables else None
+    projects = read_projects(checks, file, known)
+    groups = read_groups(checks, file, projects, known)
+    check_sums(checks, file, projects, groups)
+    maintenance = read_maintenance(checks, file)
     scheduler = _scheduler(checks, file)
     checks.finish()
-    projects = in_units(written, Amounts.sum(tier.units for tier in tiers))
-    return Quota(tiers=tiers, types=types, projects=projects, scheduler=scheduler)
+    totals = Amounts.sum(tier.units for tier in tiers)
+    shares = in_units(projects, groups, totals)
+    inside = {member: group.name for group in groups for member in group.members}
+    return Quota(
+        tiers=tiers,
+        types=types,
+        projects={
+            each.name: each.project(totals, shares[each.name], inside.get(each.name, ""))
+            for each in projects
+        },
+        groups={
+            each.name: each.made(totals, shares[each.name])
+            for each in sorted(groups, key=attrgetter("name"))
+        },
+        maintenance=maintenance,
+        scheduler=scheduler,
+        lines=lines,
+    )
 
 
 def _number(text: str) -> Decimal:
@@ -140,7 +164,7 @@ def _scheduler(checks: Checks, file: Mapping[str, object]) -> SchedulerOptions:
     checks.keys(table, path, tuple(field.name for field in fields(SchedulerOptions)))
 
     def seconds(key: str, default: float, *, above: bool = False) -> float:
-        return checks.number(table, path, key, default, most=_MOST_SECONDS, above=above)
+        return checks.number(table, path, key, default, most=MOST_SECONDS, above=above)
 
     options = SchedulerOptions(
         min_runtime_s=seconds("min_runtime_s", DEFAULTS.min_runtime_s),

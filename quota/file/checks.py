@@ -4,7 +4,7 @@ Typed values out of a parsed file, every fault remembered instead of raised.
 Rules: a check that fails notes a problem and returns a stand-in that causes no second problem, so
 one mistake is told once and all mistakes are told together.
 
-It must not know what the quota file is about: `quota.config` names the keys and their limits.
+It must not know what the quota file is about: `quota.file.config` names the keys and their limits.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from decimal import Decimal
 from typing import TypeVar
 
 from quota.choice import choose
-from quota.errors import Problem, QuotaError
+from quota.file.duration import seconds_in
+from quota.file.errors import Problem, QuotaError
 from quota.lines import Path, line_of, shown
 from quota.tree import People
 
 _Word = TypeVar("_Word", bound=str)
 _Node = Mapping[str, object]
+
+MOST_SECONDS = 10**9
+"""Thirty years, which stand for never."""
 
 _PLACES = 50
 """Places of a number, either side of the point: `0e999999999` would cost an hour to add exactly."""
@@ -83,6 +87,14 @@ class Checks:
         self.note((*path, key), f"{as_text(value)} is unknown, {choose(written, allowed)}")
         return default
 
+    def flag(self, table: _Node, path: Path, key: str, *, default: bool) -> bool:
+        """`true` or `false`."""
+        value = table.get(key, default)
+        if isinstance(value, bool):
+            return value
+        self.note((*path, key), f"{as_text(value)} is not allowed, write true or false")
+        return default
+
     def whole(self, value: object, path: Path, *, least: int, most: int) -> int:
         """A whole number from `least` to `most`."""
         if type(value) is int and least <= value <= most:
@@ -113,6 +125,30 @@ class Checks:
         said = as_text(table[key])
         self.note((*path, key), f"{said} is not allowed, write a number {allowed}")
         return default
+
+    def duration(self, table: _Node, path: Path, key: str) -> float | None:
+        """Seconds above 0, written as a number or as text such as `8h`; None when absent."""
+        if key not in table:
+            return None
+        value = table[key]
+        found = seconds_in(value) if isinstance(value, str) else _decimal(value)
+        if found is not None and 0 < found <= MOST_SECONDS:
+            return float(found)
+        self.note(
+            (*path, key),
+            f"{as_text(value)} is not allowed, write a duration above 0, as 90m, 8h, 3d",
+        )
+        return None
+
+    def words(self, value: object, path: Path, what: str) -> tuple[str, ...]:
+        """A list of texts, none empty; `what` says what each of them is."""
+        if not isinstance(value, list):
+            self.note(path, f"{as_text(value)} is not a list, write a list of {what}")
+            return ()
+        for index, each in enumerate(value):
+            if not isinstance(each, str) or not each:
+                self.note((*path, index), f"{as_text(each)} is not allowed, write {what}")
+        return tuple(each for each in value if isinstance(each, str) and each)
 
     def people(self, value: object, path: Path) -> People:
         """A list of names and regular expressions."""

@@ -1,8 +1,8 @@
 """
-The three tables about projects: who is in them, their fractions, their options.
+The three tables about projects: their members, their fractions, their options.
 
-Rules: fractions become whole units only here, after everything was found right. A project is a
-project because it has members.
+Rules: fractions stay as they are written; `quota.file.shares` makes units of them after everything
+was found right. A project is a project because it has members.
 
 It must not know what the rest of the file says but the types and their totals.
 """
@@ -10,63 +10,87 @@ It must not know what the rest of the file says but the types and their totals.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 
 from quota.amounts import Amounts
-from quota.apportion import nominal_units
-from quota.checks import Checks
+from quota.file.checks import Checks
+from quota.file.limits import read_limits, read_user_limits
+from quota.limits import Limits
 from quota.lines import Path
 from quota.options import PROJECT_ORDERS, ProjectOrder
 from quota.tree import People, Project
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """A project is a folder of the bucket, so its name is one plain part of a path."""
 
-_OPTIONS = ("ceiling", "lend", "order", "admins")
+OPTIONS = (
+    "ceiling",
+    "lend",
+    "order",
+    "admins",
+    "borrow",
+    "weight",
+    "default_max_runtime",
+    "max_max_runtime",
+    "max_units_per_user",
+    "max_running_per_user",
+    "users",
+)
+"""Keys of `[project_options.PROJECT]`."""
 
-_EXACT = Context(prec=100)
-"""Fractions have at most 50 places and are at most 1: their sums fit without rounding."""
+MOST_WEIGHT = 1000
+"""So far may the weights of two projects of equal share be apart, in either direction."""
 
-_SHARES_SHOWN = 12
-"""Summands listed in a message, so that it stays one line."""
-
-_Fractions = Mapping[str, Decimal]
+Fractions = Mapping[str, Decimal]
+"""By type, as the file has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenProject:
     """One project as the file has it, before its fractions become units."""
 
     name: str
     members: People
     admins: People
-    fractions: _Fractions
-    ceiling: _Fractions
-    lend: _Fractions
+    fractions: Fractions
+    ceiling: Fractions
+    lend: Fractions
     order: ProjectOrder
+    borrow: bool
+    weight: float
+    limits: Limits
+    user_limits: tuple[tuple[People, Limits], ...]
 
-    def project(self, totals: Amounts, nominal: Amounts) -> Project:
+    def project(self, totals: Amounts, nominal: Amounts, group: str) -> Project:
         """The project in whole units: ceilings and what is lent are rounded down."""
-        lent = {r: int(Fraction(self.lend.get(r, 1)) * n) for r, n in nominal.items()}
-        most = {r: int(Fraction(self.ceiling.get(r, 1)) * n) for r, n in totals.items()}
         return Project(
             name=self.name,
             members=self.members,
             admins=self.admins,
             fractions=self.fractions,
             nominal=nominal,
-            ceiling=Amounts(most) | nominal,
-            kept=nominal - Amounts(lent),
+            ceiling=most_of(totals, self.ceiling) | nominal,
+            kept=nominal - most_of(nominal, self.lend),
             order=self.order,
+            group=group,
+            weight=self.weight,
+            borrow=self.borrow,
+            limits=self.limits,
+            user_limits=self.user_limits,
         )
+
+
+def most_of(units: Amounts, fractions: Fractions) -> Amounts:
+    """`units`, cut to a fraction of them where one is written; rounded down."""
+    return Amounts({r: int(Fraction(fractions.get(r, 1)) * n) for r, n in units.items()})
 
 
 def read_projects(
     checks: Checks, file: Mapping[str, object], types: Collection[str] | None
-) -> tuple[Written, ...]:
+) -> tuple[WrittenProject, ...]:
     """
     Every project of the file, by name.
 
@@ -78,23 +102,10 @@ def read_projects(
     members = _members(checks, file)
     shares = _by_project(checks, file, "project_resources", members)
     options = _by_project(checks, file, "project_options", members)
-    written = tuple(
+    return tuple(
         _written(checks, name, members.get(name, People()), shares, options, types)
         for name in sorted({*members, *shares, *options})
     )
-    _check_sums(checks, written, tuple(shares))
-    return written
-
-
-def in_units(written: Iterable[Written], totals: Amounts) -> dict[str, Project]:
-    """The projects by name, their fractions of `totals` as whole units."""
-    projects = tuple(written)
-    units: dict[str, dict[str, int]] = {each.name: {} for each in projects}
-    for resource, total in totals.items():
-        fractions = {each.name: Fraction(each.fractions.get(resource, 0)) for each in projects}
-        for name, share in nominal_units(total, fractions).items():
-            units[name][resource] = share
-    return {each.name: each.project(totals, Amounts(units[each.name])) for each in projects}
 
 
 def _members(checks: Checks, file: Mapping[str, object]) -> dict[str, People]:
@@ -103,7 +114,7 @@ def _members(checks: Checks, file: Mapping[str, object]) -> dict[str, People]:
         checks.note(path, "missing, list the users of every project")
     members = {}
     for name, users in checks.table(file.get("project_membership"), path).items():
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             checks.note(
                 (*path, name),
                 "not a project name, write up to 63 letters, digits, dots, dashes and underscores, "
@@ -134,65 +145,51 @@ def _written(
     shares: Mapping[str, Mapping[str, object]],
     options: Mapping[str, Mapping[str, object]],
     types: Collection[str] | None,
-) -> Written:
+) -> WrittenProject:
     path: Path = ("project_options", name)
     table = options.get(name, {})
-    checks.keys(table, path, _OPTIONS)
+    checks.keys(table, path, OPTIONS)
     admins = checks.people(table["admins"], (*path, "admins")) if "admins" in table else People()
     ceiling = checks.table(table.get("ceiling"), (*path, "ceiling"))
     lend = checks.table(table.get("lend"), (*path, "lend"))
-    written = Written(
+    limits = read_limits(checks, table, path, types)
+    written = WrittenProject(
         name=name,
         members=members,
         admins=admins,
-        fractions=_fractions(checks, shares.get(name, {}), ("project_resources", name), types),
-        ceiling=_fractions(checks, ceiling, (*path, "ceiling"), types),
-        lend=_fractions(checks, lend, (*path, "lend"), types),
+        fractions=fractions(checks, shares.get(name, {}), ("project_resources", name), types),
+        ceiling=fractions(checks, ceiling, (*path, "ceiling"), types),
+        lend=fractions(checks, lend, (*path, "lend"), types),
         order=checks.word(table, path, "order", PROJECT_ORDERS, "fair"),
+        borrow=checks.flag(table, path, "borrow", default=True),
+        weight=checks.number(table, path, "weight", 1.0, most=MOST_WEIGHT, above=True),
+        limits=limits,
+        user_limits=read_user_limits(checks, table, path, types, limits),
     )
-    _check_ceiling(checks, written)
+    check_ceiling(checks, written.ceiling, written.fractions, path, "the project's own fraction")
     return written
 
 
-def _fractions(
+def fractions(
     checks: Checks, table: Mapping[str, object], path: Path, types: Collection[str] | None
 ) -> dict[str, Decimal]:
-    fractions = {}
+    """Fractions by type, those that are right; see `read_projects` for `types`."""
+    found = {}
     for resource, value in table.items():
         if types is not None:
             checks.known(resource, (*path, resource), types, "a type without total_resources")
         fraction = checks.fraction(value, (*path, resource))
         if fraction is not None:
-            fractions[resource] = fraction
-    return fractions
+            found[resource] = fraction
+    return found
 
 
-def _check_ceiling(checks: Checks, written: Written) -> None:
-    """A ceiling below the project's own share would take back what the share promises."""
-    for resource, most in written.ceiling.items():
-        own = written.fractions.get(resource, Decimal(0))
-        if most < own:
-            path: Path = ("project_options", written.name, "ceiling", resource)
-            checks.note(path, f"{most} is below the project's own fraction, write at least {own}")
-
-
-def _check_sums(checks: Checks, written: Iterable[Written], in_file_order: Iterable[str]) -> None:
-    """The fractions of one type, over all projects, may not exceed 1."""
-    by_name = {each.name: each.fractions for each in written}
-    shares: dict[str, dict[str, Decimal]] = {}
-    for name in in_file_order:
-        for resource, fraction in by_name[name].items():
-            shares.setdefault(resource, {})[name] = fraction
-    for resource, parts in shares.items():
-        total = Decimal(0)
-        for fraction in parts.values():
-            total = _EXACT.add(total, fraction)
-        if total > 1:
-            last = next(reversed(parts))
-            listed = ", ".join(f"{n} {f}" for n, f in list(parts.items())[:_SHARES_SHOWN])
-            more = ", ..." if len(parts) > _SHARES_SHOWN else ""
-            checks.note(
-                ("project_resources", last, resource),
-                f"the fractions of {resource} add up to {total.normalize(_EXACT):f} "
-                f"({listed}{more}), allowed is at most 1",
-            )
+def check_ceiling(
+    checks: Checks, ceiling: Fractions, own: Fractions, path: Path, whose: str
+) -> None:
+    """A ceiling below its own share would take back what the share promises."""
+    for resource, most in ceiling.items():
+        share = own.get(resource, Decimal(0))
+        if most < share:
+            text = f"{most} is below {whose}, write at least {share}"
+            checks.note((*path, "ceiling", resource), text)

@@ -113,8 +113,8 @@ def test_fractions_add_up_as_the_decimals_they_are() -> None:
 
 BODY = HEAD + "[total_resources]\nv4 = 8\n[project_membership]\np = ['u']\nq = ['v']\n"
 UNKNOWN_TABLES = (
-    "project_membership, project_options, project_resources, scheduler, toml-schema, "
-    "total_resources"
+    "maintenance, project_groups, project_membership, project_options, project_resources, "
+    "scheduler, toml-schema, total_resources"
 )
 UNKNOWN_OPTIONS = (
     "admission, borrow_slice_s, grace_s, load_limit, max_grace_s, max_queued_per_user, "
@@ -279,8 +279,9 @@ TABLE = [
     (
         BODY + "[project_options.p]\nceilin = {}\norder = 'fif'\nadmins = 'u'\n",
         [
-            "line 9: project_options.p.ceilin: unknown key, allowed are admins, ceiling, lend, "
-            "order, nearest is ceiling",
+            "line 9: project_options.p.ceilin: unknown key, allowed are admins, borrow, ceiling, "
+            "default_max_runtime, lend, max_max_runtime, max_running_per_user, "
+            "max_units_per_user, order, users, weight, nearest is ceiling",
             'line 10: project_options.p.order: "fif" is unknown, allowed are fair, fifo, '
             "nearest is fifo",
             'line 11: project_options.p.admins: "u" is not a list of users, '

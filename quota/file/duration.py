@@ -1,0 +1,19 @@
+"""Durations as they are written in files and on command lines: `90s`, `8h`, `1h30m`."""
+
+from __future__ import annotations
+
+import re
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+"""Seconds by unit."""
+
+_DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{1,15})?[smhdw])+", re.ASCII)
+"""So many digits and no more: nobody means them, and a float holds what they make."""
+
+
+def seconds_in(text: str) -> float | None:
+    """Seconds in a text of numbers, each with its unit; None when it is not such a text."""
+    text = text.strip()
+    if not _DURATION.fullmatch(text):
+        return None
+    return sum(float(n) * SECONDS[unit] for n, unit in re.findall(r"([\d.]+)([smhdw])", text))

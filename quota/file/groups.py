@@ -1,0 +1,180 @@
+"""
+The tables of groups: which projects and groups lend to each other first, and what they share.
+
+Rules: a group is what has a table of its own; a project or a group is a member of one group at
+most, and no group is inside itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+
+from quota.amounts import Amounts
+from quota.file.checks import Checks
+from quota.file.projects import (
+    MOST_WEIGHT,
+    NAME,
+    Fractions,
+    WrittenProject,
+    check_ceiling,
+    fractions,
+    most_of,
+)
+from quota.lines import Path
+from quota.tree import Group
+
+KEYS = ("members", "share", "ceiling", "lend", "weight")
+"""Of `[project_groups.GROUP]`."""
+
+MOST_LEVELS = 8
+"""Groups around a project: deeper than any company, and cheap to walk up."""
+
+EXACT = Context(prec=100)
+"""Fractions have at most 50 places and are at most 1: their sums fit without rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenGroup:
+    """One group as the file has it, before its fractions become units."""
+
+    name: str
+    members: tuple[str, ...]
+    share: Fractions
+    ceiling: Fractions
+    lend: Fractions
+    weight: float
+    group: str
+    fractions: Fractions
+    """`share`, and for other types what its members have together."""
+
+    def made(self, totals: Amounts, nominal: Amounts) -> Group:
+        """The group in whole units: ceilings and what is lent are rounded down."""
+        return Group(
+            name=self.name,
+            members=self.members,
+            group=self.group,
+            fractions=self.fractions,
+            nominal=nominal,
+            ceiling=most_of(totals, self.ceiling) | nominal,
+            kept=nominal - most_of(nominal, self.lend),
+            weight=self.weight,
+        )
+
+
+def read_groups(
+    checks: Checks,
+    file: Mapping[str, object],
+    projects: Sequence[WrittenProject],
+    types: Collection[str] | None,
+) -> tuple[WrittenGroup, ...]:
+    """
+    Every group of the file, the inner ones before those that they are in.
+
+    Args:
+        checks: Takes every problem.
+        file: The whole file.
+        projects: All of them.
+        types: The types under quota; None when the file does not say.
+    """
+    own = {each.name: each.fractions for each in projects}
+    top: Path = ("project_groups",)
+    tables = {
+        name: checks.table(value, (*top, name))
+        for name, value in checks.table(file.get("project_groups"), top).items()
+    }
+    for name in tables:
+        if not NAME.fullmatch(name):
+            text = "not a name of a group, write letters, digits, dots, dashes and underscores"
+            checks.note((*top, name), text)
+        if name in own:
+            checks.note((*top, name), "a project has this name, give the group another")
+    inside = _parents(checks, tables, own)
+    written: dict[str, WrittenGroup] = {}
+    for name in _inner_first(checks, tables, inside):
+        members = tuple(sorted(each for each, group in inside.items() if group == name))
+        has = [own[each] if each in own else written[each].fractions for each in members]
+        written[name] = _written(checks, name, tables[name], members, inside, has, types)
+    return tuple(written.values())
+
+
+def _parents(
+    checks: Checks, tables: Mapping[str, Mapping[str, object]], projects: Collection[str]
+) -> dict[str, str]:
+    """Member -> its group, for every member that may be one."""
+    inside: dict[str, str] = {}
+    for name, table in tables.items():
+        path: Path = ("project_groups", name, "members")
+        checks.keys(table, path[:-1], KEYS)
+        if not table.get("members"):
+            checks.note(path, "a group without members, name at least one project or group")
+            continue
+        for index, member in enumerate(checks.words(table["members"], path, "projects and groups")):
+            at = (*path, index)
+            if member not in projects and member not in tables:
+                checks.known(member, at, [*projects, *tables], "no project and no group")
+            elif member in inside:
+                checks.note(at, f"{member} is in {inside[member]} already, list it once")
+            else:
+                inside[member] = name
+    return inside
+
+
+def _inner_first(checks: Checks, tables: Collection[str], inside: dict[str, str]) -> list[str]:
+    """The groups by depth, deepest first; one that is inside itself is taken out of its group."""
+    depths: dict[str, int] = {}
+    for name in tables:
+        path = [name]
+        while (group := inside.get(path[-1])) is not None and group not in path:
+            path.append(group)
+        if group is not None:
+            del inside[path[-1]]
+            checks.note(
+                ("project_groups", group, "members"),
+                f"{group} is inside itself ({' in '.join((*path, group))}), take one of them out",
+            )
+        elif len(path) > MOST_LEVELS:
+            checks.note(
+                ("project_groups", name),
+                f"{len(path)} groups inside each other, allowed are {MOST_LEVELS}",
+            )
+        depths[name] = len(path)
+    return sorted(tables, key=lambda name: (-depths[name], name))
+
+
+def _written(
+    checks: Checks,
+    name: str,
+    table: Mapping[str, object],
+    members: tuple[str, ...],
+    inside: Mapping[str, str],
+    has: Sequence[Fractions],
+    types: Collection[str] | None,
+) -> WrittenGroup:
+    path: Path = ("project_groups", name)
+    read = {
+        key: fractions(checks, checks.table(table.get(key), (*path, key)), (*path, key), types)
+        for key in ("share", "ceiling", "lend")
+    }
+    together: dict[str, Decimal] = {}
+    for each in has:
+        for resource, fraction in each.items():
+            together[resource] = EXACT.add(together.get(resource, Decimal(0)), fraction)
+    for resource, share in read["share"].items():
+        theirs = together.get(resource, Decimal(0)).normalize(EXACT)
+        if share < theirs:
+            text = f"{share} is below what its members have together, write at least {theirs:f}"
+            checks.note((*path, "share", resource), text)
+    own = {**together, **read["share"]}
+    check_ceiling(checks, read["ceiling"], own, path, "the group's share")
+    return WrittenGroup(
+        name=name,
+        members=members,
+        share=read["share"],
+        ceiling=read["ceiling"],
+        lend=read["lend"],
+        weight=checks.number(table, path, "weight", 1.0, most=MOST_WEIGHT, above=True),
+        group=inside.get(name, ""),
+        fractions=own,
+    )

@@ -1,0 +1,96 @@
+"""Fractions added up, and made whole units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from quota.amounts import Amounts
+from quota.apportion import nominal_units
+from quota.file.checks import Checks
+from quota.file.groups import EXACT, WrittenGroup
+from quota.file.projects import Fractions, WrittenProject
+
+_SHOWN = 12
+"""Summands listed in a message, so that it stays one line."""
+
+
+def check_sums(
+    checks: Checks,
+    file: Mapping[str, object],
+    projects: Sequence[WrittenProject],
+    groups: Sequence[WrittenGroup],
+) -> None:
+    """
+    The fractions of one type may not exceed 1: of all projects, and of all that is in no group.
+
+    Where the projects alone exceed it, groups are not told of it once more.
+    """
+    by_name = {each.name: each.fractions for each in projects}
+    shares = file.get("project_resources")
+    told = set()
+    named = [name for name in (shares if isinstance(shares, dict) else ()) if name in by_name]
+    for resource, parts in _by_type({name: by_name[name] for name in named}).items():
+        if text := _excess(resource, parts):
+            told.add(resource)
+            checks.note(("project_resources", next(reversed(parts)), resource), text)
+    inside = {member for group in groups for member in group.members}
+    every = {**by_name, **{each.name: each.fractions for each in groups}}
+    top = {name: fractions for name, fractions in every.items() if name not in inside}
+    outer = [each.name for each in groups if each.name in top and each.share]
+    for resource, parts in _by_type(top).items():
+        last = next((name for name in reversed(outer) if name in parts), None)
+        text = _excess(resource, parts)
+        if text and last is not None and resource not in told:
+            checks.note(("project_groups", last, "share", resource), text)
+
+
+def _by_type(shares: Mapping[str, Fractions]) -> dict[str, dict[str, Decimal]]:
+    found: dict[str, dict[str, Decimal]] = {}
+    for name, fractions in shares.items():
+        for resource, fraction in fractions.items():
+            found.setdefault(resource, {})[name] = fraction
+    return found
+
+
+def _excess(resource: str, parts: Mapping[str, Decimal]) -> str:
+    """What is wrong with the sum of `parts`, or nothing."""
+    total = Decimal(0)
+    for fraction in parts.values():
+        total = EXACT.add(total, fraction)
+    if total <= 1:
+        return ""
+    listed = ", ".join(f"{name} {part}" for name, part in list(parts.items())[:_SHOWN])
+    more = ", ..." if len(parts) > _SHOWN else ""
+    return (
+        f"the fractions of {resource} add up to {total.normalize(EXACT):f} "
+        f"({listed}{more}), allowed is at most 1"
+    )
+
+
+def in_units(
+    projects: Iterable[WrittenProject], groups: Sequence[WrittenGroup], totals: Amounts
+) -> dict[str, Amounts]:
+    """
+    The share of every project and group in whole units, by name.
+
+    The total is divided among what is in no group, and what a group has among its members, each
+    time by largest remainder with what is not claimed as one more claimant: a share never differs
+    by a whole unit or more from its part of what is divided.
+    """
+    fractions = {each.name: each.fractions for each in projects}
+    fractions |= {each.name: each.fractions for each in groups}
+    inside = {member for group in groups for member in group.members}
+    units: dict[str, dict[str, int]] = {name: {} for name in fractions}
+    top = [name for name in fractions if name not in inside]
+    for resource, total in totals.items():
+        shares = {name: Fraction(each.get(resource, 0)) for name, each in fractions.items()}
+        has = nominal_units(total, {name: shares[name] for name in top})
+        for group in reversed(groups):
+            if whole := shares[group.name]:
+                parts = {member: shares[member] / whole for member in group.members}
+                has |= nominal_units(has[group.name], parts)
+        for name, share in has.items():
+            units[name][resource] = share
+    return {name: Amounts(share) for name, share in units.items()}

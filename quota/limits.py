@@ -1,0 +1,93 @@
+"""
+`Limits`: what one user of a project may ask for, and have at once.
+
+Rules: a limit that is absent limits nothing. What a job is charged counts, so only types under
+quota are limited.
+
+It must not know who runs what: usage is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quota.amounts import Amounts
+
+RUNNING = "jobs"
+"""The name of the limit on the number of running jobs, where others are named by their type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exceeded:
+    """A limit that a gang would break."""
+
+    limit: str
+    """A resource type, or `jobs`."""
+    most: int
+    """What it allows at once."""
+    held: int
+    """What the user has."""
+    asked: int
+    """What the gang would add."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one user in one project."""
+
+    default_max_runtime_s: float | None = None
+    """The `max_runtime` of a job that names none."""
+    max_max_runtime_s: float | None = None
+    """The longest `max_runtime` that a job may ask for."""
+    max_units: Mapping[str, int] = field(default_factory=dict)
+    """By type, the most that the user's admitted jobs may be charged together; 0 is a limit."""
+    max_running: int | None = None
+    """The most jobs that the user may have admitted at once; every task of an array is one."""
+
+    def __bool__(self) -> bool:
+        return self != UNLIMITED
+
+    def runtime_s(self, asked_s: float | None) -> float | None:
+        """
+        The `max_runtime` that holds for a job that asks for `asked_s`, or None for endless.
+
+        A job that names none gets the default; without a default, the longest that is allowed.
+        """
+        if asked_s is not None:
+            return asked_s
+        default = self.default_max_runtime_s
+        return self.max_max_runtime_s if default is None else default
+
+    def is_too_long(self, asked_s: float) -> bool:
+        """Whether a `max_runtime` of `asked_s` is above the longest that is allowed."""
+        return self.max_max_runtime_s is not None and asked_s > self.max_max_runtime_s
+
+    def units_left(self, held: Amounts) -> dict[str, int]:
+        """By limited type, what the user may still be charged; negative when a limit was cut."""
+        return {resource: most - held[resource] for resource, most in self.max_units.items()}
+
+    def exceeded(
+        self, held: Amounts, asked: Amounts, *, running: int, jobs: int = 1
+    ) -> Exceeded | None:
+        """
+        The first limit that a gang would break, types before jobs; None when it breaks none.
+
+        Args:
+            held: What the user's admitted jobs of this project are charged.
+            asked: What the gang would be charged.
+            running: How many jobs of the user are admitted in this project.
+            jobs: How many jobs the gang has.
+        """
+        for resource, most in self.max_units.items():
+            if 0 < asked[resource] > most - held[resource]:
+                return Exceeded(
+                    limit=resource, most=most, held=held[resource], asked=asked[resource]
+                )
+        if self.max_running is not None and running + jobs > self.max_running:
+            return Exceeded(limit=RUNNING, most=self.max_running, held=running, asked=jobs)
+        return None
+
+
+UNLIMITED = Limits()
+"""What holds where the file says nothing."""

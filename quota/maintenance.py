@@ -1,0 +1,87 @@
+"""
+Maintenance windows: when which machines are closed, and what may still start before that.
+
+Rules: a window without pools and machines closes everything. A machine is closed from the first
+window that has not ended yet; later ones do not matter until then. Times are epoch seconds of one
+clock, the bastion's.
+
+It must not know machines beyond their names, nor jobs beyond three numbers.
+
+Source: Slurm, maintenance reservations: a job starts only if its time limit ends before the window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A time in which nothing runs on some machines."""
+
+    starts_at: float
+    ends_at: float
+    pools: tuple[str, ...] = ()
+    """Pools of which every machine is closed."""
+    machines: tuple[str, ...] = ()
+    """Machines that are closed beside those of `pools`; with neither, everything is closed."""
+    reason: str = ""
+    """For users, as the file has it."""
+
+    def __str__(self) -> str:
+        """For people: when, what is closed, and why."""
+        times = (datetime.fromtimestamp(at, UTC) for at in (self.starts_at, self.ends_at))
+        begin, end = (each.strftime("%Y-%m-%d %H:%M") for each in times)
+        what = ", ".join((*self.pools, *self.machines)) or "everything"
+        return f"{what} from {begin} to {end} UTC{f': {self.reason}' if self.reason else ''}"
+
+    def covers(self, pool: str, machine: str) -> bool:
+        """Whether it closes `machine` of `pool`."""
+        if not self.pools and not self.machines:
+            return True
+        return pool in self.pools or machine in self.machines
+
+
+def next_window(windows: Iterable[Window], now: float, *, pool: str, machine: str) -> Window | None:
+    """The window that closes `machine` of `pool` now, or else the next one that will."""
+    ahead = (each for each in windows if each.ends_at > now and each.covers(pool, machine))
+    return min(ahead, key=lambda each: (each.starts_at, each.ends_at), default=None)
+
+
+def closes_at(windows: Iterable[Window], now: float, *, pool: str, machine: str) -> float:
+    """When `machine` of `pool` is closed: in the past while it is, infinite when it never is."""
+    window = next_window(windows, now, pool=pool, machine=machine)
+    return math.inf if window is None else window.starts_at
+
+
+def may_start(
+    closes: float,
+    now: float,
+    *,
+    max_runtime_s: float | None,
+    grace_s: float,
+    resumes: bool,
+    min_runtime_s: float,
+) -> bool:
+    """
+    Whether a job may start now on a machine that closes at `closes`.
+
+    It may when it ends before that, its grace included. A job that resumes may also start when
+    `min_runtime_s` and its grace are left: it is stopped with notice at `closes - grace_s`, and
+    continues elsewhere or later from its checkpoint.
+
+    Args:
+        closes: From `closes_at`; the earliest one of all machines that the job would use.
+        now: Same clock.
+        max_runtime_s: After which the job ends by itself; None for endless.
+        grace_s: Between its notice and its kill.
+        resumes: Whether it starts again after it was stopped.
+        min_runtime_s: What a job must be able to run for, so that it is not started in vain.
+    """
+    left_s = closes - now - grace_s
+    if left_s == math.inf or (max_runtime_s is not None and max_runtime_s <= left_s):
+        return True
+    return resumes and left_s > 0 and min_runtime_s <= left_s
