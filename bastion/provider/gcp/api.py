@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Literal
 
 from bastion.clock import Clock
@@ -115,7 +116,7 @@ class Api:
             raise verdict(failure, what) from error
         except google.auth.exceptions.GoogleAuthError as error:
             raise _without_token(error) from error
-        except (httplib2.HttpLib2Error, googleapiclient.errors.Error, OSError) as error:
+        except (httplib2.HttpLib2Error, HTTPException, OSError) as error:
             raise ProviderUnavailableError(f"{what}: Google did not answer: {error!r}") from error
         except (ValueError, RecursionError) as error:
             raise ProviderUnavailableError(f"{what}: Google answered what is no JSON") from error

@@ -32,7 +32,7 @@ _N1 = re.compile(r"(n1-standard-\d+)-(t4|v100)-(\d+)")
 _ATTACHED = {"t4": "nvidia-tesla-t4", "v100": "nvidia-tesla-v100"}
 _LEAST_DISK_GIB = 10
 _YES, _NO = "true", "false"
-ZONE = re.compile(r"[a-z]+(-[a-z]+)*\d*-[a-z0-9]+")
+ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z][a-z0-9]*")
 ACCOUNT = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 Json = dict[str, Any]

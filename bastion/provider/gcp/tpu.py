@@ -23,7 +23,7 @@ from bastion.provider.gcp.names import Names
 from bastion.provider.gcp.request_ids import RequestIds
 from bastion.provider.gcp.script import Script, host_name
 from bastion.provider.gcp.tpu_request import queued_resource
-from bastion.provider.gcp.tpu_states import failure_of, labels_of, state_of
+from bastion.provider.gcp.tpu_states import failure_of, is_over, labels_of, state_of
 from bastion.provider.gcp.verdicts import Failure, of_rpc, verdict
 from bastion.provider.port import Listed
 
@@ -59,7 +59,7 @@ class GcpTpuProvider:
         self._zones: dict[str, str] = {}
         """Slice -> the zone in which it was last listed, or asked for since."""
         self._over: frozenset[str] = frozenset()
-        """Slices that are gone and whose request still uses up quota."""
+        """Slices that were taken back and whose request still uses up quota."""
         self._ids = RequestIds()
 
     @property
@@ -76,13 +76,14 @@ class GcpTpuProvider:
             found += self._hosts(name, requests.get(name, {}), nodes.get(name, {}))
         slices = {self._names.slice(listed.name): listed for listed in found}
         self._zones = {name: listed.zone for name, listed in slices.items()}
-        self._over = frozenset(name for name, each in slices.items() if each.state == "gone")
+        self._over = frozenset(name for name in requests if is_over(requests[name]))
         return tuple(found)
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port."""
         for name in sorted(self._over):
-            self._delete_slice(name)
+            with suppress(ProviderError):  # only room for others: what refuses will be told below
+                self._delete_slice(name)
         made: list[str] = []
         for name in dict.fromkeys(self._names.slice(machine.name) for machine in machines):
             self._zones[name] = machines[0].zone

@@ -40,14 +40,25 @@ def labels_of(shown: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def state_of(request: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[State, str]:
-    """Return the state of a slice and Google's words for it, from its request and its node."""
+    """
+    Return the state of a slice and Google's words for it, from its request and its node.
+
+    A request that is being deleted and has no node is gone: nothing runs, and nothing will.
+    """
     asked = request.get("state", {}).get("state", "")
     if node and asked not in ("SUSPENDING", "DELETING"):
         status = node.get("state", "")
         words = (status, node.get("health", ""), node.get("healthDescription", ""))
         return _OF_NODE.get(status, "creating"), " ".join(filter(None, words))
+    if asked == "DELETING" and not node:
+        return "gone", asked
     message = failure_of(request).message
     return _OF_REQUEST.get(asked, "creating"), f"{asked}: {message}" if message else asked
+
+
+def is_over(request: Mapping[str, Any]) -> bool:
+    """Whether the slice of a request was taken back, and the request is left."""
+    return bool(request.get("state", {}).get("state") == "SUSPENDED")
 
 
 def failure_of(request: Mapping[str, Any]) -> Failure:

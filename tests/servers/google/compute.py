@@ -10,7 +10,6 @@ from bastion.clock import Clock
 from tests.servers.discovery import description
 from tests.servers.google.cloud import ApiError, Cloud, Json, stamp
 
-OPERATION_S = 3.0
 BOOT_S = 20.0
 DELETE_S = 30.0
 
@@ -56,6 +55,8 @@ class Compute(Cloud):
     """The images there are; None: every one."""
     vms: dict[tuple[str, str], Vm] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
+    operation_s: float = 3.0
+    """How long each operation takes."""
     made: int = 0
     """How many VMs were ever made."""
     requests: dict[str, str] = field(default_factory=dict)
@@ -329,7 +330,7 @@ class Compute(Cloud):
         return operation
 
     def _told(self, operation: Operation) -> Json:
-        is_done = self.since(operation.begun_at) >= OPERATION_S
+        is_done = self.since(operation.begun_at) >= self.operation_s
         told: Json = {
             "kind": "compute#operation",
             "id": operation.name.removeprefix("operation-"),

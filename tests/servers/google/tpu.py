@@ -104,10 +104,10 @@ class Tpu(Cloud):
         """The state of the node of a slice by now; empty where there is none."""
         if each.provisioned_at is None or each.failed:
             return ""
-        if each.deleted_at is not None:
-            return "DELETING"
         if each.suspended_at is not None:
             return "" if self.since(each.suspended_at) >= DELETE_S else "PREEMPTED"
+        if each.deleted_at is not None:
+            return "DELETING"
         if each.node_state:
             return each.node_state
         return "READY" if self.since(each.provisioned_at) >= BOOT_S else "CREATING"

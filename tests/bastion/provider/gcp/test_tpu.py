@@ -1,0 +1,209 @@
+"""Slices of Cloud TPU: made, listed and deleted whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import NoCapacityError, ProviderUnavailableError
+from bastion.machine import Pool
+from bastion.provider.gcp.tpu import GcpTpuProvider
+from tests.bastion.provider.gcp.rig import BUCKET, TPUS, hosts, tpu
+from tests.servers.google import Tpu
+
+
+@pytest.fixture
+def server() -> Iterator[Tpu]:
+    """Cloud TPU, whose every exchange is as Google describes it."""
+    with Tpu.at(VirtualClock()) as made:
+        yield made
+        assert made.problems == []
+
+
+def states(provider: GcpTpuProvider) -> dict[str, str]:
+    """Name -> state of what is listed."""
+    return {listed.name: listed.state for listed in provider.list()}
+
+
+def texts(provider: GcpTpuProvider) -> set[str]:
+    """What is said of what is listed."""
+    return {listed.text for listed in provider.list()}
+
+
+POOLS = {
+    "v4": TPUS,
+    "v5e": replace(TPUS, instance_type="v5litepod-16"),
+    "v5p": replace(TPUS, instance_type="tpu-v5p-32", hosts=4),
+    "v6e": replace(TPUS, instance_type="tpu-v6e-8", hosts=1),
+    "spot": replace(TPUS, terms="spot"),
+    "reserved": replace(TPUS, terms="reserved", reservation="ours"),
+    "everything": replace(
+        TPUS,
+        image="tpu-vm-base",
+        network="training",
+        tags=("tpu",),
+        identity="jobs@acme.iam.gserviceaccount.com",
+        options={"subnetwork": "training-us", "external_ip": "false", "valid_for": "6h"},
+    ),
+}
+
+
+@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
+def test_each_kind_of_pool_is_asked_for_as_google_describes_it(server: Tpu, pool: Pool) -> None:
+    """A slice of every kind of pool is a valid request, and all its hosts run in the end."""
+    provider = tpu(server, pool)
+    machines = [
+        machine if pool.hosts > 1 else replace(machine, name="tpus-7-0", slice="")
+        for machine in hosts(1, pool)
+    ]
+    provider.create(machines, pool)
+    server.clock.sleep(10)
+    provider.list()
+    server.clock.sleep(60)
+    assert states(provider) == {machine.name: "running" for machine in machines}
+
+
+def test_terms_are_told_as_google_has_them(server: Tpu) -> None:
+    """Spot is a tier, a reservation is named by its whole path, and on demand is neither."""
+    for seq, terms in enumerate(("v4", "spot", "reserved")):
+        tpu(server, POOLS[terms]).create(hosts(1, seq=seq), POOLS[terms])
+    on_demand, spot, reserved = (sent for _, sent in server.sent)
+    assert {"spot", "guaranteed"} & on_demand.keys() == set()
+    assert spot["spot"] == {}
+    assert reserved["reservationName"] == "projects/acme/locations/us-central2-b/reservations/ours"
+
+
+def test_software_is_googles_for_the_version(server: Tpu) -> None:
+    """Without an image a slice gets the runtime that Google names for its version."""
+    for seq, kind in enumerate(("v4", "v5e", "v5p", "v6e", "everything")):
+        tpu(server, POOLS[kind]).create(hosts(1, seq=seq), POOLS[kind])
+    asked = [sent["tpu"]["nodeSpec"][0]["node"]["runtimeVersion"] for _, sent in server.sent]
+    assert asked == [
+        "tpu-ubuntu2204-base",
+        "v2-alpha-tpuv5-lite",
+        "v2-alpha-tpuv5",
+        "v2-alpha-tpuv6e",
+        "tpu-vm-base",
+    ]
+
+
+def test_a_slice_waits_in_googles_words(server: Tpu) -> None:
+    """While there is no capacity every host is `waiting`, and says what Google says."""
+    server.stock = {"us-central2-b": 0}
+    provider = tpu(server)
+    provider.create(hosts(1), TPUS)
+    server.clock.sleep(600)
+    assert set(states(provider).values()) == {"waiting"}
+    assert texts(provider) == {"WAITING_FOR_RESOURCES"}
+    server.stock = {}
+    provider.list()
+    assert set(states(provider).values()) == {"creating"}
+    server.clock.sleep(60)
+    assert set(states(provider).values()) == {"running"}
+
+
+def test_a_slice_is_deleted_whole(server: Tpu) -> None:
+    """The name of any host deletes its slice, and leaves the other slice of the gang."""
+    provider = tpu(server)
+    provider.create(hosts(2), TPUS)
+    server.clock.sleep(10)
+    provider.list()
+    server.clock.sleep(60)
+    tpu(server).delete("tpus-7-1-h2")
+    assert {s for n, s in states(provider).items() if "-7-1-" in n} == {"deleting"}
+    server.clock.sleep(60)
+    assert states(provider) == {f"tpus-7-0-h{host}": "running" for host in range(4)}
+
+
+def test_a_request_that_expired_is_sold_out_and_cleared(server: Tpu) -> None:
+    """A request that Google failed is told as sold out by the next create, and is deleted."""
+    pool = replace(TPUS, options={"valid_for": "1h"})
+    server.stock = {"us-central2-b": 0}
+    provider = tpu(server, pool)
+    provider.create(hosts(1), pool)
+    server.clock.sleep(3600)
+    assert set(states(provider).values()) == {"stopped"}
+    assert "not fulfilled" in texts(provider).pop()
+    with pytest.raises(NoCapacityError, match="not fulfilled"):
+        provider.create(hosts(1), pool)
+    server.clock.sleep(60)
+    assert states(provider) == {}
+
+
+def test_a_preempted_slice_is_gone_and_its_request_is_cleared(server: Tpu) -> None:
+    """A spot slice that was taken is gone; what is left of it makes room for the next one."""
+    provider = tpu(server, POOLS["spot"])
+    provider.create(hosts(1), POOLS["spot"])
+    server.clock.sleep(10)
+    provider.list()
+    server.clock.sleep(60)
+    server.preempt(f"bastion-{BUCKET}-tpus-7-0")
+    assert set(states(provider).values()) == {"deleting"}
+    server.clock.sleep(60)
+    assert set(states(provider).values()) == {"gone"}
+    provider.create(hosts(1), POOLS["spot"])
+    assert set(states(provider).values()) == {"gone"}
+    provider.create(hosts(1, seq=8), POOLS["spot"])
+    server.clock.sleep(60)
+    assert {name.partition("-h")[0] for name in states(provider)} == {"tpus-8-0"}
+
+
+def test_a_gang_that_is_refused_in_part_leaves_nothing(server: Tpu) -> None:
+    """Where the second slice is refused at once, the first one is taken back."""
+    server.room = {"us-central2-b": 1}
+    provider = tpu(server)
+    with pytest.raises(NoCapacityError, match="no more capacity"):
+        provider.create(hosts(2), TPUS)
+    server.clock.sleep(60)
+    assert states(provider) == {}
+
+
+def test_a_slice_that_is_being_provisioned_is_deleted_later(server: Tpu) -> None:
+    """Google refuses to delete what it provisions: the outcome is open, and a later call works."""
+    provider = tpu(server)
+    provider.create(hosts(1), TPUS)
+    server.clock.sleep(10)
+    provider.list()
+    with pytest.raises(ProviderUnavailableError, match="PROVISIONING"):
+        provider.delete("tpus-7-0-h0")
+    server.clock.sleep(60)
+    provider.delete("tpus-7-0-h0")
+    server.clock.sleep(60)
+    assert states(provider) == {}
+
+
+def test_a_node_without_its_request_is_listed_and_deleted(server: Tpu) -> None:
+    """A node whose queued resource vanished is no leak: it is shown, and deleted by its name."""
+    provider = tpu(server)
+    provider.create(hosts(1), TPUS)
+    server.clock.sleep(10)
+    provider.list()
+    server.clock.sleep(60)
+    server.forget_request(f"bastion-{BUCKET}-tpus-7-0")
+    assert set(states(provider).values()) == {"running"}
+    provider.delete("tpus-7-0-h0")
+    server.clock.sleep(60)
+    assert states(provider) == {}
+
+
+def test_a_zone_that_does_not_answer_makes_no_shorter_list(server: Tpu) -> None:
+    """Where one zone is unreachable, there is no list at all."""
+    provider = tpu(server)
+    provider.create(hosts(1), TPUS)
+    server.unreachable = {"us-east5-a"}
+    with pytest.raises(ProviderUnavailableError, match="us-east5-a"):
+        provider.list()
+
+
+def test_two_lists_show_every_slice(server: Tpu) -> None:
+    """Calls of a list grow with pages alone."""
+    provider = tpu(server)
+    provider.create(hosts(3), TPUS)
+    server.clock.sleep(10)
+    server.page = 100
+    server.calls.clear()
+    assert len(provider.list()) == 12
+    assert sum(server.calls.values()) == 2
