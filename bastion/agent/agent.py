@@ -253,6 +253,7 @@ class Agent:
                 address=settings.address,
                 hostname=settings.hostname,
                 version=settings.version,
+                build=settings.build,
                 labels=labels,
             )
         )

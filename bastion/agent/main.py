@@ -17,7 +17,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 from bastion.agent.agent import Agent
 from bastion.agent.agent_log import say
@@ -28,7 +28,7 @@ from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneErr
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper_life import begin_life
 from bastion.agent.machine.stray_processes import MARK, kill_all, look
-from bastion.agent.settings import FOLDER, AgentSettings, tempo_of
+from bastion.agent.settings import FOLDER, AgentSettings, Cloud, tempo_of
 from bastion.agent.setup.run_as import open_home, user_of
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
@@ -97,6 +97,10 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         address=said.address or _own_address(said.root),
         hostname=socket.gethostname(),
         version=_version(),
+        build=said.build,
+        boot=said.boot,
+        cloud=said.cloud,
+        orphan_timeout_s=said.orphan_timeout_s,
         boot_id=_BOOT_ID.read_text().strip(),
         user=user.pw_name,
         user_home=user.pw_dir,
@@ -288,6 +292,18 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds jobs may run on without reaching the store; 0: for ever",
     )
     parser.add_argument("--heartbeat_s", type=float, default=0.0, help="0: none")
+    parser.add_argument("--build", default="", help="digest of the wheel of this program")
+    parser.add_argument("--boot", default="", help="folder of the start-up script, if one ran")
+    parser.add_argument(
+        "--cloud", default="", choices=get_args(Cloud), help="kind of its metadata server"
+    )
+    parser.add_argument(
+        "--orphan_timeout_s",
+        type=float,
+        default=0.0,
+        help="seconds after which a machine of a cloud that does nothing and reaches no store"
+        " deletes itself; 0: never",
+    )
     parser.add_argument(
         "--keep_work_s",
         type=float,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import assert_never
+from typing import Literal, assert_never
 
 from bastion.agent.keeper.port import RunAs
 from bastion.logs.pace import CLOUD, LOCAL, Pace
@@ -19,6 +19,10 @@ so an instruction that is obeyed always meets the register that fences it."""
 
 KEEP_ENVIRONMENT_S = 7 * 86400.0
 """How long a Python environment stays after a host last took it."""
+
+
+Cloud = Literal["", "gce", "ec2"]
+"""Of which kind the metadata server of this machine is; empty: it has none."""
 
 
 @value
@@ -73,6 +77,8 @@ class AgentSettings:
     """Where the machines of a gang reach this one."""
     hostname: str = "localhost"
     version: str = ""
+    build: str = ""
+    """The digest of the wheel that this program was installed from; empty: from none."""
     boot_id: str = ""
     """Of this machine's kernel."""
     user: str = "root"
@@ -97,6 +103,11 @@ class AgentSettings:
     secret_sources: tuple[SecretRule, ...] = ()
     """Which sources this machine reads for which projects, beside the files of the project's own
     folder; none: any but files of other folders."""
+    boot: str = ""
+    """The folder of the start-up script that started this agent; empty: another program did."""
+    cloud: Cloud = ""
+    orphan_timeout_s: float = 0.0
+    """How long this machine lives with nothing to do and its store out of reach; 0: for ever."""
     home: str = ""
     """The agent's folder on this machine, its true path."""
     engine_socket: str = ""

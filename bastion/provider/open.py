@@ -16,6 +16,9 @@ from bastion.provider.port import Provider
 PROVIDERS = ("local", "ssh", "fake")
 """The providers that a pool may name."""
 
+INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker"})
+"""Those whose new machines install Bastion from the bucket, by `bastion.provider.boot`."""
+
 OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
 """What `options` of a pool may hold, by provider."""
 

@@ -33,8 +33,24 @@ MAX_REPORTED = 32
 """Numbers of one report: they lie in root while the job is active."""
 MAX_REPORTED_CHARACTERS = 64
 """Of the name of such a number."""
+MAX_STEPS = 16
+"""Of a new machine, from its start to its greeting."""
+MAX_STEP_S = 7 * 86400.0
+"""Longest step, and longest notice of an interruption."""
 MAX_PATH_CHARACTERS = 4_096
 """Of a folder. Source: PATH_MAX of Linux."""
+
+
+@value
+class BootStep:
+    """One step of a new machine, as `installed`, and how long it took."""
+
+    name: str
+    seconds: float
+
+    def __post_init__(self) -> None:
+        check_count("steps: characters", len(self.name), most=MAX_NAME_CHARACTERS)
+        check_seconds("steps.seconds", self.seconds, most=MAX_STEP_S)
 
 
 @value
@@ -47,16 +63,21 @@ class Hello:
     hostname: str
     version: str
     """Of the Bastion it runs."""
+    build: str = ""
+    """The digest of the wheel that it runs; empty where it was started from a folder."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    steps: tuple[BootStep, ...] = ()
+    """What was done since the machine started; only in the first greeting after a start."""
 
     def __post_init__(self) -> None:
+        check_count("steps", len(self.steps), most=MAX_STEPS)
         check_count("resources", len(self.resources), most=MAX_TYPES)
         for kind, units in self.resources.items():
             check_count("resources: characters", len(kind), most=MAX_TYPE_CHARACTERS)
             check_whole(f"resources.{kind}", units, most=MAX_UNITS)
         check_count("labels", len(self.labels), most=MAX_LABELS)
-        named = (self.address, self.hostname, self.version, *self.labels, *self.labels.values())
-        for text in named:
+        named = (self.address, self.hostname, self.version, self.build)
+        for text in (*named, *self.labels, *self.labels.values()):
             check_count("characters of a name", len(text), most=MAX_NAME_CHARACTERS)
 
 
@@ -192,6 +213,39 @@ class Health:
 
 
 @value
+class Interruption:
+    """
+    The cloud announced that it takes this machine, as it does with spot machines.
+
+    The hosts that run here have been given their preemption notice with the same deadline.
+    """
+
+    kind: Literal["interruption"] = "interruption"
+    in_s: float
+    """How long from now the machine still runs; of a warning, as good as a guess."""
+    is_certain: bool = True
+    """False: it is only likely, as a rebalance recommendation says, and hosts here run on."""
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        check_seconds("in_s", self.in_s, most=MAX_STEP_S)
+        object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))
+
+
+@value
+class BootFailed:
+    """This machine cannot be begun: `step` failed, as `text`, the end of its output, tells."""
+
+    kind: Literal["boot_failed"] = "boot_failed"
+    step: str
+    text: str
+
+    def __post_init__(self) -> None:
+        check_count("step: characters", len(self.step), most=MAX_NAME_CHARACTERS)
+        object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))
+
+
+@value
 class Heartbeat:
     """Nothing changed; the machine is alive."""
 
@@ -210,6 +264,8 @@ Fact = (
     | Ended
     | Drained
     | Health
+    | Interruption
+    | BootFailed
     | Heartbeat
 )
 

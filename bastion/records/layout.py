@@ -28,6 +28,7 @@ Every key in the bucket. No other file spells one.
       output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json    agents   one host's list of that
       bundles/manifests/<digest>, bundles/packs/<digest>           users    code
       bundles/origins/<digest>                       users     where launches came from, create-only
+      wheels/<digest>/<name>.whl                     bastion   Bastion itself, create-only
 
 What an agent writes, apart from logs and outputs, lies below the pool of its machine. What it obeys
 lies where no agent may write. So the rights of a pool's agents can end at that pool.
@@ -65,6 +66,7 @@ INSTRUCTIONS = "instructions/"
 ASIDE = "state/aside/"
 PROBES = "state/probe/"
 OUTPUTS = "output/"
+WHEELS = "wheels/"
 
 TRACES = (SNAPSHOTS, EVENTS, RESULTS, ANSWERS, SPECS, INSTRUCTIONS, BARRIERS, VIEWS)
 """What only a bastion writes: where anything stands there, a root stood."""
@@ -201,6 +203,11 @@ def spec(project: str, launch: str) -> str:
 def origin(digest: str) -> str:
     """What launches were made from, named by the sha256 of its own bytes."""
     return f"{BUNDLES}origins/{digest}"
+
+
+def wheel(digest: str, name: str) -> str:
+    """A wheel of Bastion by the sha256 of its bytes; `name` is the name of its file."""
+    return f"{WHEELS}{digest}/{name}"
 
 
 def parse_spec(key: str) -> tuple[str, str] | None:

@@ -52,6 +52,7 @@ def test_every_key_that_can_be_made_is_drawn() -> None:
         layout.life("m", 1),
         layout.instructions("m", 1, 1),
         layout.view("queue"),
+        layout.wheel("d", "n.whl"),
         layout.log("p", "j", 1, **host, process=0) + "000000000000.log",
         layout.command_log("p", "j", "U") + "000000000000.log",
         layout.command_end(layout.command_log("p", "j", "U")),

@@ -51,6 +51,7 @@ CHANCE = (
     "bastion/__main__.py",  # makes the clock that it hands down
     "bastion/service/",  # the loops: they set their own pace and make nonces
     "bastion/agent/",  # keeper and agent use the clock of their machine
+    "bastion/provider/boot/bootstrap.py",  # a program of its own, that knows no Clock
     "bastion/client/",  # names a request: a ULID is time and chance
     "bastion/store/folder_identity.py",  # two folders must not share a token
     "bastion/store/local.py",  # temporary files of many processes must not collide

@@ -59,7 +59,7 @@ _POOL_CREATES = (layout.RUNS, layout.MACHINES, layout.BELLS)
 _POOL_READS = layout.INSTRUCTIONS
 _AGENTS_CREATE = (layout.LOGS, layout.OUTPUTS)
 """Where an agent writes below the project of its job: logs stay there when the job moves pools."""
-_AGENTS_READ = (*_AGENTS_CREATE, layout.BARRIERS, layout.SPECS, layout.BUNDLES)
+_AGENTS_READ = (*_AGENTS_CREATE, layout.BARRIERS, layout.SPECS, layout.BUNDLES, layout.WHEELS)
 _ADMINS_WRITE = (layout.folder_of(layout.QUOTA), layout.folder_of(layout.CONFIG))
 _USERS_READ = (
     layout.BUNDLES,

@@ -63,6 +63,7 @@ _CREATE_ONLY = (
     layout.ASIDE,
     layout.OUTPUTS,
     layout.BUNDLES,
+    layout.WHEELS,
 )
 """Prefixes below which no identity may replace an object."""
 _REPLACED = (layout.ROOT, layout.VIEWS)

@@ -33,6 +33,8 @@ class OpenPool:
     pool: Pool
     provider: Provider
     lane: Lane
+    before_create: Callable[[], None] = lambda: None
+    """Called in the lane before each create: what a new machine needs is in its place then."""
 
 
 class Machines:
@@ -168,9 +170,14 @@ class Machines:
         name = action.machine
         if isinstance(action, Create):
             batch = _together(action, root)
-            opened.lane.submit(f"create {name}", lambda: opened.provider.create(batch, opened.pool))
+            opened.lane.submit(f"create {name}", lambda: _create(opened, batch))
         else:
             opened.lane.submit(f"delete {name}", lambda: opened.provider.delete(name))
+
+
+def _create(opened: OpenPool, batch: tuple[Machine, ...]) -> None:
+    opened.before_create()
+    opened.provider.create(batch, opened.pool)
 
 
 def _together(action: MachineAction, root: Root) -> tuple[Machine, ...]:

@@ -31,6 +31,7 @@ from bastion.lifecycle import (
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.records.facts import (
     Bell,
+    BootFailed,
     Checkpointed,
     Claimed,
     Drained,
@@ -42,6 +43,7 @@ from bastion.records.facts import (
     Hello,
     HostFact,
     Idle,
+    Interruption,
     Preparing,
     Reported,
     Started,
@@ -114,6 +116,10 @@ def _apply(
         case Health():
             _tell_health(draft, machine, fact)
             told_health(draft, machine.name, fact.unwell)
+        case Interruption():
+            told_health(draft, machine.name, _interruption(fact))
+        case BootFailed(step=step, text=text):
+            told_health(draft, machine.name, f"its {step} failed: {text}")
         case Heartbeat():
             pass
         case Ended(of=of):
@@ -126,6 +132,12 @@ def _apply(
         case _:
             if placed(draft.jobs.get(fact.of.job), fact.of, machine.name) is not None:
                 happen(draft, fact.of, _event_of(fact, draft.now))
+
+
+def _interruption(fact: Interruption) -> str:
+    """Why no job starts on a machine that its cloud takes back, or may take back."""
+    when = f"in {fact.in_s:.0f} s" if fact.is_certain else "perhaps soon"
+    return f"its cloud takes it back {when}" + (f": {fact.text}" if fact.text else "")
 
 
 def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
@@ -197,3 +209,13 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool |
     )
     more = "" if resources == hello.resources else f"; it says {hello.resources}"
     draft.tell(what="machine ready", text=f"{machine.name} ({resources}), life {life}{more}")
+    _tell_steps(draft, machine, hello)
+
+
+def _tell_steps(draft: Draft, machine: Machine, hello: Hello) -> None:
+    """Tell each step of a new machine, and what all of it took since it was to be created."""
+    for step in hello.steps:
+        draft.tell(what=f"machine {step.name}", text=f"{machine.name}: {step.seconds:.1f} s")
+    if hello.steps:
+        took_s = max(0.0, draft.now - machine.created_at)
+        draft.tell(what="machine greeted", text=f"{machine.name}: {took_s:.1f} s after its create")

@@ -16,11 +16,12 @@ from bastion.errors import StoreError, StoreFullError, StoreRefusedError
 from bastion.lane import ThreadLane
 from bastion.machine import Pool
 from bastion.provider.agent_environment import has_own_credentials
-from bastion.provider.open import open_provider
+from bastion.provider.open import INSTALLS, open_provider
 from bastion.records import layout
 from bastion.records.root import Held, RootWriter
 from bastion.service.act.machines import Machines, OpenPool
 from bastion.service.act.notifications import Notifier
+from bastion.service.act.own_wheel import WheelUpload
 from bastion.service.act.webhook import post
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import LOCAL, ServeSettings
@@ -69,9 +70,8 @@ def compose(
 
     def lead(held: Held) -> Leader:
         # A term shares no state with the one before: another bastion may have led in between.
-        machines = Machines(
-            clock, journal, _pool_opener(settings, journal), listing_s=settings.pace.listing_s
-        )
+        opener = _pool_opener(settings, store, journal)
+        machines = Machines(clock, journal, opener, listing_s=settings.pace.listing_s)
         webhooks = ThreadLane("webhooks", workers=WEBHOOK_WORKERS)
         files = AdminFiles(
             store, quota_store, clock, quota_key=quota_key, every_s=settings.pace.files_s
@@ -154,7 +154,11 @@ def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectSto
     return open_store(parts._replace(path=folder).geturl()), unquote(name)
 
 
-def _pool_opener(settings: ServeSettings, journal: Journal) -> Callable[[Pool], OpenPool]:
+def _pool_opener(
+    settings: ServeSettings, store: ObjectStore, journal: Journal
+) -> Callable[[Pool], OpenPool]:
+    wheel = WheelUpload(store)
+
     def open_pool(pool: Pool) -> OpenPool:
         is_shared = pool.provider == "local" and settings.pace != LOCAL
         if is_shared and not has_own_credentials(os.environ):
@@ -171,7 +175,9 @@ def _pool_opener(settings: ServeSettings, journal: Journal) -> Callable[[Pool], 
             machines_dir=settings.machines_dir,
         )
         lane = ThreadLane(f"pool-{pool.name}", workers=PROVIDER_WORKERS)
-        return OpenPool(pool=pool, provider=provider, lane=lane)
+        if pool.provider not in INSTALLS:
+            return OpenPool(pool=pool, provider=provider, lane=lane)
+        return OpenPool(pool=pool, provider=provider, lane=lane, before_create=wheel.ensure)
 
     return open_pool
 

@@ -1,0 +1,343 @@
+"""
+The program that a start-up script carries: it installs this very Bastion on a new machine.
+
+Any Python from 3.7 on runs it, as a file of its own with the standard library alone. The script
+leaves out its comments, docstrings and annotations, for EC2 takes 16 kB. It reads `boot.json` and
+leaves `agent`, the command of the agent.
+
+    <folder>/boot.json             what this machine is
+    <folder>/builds/<digest>/      the wheel, unpacked: bastion, bundler, quota and launch
+    <folder>/python/<digest>/      a Python with what they need, unless an interpreter has that
+    <folder>/tools/                uv, where the machine has none and needs it
+    <folder>/steps.json            what was done, and in how many seconds
+    <folder>/agent                 the command that runs the agent
+    <folder>/failed                why this machine cannot be begun; nothing more is tried
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.parse import parse_qsl, quote, unquote, urljoin, urlsplit
+from urllib.request import ProxyHandler, Request, build_opener, urlopen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeVar
+    from urllib.parse import SplitResult
+
+    T = TypeVar("T")
+    Said = Mapping[str, Any]
+
+UV = "0.13.8"
+TRIES = 6
+"""Of a download: with the pauses between them about a minute."""
+TEXT = 900
+"""Characters of an output that are told: they lie in the state of the bastion."""
+
+METADATA = build_opener(ProxyHandler({}))
+"""The way to a metadata server, which is part of the machine and never behind a proxy."""
+
+
+def main(folder: str) -> int:
+    """Install Bastion below `folder`, and write its command; 75 when it may be tried again."""
+    os.chdir(folder)
+    with open("boot.json") as file:
+        said: Said = json.load(file)
+    machine = os.environ["BASTION_MACHINE"]
+    began = time.monotonic()
+    steps: list[tuple[str, float]] = []
+
+    def did(step: str) -> None:
+        nonlocal began
+        steps.append((step, round(time.monotonic() - began, 3)))
+        began = time.monotonic()
+
+    step = "download"
+    try:
+        build = downloaded(said)
+        did("downloaded")
+        step = "install"
+        python = interpreter(said, build)
+        did("installed")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        text = tail(getattr(error, "output", None) or b"") or repr(error)
+        sys.stderr.write("bastion: %s failed: %s\n" % (step, text))
+        try:
+            key = "%s%s/000000-%012d.json" % (said["bells"], machine, int(time.time()))
+            fact = {"kind": "boot_failed", "step": step, "text": text}
+            send(said["root"], "PUT", key, json.dumps({"schema": 1, "facts": [fact]}).encode())
+        except Exception as worse:  # noqa: BLE001 - it is tried again in any case
+            sys.stderr.write("bastion: it could not be told: %r\n" % worse)
+        return 75
+    keep("steps.json", json.dumps(steps))
+    keep("current", build)
+    own = ["--machine=" + machine, "--home=" + folder + "/home", "--boot=" + folder]
+    command = [python, "-m", "bastion", "agent", *said["agent"], *own]
+    line = " ".join(map(shlex.quote, command))
+    build = shlex.quote(os.path.join(folder, build))
+    keep("agent", "PYTHONPATH=%s exec %s\n" % (build, line))
+    return 0
+
+
+def downloaded(said: Said) -> str:
+    """The folder of this build; it is fetched where it is missing."""
+    build: str = "builds/" + said["digest"]
+    if not os.path.exists(build + "/whole"):
+        data = again(lambda: send(said["root"], "GET", said["wheel"]))
+        if hashlib.sha256(data).hexdigest() != said["digest"]:
+            raise ValueError("%s in the bucket is not what its name says" % said["wheel"])
+        shutil.rmtree(build, ignore_errors=True)
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            packed.extractall(build)
+        keep(build + "/whole", "")
+    return build
+
+
+def interpreter(said: Said, build: str) -> str:
+    """The Python that runs Bastion: one that has what it needs, or one made for it."""
+    info = next(name for name in os.listdir(build) if name.endswith(".dist-info"))
+    info = "%s/%s/" % (build, info)
+    wanted, pins = info + "agent-%s.txt" % urlsplit(said["root"]).scheme, info + "pins.txt"
+    with open(wanted) as file, open(pins) as more:
+        lines = file.read().split("\n")
+        digest = hashlib.sha256("\n".join([*lines, more.read()]).encode()).hexdigest()[:16]
+    named: str = said["python"]
+    for python in filter(None, (named, sys.executable)):
+        if has(python, lines):
+            return python
+    place = os.path.abspath("python/" + digest)
+    python = place + "/bin/python"
+    if os.path.exists(place + "/whole"):
+        return python
+    shutil.rmtree(place, ignore_errors=True)
+    base = named or (sys.executable if sys.version_info >= (3, 11) else "")
+    uv = shutil.which("uv", path=os.environ.get("PATH", "") + ":/root/.local/bin:tools")
+    asked = ["-r", wanted, "-c", pins]
+    if said["index_url"]:
+        asked += ["--index-url", said["index_url"]]
+    if said["wheelhouse"]:
+        asked += ["--no-index", "--find-links", said["wheelhouse"]]
+    if not uv and base and runs([base, "-c", "import ensurepip, venv"]):
+        runs([base, "-m", "venv", place], must=True)
+        run = [python, "-m", "pip", "install", "-q", "--no-input"]
+        again(lambda: runs([*run, *asked], must=True))
+    else:
+        uv = uv or again(lambda: fetched_uv(said))
+        run = [uv, "venv", "-q", "--python", base or ">=3.11", place]
+        again(lambda: runs(run, must=True))
+        again(lambda: runs([uv, "pip", "install", "-q", "--python", python, *asked], must=True))
+    keep(place + "/whole", "")
+    return python
+
+
+def has(python: str, lines: list[str]) -> bool:
+    """Whether an interpreter is recent enough and has every distribution that is needed."""
+    bounds = [re.match(r"([\w.-]+)[^>=]*(?:[>=]=([\w.]+))?", line) for line in lines if line]
+    code = """
+import json, re, sys
+from importlib.metadata import version
+n = lambda text: [int(d) for d in re.findall(r"\\d+", text)]
+assert sys.version_info >= (3, 11)
+for name, least in json.loads(sys.argv[1]):
+    assert n(version(name)) >= n(least)
+"""
+    asked = json.dumps([(found[1], found[2] or "") for found in bounds if found])
+    return runs([python, "-c", code, asked])
+
+
+def fetched_uv(said: Said) -> str:
+    """The program uv, from its wheel in the index."""
+    machine = os.uname().machine
+    page = (said["index_url"] or "https://pypi.org/simple").rstrip("/") + "/uv/"
+    found = re.findall(r'href="([^"]+/uv-%s-[^"]+manylinux[^"]+)"' % re.escape(UV), text(page))
+    link = next(each for each in found if machine in each)
+    with urlopen(urljoin(page, link), timeout=60) as answer:
+        data = answer.read()
+    digest = re.search(r"#sha256=(\w+)", link)
+    if digest and hashlib.sha256(data).hexdigest() != digest[1]:
+        raise ValueError("%s is not what the index says" % link)
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        name = next(each for each in packed.namelist() if each.endswith("/scripts/uv"))
+        os.makedirs("tools", exist_ok=True)
+        with open("tools/uv.tmp", "wb") as file:
+            file.write(packed.read(name))
+    os.chmod("tools/uv.tmp", 0o700)
+    os.replace("tools/uv.tmp", "tools/uv")
+    return os.path.abspath("tools/uv")
+
+
+def text(url: str) -> str:
+    """What a page says."""
+    with urlopen(url, timeout=30) as answer:
+        return bytes(answer.read()).decode()
+
+
+def send(root: str, method: str, key: str, data: bytes | None = None) -> bytes:
+    """Get or put one object of the bucket, and return its bytes."""
+    parts = urlsplit(root)
+    prefix = unquote(parts.path).strip("/")
+    name = "%s/%s" % (prefix, key) if prefix else key
+    if parts.scheme == "file":
+        path = os.path.join(unquote(parts.path), key)
+        if data is None:
+            with open(path, "rb") as file:
+                return file.read()
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        keep(path, data.decode())
+        return b""
+    if parts.scheme == "gs":
+        request = of_gcs(parts.netloc, name, method)
+    else:
+        request = of_s3(parts, name, method, data)
+    request.data = data
+    with urlopen(request, timeout=60) as answer:
+        return bytes(answer.read())
+
+
+def of_gcs(bucket: str, name: str, method: str) -> Request:
+    """A request to Google, as the identity of this machine."""
+    server = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    headers = {}
+    if not server:
+        server = "https://storage.googleapis.com"
+        token = json.loads(
+            metadata(
+                "http://%s/computeMetadata/v1/instance/service-accounts/default/token"
+                % os.environ.get("GCE_METADATA_HOST", "metadata.google.internal"),
+                {"Metadata-Flavor": "Google"},
+            )
+        )
+        headers["Authorization"] = "Bearer " + token["access_token"]
+    elif "://" not in server:
+        server = "http://" + server
+    if method == "GET":
+        url = "%s/storage/v1/b/%s/o/%s?alt=media" % (server, bucket, quote(name, safe=""))
+        return Request(url, headers=headers)
+    headers["Content-Type"] = "application/json"
+    name = quote(name, safe="")
+    where = "/upload/storage/v1/b/%s/o?uploadType=media&ifGenerationMatch=0&name=" % bucket
+    return Request(server + where + name, headers=headers, method="POST")
+
+
+def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Request:
+    """
+    A signed request to Amazon, as the identity of this machine.
+
+    Source: AWS General Reference, "Signature Version 4 signing process".
+    """
+    env, asked = os.environ, dict(parse_qsl(parts.query))
+    server = asked.get("endpoint_url") or env.get("AWS_ENDPOINT_URL_S3")
+    server = (server or env.get("AWS_ENDPOINT_URL") or "").rstrip("/")
+    region = asked.get("region_name") or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    key, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
+    token = env.get("AWS_SESSION_TOKEN")
+    if not key or not region:
+        ask = imds()
+        region = region or ask("placement/region")
+    if not key:
+        role = "iam/security-credentials/"
+        given = json.loads(ask(role + ask(role).split()[0]))
+        key, secret, token = given["AccessKeyId"], given["SecretAccessKey"], given["Token"]
+    assert secret
+    if server:
+        url = "%s/%s/%s" % (server, parts.netloc, quote(name))
+    else:
+        url = "https://%s.s3.%s.amazonaws.com/%s" % (parts.netloc, region, quote(name))
+        if "." in parts.netloc:  # its certificate would not fit such a host
+            url = "https://s3.%s.amazonaws.com/%s/%s" % (region, parts.netloc, quote(name))
+    body = hashlib.sha256(data or b"").hexdigest()
+    now = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")  # noqa: UP017 - Python 3.7
+    place = urlsplit(url)
+    headers = {"host": place.netloc, "x-amz-content-sha256": body, "x-amz-date": now}
+    if token:
+        headers["x-amz-security-token"] = token
+    if data is not None:
+        headers["if-none-match"] = "*"
+    names = ";".join(sorted(headers))
+    lines = ["%s:%s" % (each, headers[each]) for each in sorted(headers)]
+    canonical = "\n".join([method, place.path, "", *lines, "", names, body])
+    scope = "%s/%s/s3/aws4_request" % (now[:8], region)
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    signed = "AWS4-HMAC-SHA256\n%s\n%s\n%s" % (now, scope, digest)
+    made = ("AWS4" + secret).encode()
+    for each in (*scope.split("/"), signed):
+        made = hmac.new(made, each.encode(), "sha256").digest()
+    headers["authorization"] = (
+        "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s"
+        % (key, scope, names, made.hex())
+    )
+    return Request(url, headers=headers, method=method)
+
+
+def imds() -> Callable[[str], str]:
+    """
+    How the metadata server of an EC2 instance is asked, with a token of its version 2.
+
+    Source: Amazon EC2 User Guide, "Use the Instance Metadata Service".
+    """
+    place = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
+    place = place.rstrip("/") + "/latest/"
+    lasts = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    token = metadata(place + "api/token", lasts, "PUT")
+    return lambda name: metadata(place + "meta-data/" + name, {"X-aws-ec2-metadata-token": token})
+
+
+def metadata(url: str, headers: Mapping[str, str], method: str = "GET") -> str:
+    """What a metadata server says."""
+    with METADATA.open(Request(url, headers=headers, method=method), timeout=10) as answer:
+        return bytes(answer.read()).decode()
+
+
+def again(do: Callable[[], T]) -> T:
+    """Do it until it works: a network comes up late, a token is not there at once."""
+    tried = 0
+    while True:
+        try:
+            return do()
+        except (OSError, subprocess.CalledProcessError) as error:
+            tried += 1
+            final = isinstance(error, HTTPError) and error.code in (400, 405)
+            if tried == TRIES or final:
+                raise
+            time.sleep(2**tried / 2)
+
+
+def runs(command: Sequence[str], *, must: bool = False) -> bool:
+    """Whether a command succeeds; with `must` it is an error, with its output, where not."""
+    out = subprocess.STDOUT
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out)
+    if must:
+        done.check_returncode()
+    return done.returncode == 0
+
+
+def tail(output: bytes) -> str:
+    """The last words of an output."""
+    return output.decode("utf-8", "replace").strip()[-TEXT:]
+
+
+def keep(path: str, said: str) -> None:
+    """Replace a file: a reader sees the old text or the new."""
+    with open(path + ".tmp", "w") as file:
+        file.write(said)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".tmp", path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1])))

@@ -1,0 +1,256 @@
+"""
+The start-up script of a machine: shell that gets a Python and hands over to the bootstrap.
+
+A provider has it run as root at each boot. It may run again at any time: it only starts what does
+not run. What it does for a new machine takes it past `download`, `install` and, in the agent,
+`setup` and the health gate, to the greeting.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from bastion.machine import Pool
+from bastion.provider.boot.wheel import own_wheel
+from bastion.records import layout
+from bastion.value import value
+
+OPTIONS = ("python", "index_url", "wheelhouse", "folder")
+"""Options of a pool that every provider with a start-up script takes: an interpreter on its
+machines, the index or the folder that Python packages come from, and the folder of the agent."""
+
+FOLDER = "/var/lib/bastion"
+_CLOUDS = {"gce": "gce", "gcp_tpu": "gce", "ec2": "ec2"}
+"""Providers whose machines have a metadata server, and of which kind."""
+
+
+@value
+class Boot:
+    """What a start-up script is about, beside its pool."""
+
+    root_url: str
+    """The bucket that the agents serve."""
+    bucket: str
+    """The bucket's own name."""
+    wheel: str
+    """The key of the wheel that is installed."""
+    digest: str
+    """Its sha256, which also names the build."""
+    stays: bool = False
+    """Whether the script runs as long as the agent does, as the command of a container must."""
+
+    @classmethod
+    def here(cls, root_url: str, bucket: str, *, stays: bool = False) -> Boot:
+        """Return that of machines that run this very program."""
+        wheel = own_wheel()
+        key = layout.wheel(wheel.digest, wheel.name)
+        return cls(root_url=root_url, bucket=bucket, wheel=key, digest=wheel.digest, stays=stays)
+
+
+def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
+    """
+    Return the script that makes a host of `pool` a machine, and is run as root at each boot.
+
+    The folder of the machine is `/var/lib/bastion`, unless the pool's option `folder` names
+    another or the environment does as `BASTION_BOOT_DIR`.
+
+    Args:
+        pool: What its machines are, and its options in `OPTIONS`.
+        boot: The bucket and the build.
+        machine: A shell command that prints the machine's name, as `printf %s gpu-12-0`.
+    """
+    said = {
+        "root": boot.root_url,
+        "wheel": boot.wheel,
+        "digest": boot.digest,
+        "bells": f"{layout.BELLS}{pool.name}/",
+        **{name: pool.options.get(name, "") for name in ("python", "index_url", "wheelhouse")},
+        "setup": list(pool.setup),
+        "agent": _arguments(pool, boot),
+    }
+    folder = pool.options.get("folder", FOLDER)
+    values = {
+        "FOLDER": shlex.quote(folder),
+        "PYTHON": shlex.quote(pool.options.get("python", "")),
+        "POOL": shlex.quote(pool.name),
+        "NAME": machine,
+        "ORPHAN": f"{max(60, int(pool.orphan_timeout_s))}",
+        "HALTS": "yes" if pool.provider in _CLOUDS else "",
+        "STAYS": "yes" if boot.stays else "",
+        "SAID": json.dumps(said, separators=(",", ":")),  # one line, so it ends no here-document
+        "BOOTSTRAP": bootstrap(),
+    }
+    # In one pass: what is filled in may itself look like a place to fill in.
+    return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], _SCRIPT)
+
+
+def cloud_init(script: str) -> str:
+    """
+    Return user data with which cloud-init runs `script` at each boot, not at the first alone.
+
+    Source: AWS re:Post, "How do I use user data to run a script at each restart of an instance".
+    """
+    every_boot = "#cloud-config\ncloud_final_modules:\n- [scripts-user, always]\n"
+    border = "bastion-boundary"
+    parts = (("cloud-config", every_boot), ("x-shellscript", script))
+    made = "".join(
+        f'--{border}\nContent-Type: text/{kind}; charset="utf-8"\n\n{text}\n'
+        for kind, text in parts
+    )
+    head = f'Content-Type: multipart/mixed; boundary="{border}"\nMIME-Version: 1.0\n\n'
+    return f"{head}{made}--{border}--\n"
+
+
+@cache
+def bootstrap() -> str:
+    """Return the program that the script carries, without its comments and annotations."""
+    found = find_spec("bastion.provider.boot.bootstrap")
+    assert found is not None and found.origin is not None
+    tree = _Bare().visit(ast.parse(Path(found.origin).read_text()))
+    text = ast.unparse(ast.fix_missing_locations(tree))
+    # Depth in the program as one blank a level: a fifth of its size.
+    return re.sub(r"^( {4})+", lambda found: " " * (len(found[0]) // 4), text, flags=re.MULTILINE)
+
+
+class _Bare(ast.NodeTransformer):
+    """Leaves out what a program does not need when it runs."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        node.returns = None
+        for each in (*node.args.args, *node.args.kwonlyargs):
+            each.annotation = None
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.If | None:
+        is_for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        if is_for_types:
+            return None
+        self.generic_visit(node)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:
+        assert node.value is not None
+        return ast.Assign(targets=[node.target], value=node.value)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom | None:
+        return None if node.module in ("__future__", "typing") else node
+
+
+def _arguments(pool: Pool, boot: Boot) -> list[str]:
+    resources = ",".join(f"{name}={units}" for name, units in pool.resources.items())
+    given: Mapping[str, str] = {
+        "root": boot.root_url,
+        "pool": pool.name,
+        "resources": resources,
+        "keep_work_s": f"{pool.keep_work_s:g}",
+        "run_as": pool.run_as,
+        "build": boot.digest,
+        "cloud": _CLOUDS.get(pool.provider, ""),
+        "orphan_timeout_s": f"{pool.orphan_timeout_s:g}" if pool.provider in _CLOUDS else "",
+    }
+    labels = [f"--label={name}={text}" for name, text in pool.labels.items()]
+    return [f"--{name}={text}" for name, text in given.items() if text] + labels
+
+
+_SCRIPT = r"""#!/bin/sh
+# Makes this host a machine of Bastion, and keeps the agent of the machine running.
+set -u
+umask 022
+PATH="${PATH:-/usr/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+HOME="${HOME:-/root}"
+dir="${BASTION_BOOT_DIR:-}"
+[ -n "$dir" ] || dir=@FOLDER@
+export PATH HOME dir
+mkdir -p "$dir" && cd "$dir" || exit 1
+
+name() {
+@NAME@
+}
+export BASTION_MACHINE
+tries=0
+whole() {
+  # A metadata server that did not answer leaves half a name.
+  case "$1" in @POOL@-[0-9]*[0-9]) ;; *) return 1 ;; esac
+}
+until BASTION_MACHINE="$(name)" && whole "$BASTION_MACHINE"; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 60 ] || { echo "bastion: this machine does not learn its name" >&2; exit 1; }
+  sleep 1
+done
+
+(umask 077 && cat >boot.json) <<'END'
+@SAID@
+END
+cat >bootstrap.py <<'END'
+@BOOTSTRAP@
+END
+cat >run.new <<'END'
+cd "$dir" || exit 1
+if command -v flock >/dev/null; then
+  exec 9>run.lock
+  flock -n 9 || exit 0
+fi
+halts=@HALTS@
+halt_orphan() {
+  # Only what a cloud made: a machine without an agent has nothing else that ends it.
+  if [ -n "$halts" ]; then sleep @ORPHAN@ && shutdown -h now; fi
+}
+found() {
+  for python in "$@"; do
+    python="$(command -v "$python")" || continue
+    "$python" -c "import sys; sys.exit(sys.version_info < $least)" && return 0
+  done 2>/dev/null
+  return 1
+}
+python_found() {
+  least='(3, 11)'
+  found @PYTHON@ python3.11 python3.12 python3.13 python3.14 python3 && return 0
+  least='(3, 7)'
+  found python3 python3.10 python3.9 python3.8 /usr/libexec/platform-python
+}
+if ! python_found; then
+  echo "bastion: no Python here, so the system is asked for one"
+  { apt-get -qq update && apt-get -qq -y install python3; } || yum -q -y install python3
+fi
+python_found || { echo "bastion: no Python can be installed"; halt_orphan; exit 1; }
+end=$(($(date +%s) + @ORPHAN@))
+until "$python" bootstrap.py "$dir" 9>&-; do
+  [ "$(date +%s)" -lt "$end" ] || { halt_orphan; exit 1; }
+  sleep 60
+done
+pause=1
+while :; do
+  began="$(date +%s)"
+  sh ./agent 9>&-
+  code=$?
+  [ ! -e left ] || exit 0
+  [ ! -e failed ] || { halt_orphan; exit 1; }
+  [ "$(($(date +%s) - began))" -lt 60 ] || pause=1
+  echo "bastion: the agent ended with $code, and starts again in $pause s"
+  sleep "$pause"
+  [ "$pause" -ge 32 ] || pause=$((pause * 2))
+done
+END
+mv run.new run
+stays=@STAYS@
+if [ -n "$stays" ]; then
+  exec sh run
+fi
+if command -v setsid >/dev/null; then
+  setsid sh run </dev/null >>boot.log 2>&1 &
+else
+  nohup sh run </dev/null >>boot.log 2>&1 &
+fi
+"""

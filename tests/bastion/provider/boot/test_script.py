@@ -1,0 +1,98 @@
+"""The start-up script is plain shell, safe against what it is filled with, and small."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.machine import Pool
+from bastion.provider.boot import Boot, cloud_init, startup_script
+from bastion.provider.boot.script import bootstrap
+from quota.amounts import Amounts
+
+EC2_BYTES = 16 << 10
+"""Source: Amazon EC2 User Guide, "User data is limited to 16 KB"."""
+
+BOOT = Boot(
+    root_url="s3://bucket/team/bastion?region_name=eu-west-1",
+    bucket="b0b0",
+    wheel=f"wheels/{'a' * 64}/bastion_orchestrator-0.1.0-py3-none-any.whl",
+    digest="a" * 64,
+)
+POOL = Pool(
+    name="gpu",
+    provider="ec2",
+    resources=Amounts({"h100": 8, "cpu": 192, "memory": 2 << 40}),
+    max_machines=2,
+    labels={"cluster": "primary"},
+)
+EVIL = ("echo 'one' \"$two\" `three` @STAYS@ \\n", "END", "a\nEND\nrm -rf x", "$(touch evil)")
+
+
+def test_it_fits_into_the_user_data_of_ec2() -> None:
+    """With cloud-init's frame, two kilobytes are left for the pool's own commands."""
+    script = startup_script(POOL, BOOT, machine="printf %s gpu-12-0")
+    assert len(cloud_init(script).encode()) < EC2_BYTES - 2048
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_shellcheck_finds_nothing(tmp_path: Path, stays: bool) -> None:
+    """The script, and the script within it, hold nothing that shellcheck knows as a mistake."""
+    shellcheck = Path(sys.executable).with_name("shellcheck")
+    if not shellcheck.exists():
+        pytest.skip("shellcheck is not installed")
+    boot = replace(BOOT, stays=stays)
+    text = startup_script(replace(POOL, setup=EVIL), boot, machine="printf %s gpu-12-0")
+    inner = text.partition("cat >run.new <<'END'\n")[2].partition("\nEND\n")[0]
+    for name, each in (("script", text), ("run", f"#!/bin/sh\n{inner}\n")):
+        (tmp_path / name).write_text(each)
+        # 2154: `dir` comes from the outer script, which exports it.
+        command = [shellcheck, "--exclude=SC2154", tmp_path / name]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.stdout == ""
+
+
+def test_what_it_is_filled_with_stays_text(tmp_path: Path) -> None:
+    """Commands, labels and options of a pool arrive as they were written, and none is run."""
+    folder = tmp_path / "a folder $(touch evil)"
+    pool = replace(
+        POOL, setup=EVIL, labels={"x": EVIL[0]}, options={"folder": str(folder), "python": "no'ne"}
+    )
+    script = startup_script(pool, BOOT, machine="printf %s gpu-12-0")
+    only_files = script.partition("mv run.new run")[0]
+    subprocess.run(["sh", "-c", only_files], cwd=tmp_path, check=True, env={"PATH": "/bin"})
+    said = json.loads((folder / "boot.json").read_text())
+    assert tuple(said["setup"]) == EVIL
+    assert f"--label=x={EVIL[0]}" in said["agent"]
+    assert said["python"] == "no'ne"
+    assert not list(tmp_path.rglob("evil"))
+    assert (folder / "boot.json").stat().st_mode & 0o077 == 0
+
+
+def test_the_bootstrap_keeps_its_program_and_loses_the_rest() -> None:
+    """What the script carries compiles, and differs in docstrings, comments and types alone."""
+    text = bootstrap()
+    tree = ast.parse(text)
+    assert '"""' not in text and "annotations" not in text and "typing" not in text
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {"main", "downloaded", "interpreter", "of_s3", "of_gcs"} <= names
+    features = ast.parse(text, feature_version=(3, 7))
+    assert ast.dump(features) == ast.dump(tree)
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+def test_every_shell_can_read_it(shell: str) -> None:
+    """The shells of Debian, Amazon Linux and Alpine find no error in it."""
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    command = [found, "sh", "-n"] if shell == "busybox" else [found, "-n"]
+    script = startup_script(POOL, BOOT, machine="printf %s gpu-12-0")
+    subprocess.run(command, input=script.encode(), check=True)

@@ -1,0 +1,50 @@
+"""The wheel of this program: made of its own files, and one that pip takes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+from bastion.provider.boot import own_wheel
+from bastion.provider.boot.wheel import EXTRAS, needed
+from tests.house import rules
+
+
+def test_it_holds_every_source_file() -> None:
+    """All modules of the four packages are in it, and its digest is that of its bytes."""
+    wheel = own_wheel()
+    assert hashlib.sha256(wheel.data).hexdigest() == wheel.digest
+    with zipfile.ZipFile(io.BytesIO(wheel.data)) as packed:
+        names = set(packed.namelist())
+    assert {path.relative_to(rules.REPOSITORY).as_posix() for path in rules.sources()} <= names
+
+
+def test_pip_installs_it(tmp_path: Path) -> None:
+    """Pip takes it for a wheel: its record of hashes and its metadata are right."""
+    wheel = own_wheel()
+    (tmp_path / wheel.name).write_bytes(wheel.data)
+    to = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([*install, "--no-compile", "--target", to, tmp_path / wheel.name], check=True)
+    assert (to / "bastion" / "agent" / "main.py").is_file()
+    assert (to / "bin" / "bastion").is_file()
+
+
+def test_it_pins_what_an_agent_needs() -> None:
+    """For each kind of bucket it names what is needed, and every name has the version of here."""
+    with zipfile.ZipFile(io.BytesIO(own_wheel().data)) as packed:
+        (pins,) = (name for name in packed.namelist() if name.endswith("pins.txt"))
+        pinned = dict(line.split("==") for line in packed.read(pins).decode().split())
+    assert pinned["pydantic"] == version("pydantic")
+    assert pinned["requests"] == version("requests"), "an extra of google-auth"
+    for extra in EXTRAS.values():
+        for line in needed(extra):
+            name = line.partition(">")[0].partition("[")[0]
+            assert pinned[name.lower()] == version(name)
+    assert any("boto3" in line for line in needed("aws"))
+    assert not any("boto3" in line for line in needed("gcp"))
