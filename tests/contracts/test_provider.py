@@ -19,6 +19,7 @@ from bastion.provider.build import build_digest
 from bastion.provider.fake import FakeProvider
 from bastion.provider.local import LocalProvider
 from bastion.provider.ssh import SshProvider
+from tests.contracts.amazon_place import ec2_place
 from tests.contracts.google_places import gce_place, tpu_place
 from tests.contracts.provider_place import MACHINE, POOL, Place, World
 from tests.servers.sshd import hosts, needs_sshd
@@ -130,8 +131,9 @@ PLACES = {
     "ssh": ssh_place,
     "gce": gce_place,
     "gcp_tpu": tpu_place,
+    "ec2": ec2_place,
 }
-CLOUDS = ("fake", "gce", "gcp_tpu")
+CLOUDS = ("fake", "gce", "gcp_tpu", "ec2")
 """The places that have a `World`."""
 
 

@@ -48,7 +48,7 @@ _MOST_PAGES = 1000
 _STATES: Mapping[str, State] = {
     "pending": "creating",
     "running": "running",
-    "stopping": "stopped",
+    "stopping": "running",  # it cannot be started again before it has stopped
     "stopped": "stopped",
     "shutting-down": "deleting",
     "terminated": "gone",

@@ -162,9 +162,10 @@ def test_a_stopped_instance_is_started(world: Ec2World) -> None:
     mine.create(batch(2), POOL)
     world.tick()
     world.stop(world.instances()[0])
-    assert states(mine)["gpu-7-0"] == "stopped"
-    mine.create(batch(2), POOL)  # it is still stopping: nothing to do yet
+    mine.create(batch(2), POOL)
+    assert "StartInstances" not in world.calls  # it is still stopping
     world.tick()
+    assert states(mine)["gpu-7-0"] == "stopped"
     mine.create(batch(2), POOL)
     world.tick()
     assert set(states(mine).values()) == {"running"}
