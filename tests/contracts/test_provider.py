@@ -20,8 +20,10 @@ from bastion.provider.fake import FakeProvider
 from bastion.provider.local import LocalProvider
 from bastion.provider.ssh import SshProvider
 from tests.contracts.amazon_place import ec2_place
+from tests.contracts.docker_place import docker_place, engine_place
 from tests.contracts.google_places import gce_place, tpu_place
 from tests.contracts.provider_place import MACHINE, POOL, Place, World
+from tests.servers.dockerd import has_shell, needs_dockerd
 from tests.servers.sshd import hosts, needs_sshd
 
 
@@ -132,6 +134,8 @@ PLACES = {
     "gce": gce_place,
     "gcp_tpu": tpu_place,
     "ec2": ec2_place,
+    "docker": docker_place,
+    "engine": engine_place,
 }
 CLOUDS = ("fake", "gce", "gcp_tpu", "ec2")
 """The places that have a `World`."""
@@ -162,9 +166,17 @@ def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cloud]:
         yield Cloud(place=made, world=made.world)
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=needs_sshd if name == "ssh" else ()) for name in PLACES]
-)
+NEEDS = {
+    "ssh": [needs_sshd],
+    "docker": [
+        *needs_dockerd,
+        pytest.mark.skipif(not has_shell(), reason="needs busybox-static"),
+    ],
+}
+"""What the place of that name needs of this machine."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=NEEDS.get(name, ())) for name in PLACES])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """Every provider in turn."""
     with PLACES[request.param](tmp_path) as made:

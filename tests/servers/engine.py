@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -34,10 +35,18 @@ class Made:
         self.id = os.urandom(16).hex()
         self.name = name
         self.body = body
+        self.created_at = int(time.time())
         self.code: int | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self.watchers: list[Any] = []
         self.is_over = threading.Event()
+
+    @property
+    def state(self) -> str:
+        """Its state, as an engine calls it."""
+        if self.process is None:
+            return "created"
+        return "running" if self.is_running else "exited"
 
     @property
     def is_running(self) -> bool:
@@ -46,6 +55,7 @@ class Made:
 
     def start(self) -> None:
         """Start its program; a thread waits for it."""
+        self.is_over.clear()
         argv = [*self.body["Entrypoint"], *self.body["Cmd"]]
         env = dict(pair.split("=", 1) for pair in self.body["Env"])
         env = {"PATH": "/usr/bin:/bin", "HOME": "/", **env, MARK: self.id}
@@ -237,7 +247,8 @@ class Exchange:
         self._engine = engine
         self._request = request
         split = urlsplit(request.path)
-        self._parts = [unquote(part) for part in split.path.strip("/").split("/")]
+        path = re.sub(r"^/v[0-9.]+/", "/", split.path)
+        self._parts = [unquote(part) for part in path.strip("/").split("/")]
         self._query = {name: values[0] for name, values in parse_qs(split.query).items()}
         size = int(request.headers.get("Content-Length") or 0)
         self._body = json.loads(request.rfile.read(size)) if size else {}
@@ -255,12 +266,15 @@ class Exchange:
         match (self._request.command, *self._parts):
             case ("GET", "_ping"):
                 self._send(200, None)
+            case ("GET", "version"):
+                self._send(200, {"ApiVersion": "1.41", "MinAPIVersion": "1.12"})
             case ("GET", "images", *ref, "json"):
                 if "/".join(ref) not in self._engine.images:
                     raise RefusedError(404, f"No such image: {'/'.join(ref)}")
                 self._send(200, {})
             case ("POST", "images", "create"):
-                self._pull(self._query["fromImage"])
+                tag = self._query.get("tag", "")
+                self._pull(self._query["fromImage"] + (f":{tag}" if tag else ""))
             case ("POST", "containers", "create"):
                 self._create(self._query["name"])
             case ("GET", "containers", "json"):
@@ -287,8 +301,14 @@ class Exchange:
             self._engine.images.add(ref)
         else:
             lines.append({"error": f"manifest for {ref} not found: manifest unknown"})
-        self._head(200)
-        self._request.wfile.write(b"".join(json.dumps(line).encode() + b"\r\n" for line in lines))
+        said = [json.dumps(line).encode() + b"\r\n" for line in lines]
+        if self._request.request_version == "HTTP/1.0":
+            self._head(200)
+            self._request.wfile.write(b"".join(said))
+            return
+        self._head(200, "Transfer-Encoding: chunked\r\n")
+        for line in (*said, b""):
+            self._request.wfile.write(b"%x\r\n%b\r\n" % (len(line), line))
 
     def _create(self, name: str) -> None:
         with self._engine.lock:
@@ -307,11 +327,21 @@ class Exchange:
         self._send(201, {"Id": made.id})
 
     def _list(self) -> None:
-        wanted = json.loads(self._query["filters"])["label"][0].split("=", 1)
+        wanted = [each.split("=", 1) for each in json.loads(self._query["filters"])["label"]]
         found = [
-            {"Id": made.id, "Labels": made.body["Labels"]}
+            {
+                "Id": made.id,
+                "Names": [f"/{made.name}"],
+                "Labels": made.body["Labels"],
+                "State": made.state,
+                "Status": made.state.capitalize(),
+                "Created": made.created_at,
+            }
             for made in tuple(self._engine.made.values())
-            if made.body["Labels"].get(wanted[0]) == wanted[1]
+            if all(
+                key in made.body["Labels"] and text in ([], [made.body["Labels"][key]])
+                for key, *text in wanted
+            )
         ]
         self._send(200, found)
 
@@ -321,6 +351,16 @@ class Exchange:
         if made.process is not None:
             made.is_over.wait()
         self._engine.made.pop(made.id, None)
+        self._send(204, None)
+
+    def _stop(self, made: Made) -> None:
+        made.end_all()
+        made.is_over.wait()
+        self._send(204, None)
+
+    def _rename(self, made: Made) -> None:
+        with self._engine.lock:
+            made.name = self._query["name"]
         self._send(204, None)
 
     def _start(self, made: Made) -> None:
@@ -377,8 +417,9 @@ class Exchange:
         state = {"Running": made.is_running, "ExitCode": made.code or 0, "OOMKilled": False}
         self._send(200, {"Id": made.id, "State": state})
 
-    def _head(self, status: int) -> None:
-        self._request.wfile.write(f"HTTP/1.0 {status} so\r\nServer: fake\r\n\r\n".encode())
+    def _head(self, status: int, more: str = "") -> None:
+        head = f"HTTP/1.0 {status} so\r\nServer: fake\r\n{more}\r\n"
+        self._request.wfile.write(head.encode())
 
     def _send(self, status: int, body: object) -> None:
         self._head(status)
