@@ -171,9 +171,10 @@ def updated(
     request = array.each.request
     if priority is not None:
         request = replace(request, priority=priority)
+    limit_s = array.each.revised_limit_s
     if max_runtime_s is not None:
-        request = replace(request, max_runtime_s=max_runtime_s)
-    return replace(array, each=replace(array.each, request=request))
+        request, limit_s = replace(request, max_runtime_s=max_runtime_s), max_runtime_s
+    return replace(array, each=replace(array.each, request=request, revised_limit_s=limit_s))
 
 
 def _without(array: ArrayRecord, gone: Indices) -> ArrayRecord:
