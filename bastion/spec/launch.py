@@ -101,7 +101,8 @@ class Job:
     `on_failure` left empty is `stop_others` for more than one replica. Durations are seconds or
     text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts failures only:
     a job that was preempted or lost its machine starts again, unless `resume=False`. `priority` is
-    1 (highest) to 5. `after` is what it waits for: a job or a launch by id, or a job of the same
+    1 (highest) to 5. With `borrow=False` it starts only within its project's share, and no other
+    project preempts it. `after` is what it waits for: a job or a launch by id, or a job of the same
     launch by its name. `secrets` go to every process; `aliases` names other schedulers whose
     variables its processes want to see.
 
@@ -122,6 +123,7 @@ class Job:
     retry_backoff: float | str = 30.0
     resume: bool = True
     priority: int = 3
+    borrow: bool = True
     grace: float | str | None = None
     hold: bool = False
     after: Sequence[After | str] = ()

@@ -25,6 +25,8 @@ class Request:
     priority: int = 3
     max_runtime_s: float | None = None
     grace_s: float | None = None
+    borrow: bool = True
+    """Whether it may start beyond its project's share; if not, no other project preempts it."""
 
     @property
     def takes_whole(self) -> bool:
@@ -48,4 +50,5 @@ def request_of(launch: Launch, job: Job, *, per_replica: Amounts, hosts: int) ->
         priority=job.priority,
         max_runtime_s=job.max_runtime_s,
         grace_s=job.grace_s,
+        borrow=job.borrow,
     )

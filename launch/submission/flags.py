@@ -54,6 +54,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         max_runtime=args.max_runtime or None,
         grace=args.grace or None,
         priority=args.priority,
+        borrow=not args.no_borrow,
         retries=args.retries,
         on_failure=args.on_failure,
         **({"retry_backoff": args.retry_backoff} if args.retry_backoff else {}),
@@ -97,7 +98,8 @@ def beside(launch: Launch, args: argparse.Namespace) -> Launch:
     """
     (job,) = launch.jobs
     fields = _end_fields(args)
-    job = dataclasses.replace(job, retries=args.retries, secrets=_secrets(args.secret), **fields)
+    fields |= {"retries": args.retries, "secrets": _secrets(args.secret)}
+    job = dataclasses.replace(job, borrow=not args.no_borrow, **fields)
     return dataclasses.replace(
         launch,
         jobs=(job,),

@@ -19,7 +19,7 @@ _CODE_FLAGS = ("code", "bundler_type", "bundler_spec")
 _BESIDE = (
     *_CODE_FLAGS,
     *("notify", "notify_on", "secret", "retries", "when_busy", "python_env", "python_version"),
-    "max_failures",
+    *("max_failures", "no_borrow"),
     *("idle_timeout", "on_idle", "signs_of_life", "hold_on_failure"),
 )
 """Flags that no such file has a word for: they are said beside it."""
