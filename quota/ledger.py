@@ -13,12 +13,12 @@ Source: Kueue, quota arithmetic of ClusterQueues in hierarchical cohorts (KEP-79
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from quota.amounts import NOTHING, Amounts, missing
 from quota.apportion import apportion
-from quota.tree import Group, Node, Quota
+from quota.tree import Node, Quota
 
 Usage = Mapping[str, Amounts]
 """What admitted jobs hold, by project; a project that is absent holds nothing."""
@@ -183,35 +183,33 @@ def reach(quota: Quota, project: str) -> Amounts:
     return most if own.borrow else most & own.nominal
 
 
-def lent(quota: Quota, usage: Usage, name: str) -> Amounts:
+def lent(quota: Quota, usage: Usage) -> dict[str, Amounts]:
     """
-    How much of its own unused share others are using.
+    How much of the unused share of every project and group others are using, in one pass.
 
     Borrowers use what is nobody's share first: in a group, what is the group's alone. The rest is
     divided over all lenders beside them in proportion to what each could lend, in whole units. What
     a group lends outside comes from its members in the same way.
     """
-    members: Sequence[str] = _top(quota, usage)
-    spare, outside = quota.unassigned, NOTHING
-    for node in reversed(quota.chain(name)):
+    found: dict[str, Amounts] = {}
+    levels = [(_top(quota, usage), quota.unassigned, NOTHING)]
+    while levels:
+        members, spare, outside = levels.pop()
         taken = Amounts.sum(borrowed(quota, usage, member) for member in members)
         lendable = {member: _lendable(quota, usage, member) for member in members}
         wanted = missing(taken + outside, spare) & Amounts.sum(lendable.values())
-        outside = _part(wanted, lendable, node.name)
-        if isinstance(node, Group):
-            members = node.members
-            inside = Amounts.sum(quota.node(member).nominal for member in members)
-            spare = node.nominal - inside
-    return outside
-
-
-def _part(wanted: Amounts, lendable: Mapping[str, Amounts], name: str) -> Amounts:
-    """What `name` gives of `wanted`, which all of `lendable` give together."""
-    parts = {}
-    for resource, units in wanted.items():
-        weights = [Fraction(each[resource]) for each in lendable.values()]
-        parts[resource] = dict(zip(lendable, apportion(units, weights))).get(name, 0)
-    return Amounts(parts)
+        parts: dict[str, dict[str, int]] = {member: {} for member in members}
+        for resource, units in wanted.items():
+            weights = [Fraction(each[resource]) for each in lendable.values()]
+            for member, part in zip(members, apportion(units, weights)):
+                parts[member][resource] = part
+        for member in members:
+            found[member] = Amounts(parts[member])
+            if member in quota.groups:
+                group = quota.groups[member]
+                inside = Amounts.sum(quota.node(each).nominal for each in group.members)
+                levels.append((list(group.members), group.nominal - inside, found[member]))
+    return found
 
 
 def _lendable(quota: Quota, usage: Usage, name: str) -> Amounts:

@@ -62,22 +62,22 @@ def test_members_lend_inside_first() -> None:
     usage = {"vision": h100(8)}
     assert ledger.borrowed(QUOTA, usage, "vision") == h100(4)
     assert ledger.borrowed(QUOTA, usage, "research") == NOTHING
-    assert ledger.lent(QUOTA, usage, "speech") == h100(2)
-    assert ledger.lent(QUOTA, usage, "sales") == NOTHING
+    assert ledger.lent(QUOTA, usage)["speech"] == h100(2)
+    assert ledger.lent(QUOTA, usage)["sales"] == NOTHING
 
 
 def test_a_group_that_borrows_has_its_members_lend_the_rest() -> None:
     """Of 8 that vision borrows 2 are the group's, 4 its sibling's and 2 from outside."""
     usage = {"vision": h100(12)}
-    assert ledger.lent(QUOTA, usage, "speech") == h100(4)
-    assert ledger.lent(QUOTA, usage, "sales") == h100(2)
+    assert ledger.lent(QUOTA, usage)["speech"] == h100(4)
+    assert ledger.lent(QUOTA, usage)["sales"] == h100(2)
 
 
 def test_what_a_group_lends_comes_from_its_members() -> None:
     """The group lends 4 outside: its own 2 first, then one of each member."""
     usage = {"sales": h100(10)}
-    assert ledger.lent(QUOTA, usage, "research") == h100(4)
-    assert ledger.lent(QUOTA, usage, "vision") == ledger.lent(QUOTA, usage, "speech") == h100(1)
+    assert ledger.lent(QUOTA, usage)["research"] == h100(4)
+    assert ledger.lent(QUOTA, usage)["vision"] == ledger.lent(QUOTA, usage)["speech"] == h100(1)
 
 
 def test_a_job_on_its_groups_share_is_borrowed_for_its_sibling_alone() -> None:

@@ -53,7 +53,7 @@ def test_what_is_lent_is_borrowed_inside_or_outside(quota: Quota, usage: Usage) 
 
     First goes what is the group's alone.
     """
-    lent = {name: ledger.lent(quota, usage, name) for name in trees.names(quota)}
+    lent = {**dict.fromkeys(trees.names(quota), NOTHING), **ledger.lent(quota, usage)}
     levels = [(name, group.members) for name, group in quota.groups.items()]
     levels.append(("", tuple(n for n in trees.names(quota) if not quota.node(n).group)))
     for parent, members in levels:

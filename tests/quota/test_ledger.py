@@ -94,7 +94,7 @@ def test_one_unit_beyond_what_is_available_breaks_a_limit(
 @given(quotas(), usages)
 def test_what_is_lent_is_what_was_borrowed(quota: Quota, usage: dict[str, Amounts]) -> None:
     """All lent units are the borrowed ones that are some project's, as far as lenders allow."""
-    parts = [ledger.lent(quota, usage, name) for name in NAMES]
+    parts = [ledger.lent(quota, usage)[name] for name in NAMES]
     taken = Amounts.sum(ledger.borrowed(quota, usage, name) for name in (*NAMES, "gone"))
     lendable = [
         ledger.unused(quota, usage, name) & quota.project(name).lending_limit for name in NAMES
@@ -126,7 +126,7 @@ def test_a_lent_share_is_not_available() -> None:
     """With all 100 borrowed by the other, nothing is free and the whole share is lent."""
     usage = {"b": v4(100)}
     assert ledger.available(halves(), usage, "a") == NOTHING
-    assert ledger.lent(halves(), usage, "a") == v4(50)
+    assert ledger.lent(halves(), usage)["a"] == v4(50)
 
 
 def test_a_project_that_left_the_file_borrows_all_it_holds() -> None:

@@ -9,7 +9,8 @@ from bastion.job import JobClass
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from bastion.value import value
-from quota import Amounts, Quota
+from quota import NOTHING, Amounts, Quota
+from quota.ledger import borrowed
 
 _FORGOTTEN = 1e-6
 """Unit-seconds below which a project or user is dropped."""
@@ -28,7 +29,8 @@ def accrued(root: Root, quota: Quota | None, now: float) -> Books:
     """
     Return the usage in `root`, decayed to `now`, plus what was held since its commit.
 
-    A project is charged for what it borrows, a user for everything held. The charge is the dominant
+    A project is charged for what it borrows, a group of projects for what it holds beyond its own
+    share, a user for everything held. The charge is the dominant
     share of the pool times seconds, halved every `usage_half_life_s`. Without a quota file there is
     no charge.
     """
@@ -55,13 +57,19 @@ def _charge(
 def _charges(root: Root, quota: Quota) -> tuple[dict[str, float], dict[str, float]]:
     by_project: dict[str, float] = defaultdict(float)
     by_user: dict[str, float] = defaultdict(float)
+    usage: dict[str, Amounts] = {}
     for job in root.jobs.values():
         if job.attempt is None or not job.is_admitted:
             continue
-        share = _dominant_share(held_by(job, root.machines), quota.totals)
+        held = held_by(job, root.machines)
+        if quota.groups:
+            usage[job.project] = usage.get(job.project, NOTHING) + held
+        share = _dominant_share(held, quota.totals)
         by_user[f"{job.project}/{job.user}"] += share
         if job.attempt.job_class is JobClass.BORROWED:
             by_project[job.project] += share
+    for group in quota.groups:
+        by_project[group] = _dominant_share(borrowed(quota, usage, group), quota.totals)
     return by_project, by_user
 
 

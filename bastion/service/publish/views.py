@@ -327,12 +327,13 @@ def _projects(root: Root, quota: Quota) -> dict[str, Any]:
             queued[job.project] += 1
     for array in root.arrays.values():
         queued[array.project] += len(array.waiting)
+    lends = lent(quota, usage)
     return {
         name: {
             "nominal": dict(project.nominal.items()),
             "usage": dict(usage.get(name, NOTHING).items()),
             "borrowed": dict(borrowed(quota, usage, name).items()),
-            "lent": dict(lent(quota, usage, name).items()),
+            "lent": dict(lends[name].items()),
             "queued": queued[name],
         }
         for name, project in quota.projects.items()

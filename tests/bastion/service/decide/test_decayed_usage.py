@@ -42,6 +42,17 @@ def test_a_project_pays_for_what_it_borrows() -> None:
     assert books.decayed == {"blue": pytest.approx(2 / 16 * 10)}
 
 
+@pytest.mark.parametrize(("share", "charge"), [(0.0625, 1 / 16 * 10), (0.5, None)])
+def test_a_group_pays_for_what_it_holds_beyond_its_share(
+    share: float, charge: float | None
+) -> None:
+    """What its members hold together counts, and nothing while that is within its share."""
+    text = QUOTA.replace("h100 = 0.5", "h100 = 0.0625", 1)
+    groups = f"[project_groups.lab]\nmembers = ['blue']\nshare = {{ h100 = {share} }}\n"
+    books = accrued(root(), parse(f"{text}usage_half_life_s = 1e9\n{groups}"), 10.0)
+    assert books.decayed.get("lab") == (None if charge is None else pytest.approx(charge))
+
+
 def test_who_takes_whole_machines_pays_for_them() -> None:
     """An exclusive job is charged all of its machine, whatever it asks for of it."""
     job = job_records.running()
