@@ -3,6 +3,6 @@ The screen: tables, notes, progress, and what jobs print.
 
 Comes in: values and bytes. Goes out: data on stdout, all else on stderr. Read `visible` (nothing
 unsafe reaches a terminal), `notes` (stderr), `render` (tables and JSON), `job_table` (how a job
-looks), `printout` (what jobs print beside notes), `followed` (a job while it is followed),
-`progress` (bars), then `outlook` (what would happen).
+looks), `quota_rows` (how the quota file looks), `printout` (what jobs print beside notes),
+`followed` (a job while it is followed), `progress` (bars), then `outlook` (what would happen).
 """

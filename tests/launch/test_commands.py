@@ -461,6 +461,62 @@ def test_the_quota_file_is_shown_checked_compared_and_changed(
     assert run("quota", "check", "/no/such").err == "error: /no/such: No such file or directory\n"
 
 
+def test_groups_limits_and_windows_are_shown(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """Members stand below their group, limits in a column, windows beside the table."""
+    more = tmp_path / "more.toml"
+    more.write_text(
+        QUOTA
+        + """
+[project_options.blue]
+borrow = false
+default_max_runtime = "8h"
+max_max_runtime = "3d"
+max_units_per_user = { v4 = 64 }
+max_running_per_user = 4
+[project_options.blue.users.eve]
+max_running = 1
+[project_groups.lab]
+members = ["blue"]
+weight = 2
+[[maintenance]]
+from = 2030-01-05T08:00:00Z
+until = 2030-01-05T18:00:00Z
+reason = "new cooling"
+"""
+    )
+    assert run("quota", "apply", str(more)).code == 0
+    shown = run("quota", "show")
+    assert [line.split()[0] for line in shown.out.splitlines()] == [
+        "PROJECT",
+        "lab",
+        "blue",
+        "green",
+    ]
+    blue = shown.out.splitlines()[2]
+    assert blue.startswith("  blue ")
+    assert (
+        "does not borrow; runs 8h, at most 3d, a user has 64 v4, 4 jobs; "
+        "eve: runs 8h, at most 3d, a user has 64 v4, 1 jobs" in blue
+    )
+    window = "everything from 2030-01-05 08:00 to 2030-01-05 18:00 UTC: new cooling"
+    assert f"maintenance closes {window}" in shown.err
+    told = json.loads(run("quota", "show", "-o", "json").out)
+    assert told["maintenance"] == [window]
+    assert [(row["name"], row["kind"]) for row in told["projects"]] == [
+        ("lab", "group"),
+        ("blue", "project"),
+        ("green", "project"),
+    ]
+
+
+def test_a_job_says_on_the_command_line_that_it_does_not_borrow(run: Run, bucket: Bucket) -> None:
+    """`--no_borrow` is in the spec; without it the field is left out."""
+    flags = ["launch", "--resources=v4=8", "--project_id=blue", "--dry_run"]
+    for borrows, more in ((True, []), (False, ["--no_borrow"])):
+        (job,) = json.loads(run(*flags, *more, "--", "true").out)["launch"]["jobs"]
+        assert job.get("borrow", True) == borrows
+
+
 def test_bundle_prints_the_digest(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """Stdout has the digest alone; the second time nothing is sent."""
     (tmp_path / "code").mkdir()

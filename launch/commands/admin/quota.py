@@ -12,11 +12,11 @@ from launch.errors import UsageError
 from launch.grammar.parser import Verbs
 from launch.screen.notes import note
 from launch.screen.outlook import outlook_lines
-from launch.screen.render import Column, amounts
+from launch.screen.render import amounts
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from quota.tree import Project, Quota
+    from quota.tree import Quota
 
 ACTIONS = ("show", "check", "diff", "apply", "edit")
 
@@ -51,24 +51,23 @@ def _show(session: Session) -> int:
         print(text, end="")
         return exits.OK
     from bastion.client.look.quota_file import parsed_quota
+    from launch.screen.quota_rows import quota_columns, quota_rows
 
     found = parsed_quota(text)
+    rows = quota_rows(found)
+    windows = [str(window) for window in found.maintenance]
     session.out.show(
-        "projects", list(found.projects.values()), _columns(), name=lambda project: project.name
+        "projects",
+        rows,
+        quota_columns(rows),
+        name=lambda row: row.name,
+        more={"maintenance": windows} if windows else None,
     )
     if not session.is_quiet:
+        for window in windows:
+            note(f"maintenance closes {window}")
         note(f"{amounts(found.totals)} in all; -o wide prints the file itself")
     return exits.OK
-
-
-def _columns() -> list[Column[Project]]:
-    return [
-        Column(title="PROJECT", text=lambda project: project.name),
-        Column(title="SHARE", text=lambda project: amounts(project.nominal)),
-        Column(title="CEILING", text=lambda project: amounts(project.ceiling)),
-        Column(title="LENDS", text=lambda project: amounts(project.lending_limit)),
-        Column(title="MEMBERS", text=lambda project: ", ".join(project.members.written)),
-    ]
 
 
 def _check(session: Session) -> int:

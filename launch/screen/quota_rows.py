@@ -1,0 +1,86 @@
+"""A quota file as a table: groups, the projects in them, their shares and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from bastion.spec.quantity import text_of_seconds
+from bastion.value import value
+from launch.screen.render import Column, amounts
+from quota.amounts import Amounts
+from quota.limits import Limits
+
+if TYPE_CHECKING:
+    from quota.tree import Node, Quota
+
+
+@value
+class QuotaRow:
+    """One project, or one group of projects."""
+
+    name: str
+    kind: str
+    """`project` or `group`."""
+    depth: int = 0
+    """How many groups it is in."""
+    share: Amounts
+    ceiling: Amounts
+    lends: Amounts
+    limits: tuple[str, ...] = ()
+    """What its users may have, whether it borrows, what it weighs; where the file says so."""
+    members: tuple[str, ...] = ()
+    """Users, or projects and groups."""
+
+
+def quota_rows(quota: Quota) -> list[QuotaRow]:
+    """Groups by name, each before its members; then the projects that are in none."""
+    top = sorted(quota.top(), key=lambda node: (node.name not in quota.groups, node.name))
+    return [row for node in top for row in _rows(quota, node)]
+
+
+def quota_columns(rows: Sequence[QuotaRow]) -> list[Column[QuotaRow]]:
+    """The columns of the table; the one of limits only where there are any."""
+    limits: Column[QuotaRow] = Column(title="LIMITS", text=lambda row: "; ".join(row.limits))
+    return [
+        Column(title="PROJECT", text=lambda row: "  " * row.depth + row.name),
+        Column(title="SHARE", text=lambda row: amounts(row.share)),
+        Column(title="CEILING", text=lambda row: amounts(row.ceiling)),
+        Column(title="LENDS", text=lambda row: amounts(row.lends)),
+        *([limits] if any(row.limits for row in rows) else []),
+        Column(title="MEMBERS", text=lambda row: ", ".join(row.members)),
+    ]
+
+
+def _rows(quota: Quota, node: Node) -> Iterator[QuotaRow]:
+    group, project = quota.groups.get(node.name), quota.projects.get(node.name)
+    limits = [f"weight {node.weight:g}"] if node.weight != 1 else []
+    if project is not None:
+        limits += [] if project.borrow else ["does not borrow"]
+        limits += [text] if (text := _limits(project.limits)) else []
+        limits += [f"{p.written[0]}: {_limits(each)}" for p, each in project.user_limits]
+    yield QuotaRow(
+        name=node.name,
+        kind="project" if group is None else "group",
+        depth=len(quota.groups_of(node.name)),
+        share=node.nominal,
+        ceiling=node.ceiling,
+        lends=node.lending_limit,
+        limits=tuple(limits),
+        members=group.members if group else project.members.written if project else (),
+    )
+    for member in group.members if group else ():
+        yield from _rows(quota, quota.node(member))
+
+
+def _limits(limits: Limits) -> str:
+    """`runs 8h, at most 3d, a user has 16 h100, 4 jobs`."""
+    said = []
+    if limits.default_max_runtime_s is not None:
+        said.append(f"runs {text_of_seconds(limits.default_max_runtime_s)}")
+    if limits.max_max_runtime_s is not None:
+        said.append(f"at most {text_of_seconds(limits.max_max_runtime_s)}")
+    has = [f"{most} {kind}" for kind, most in limits.max_units.items()]
+    has += [f"{limits.max_running} jobs"] if limits.max_running is not None else []
+    said += [f"a user has {', '.join(has)}"] if has else []
+    return ", ".join(said)
