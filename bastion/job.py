@@ -357,7 +357,7 @@ class JobRecord:
     """Whether it is requeued after a preemption or the loss of its machine."""
     hold_on_failure_s: float = 0.0
     revised_limit_s: float | None = None
-    """The `max_runtime` that a user put in place of the spec's, or None."""
+    """The `max_runtime` in place of the spec's, by a user or the quota file, or None."""
     fail_when_busy: bool = False
     phase: Phase = Phase.QUEUED
     queued_at: float = 0.0

@@ -225,6 +225,18 @@ class Quota:
         line = f", line {line_of(self.lines, path)}" if self.lines else ""
         return f"{shown(path)}{line}"
 
+    def place_of_limit(self, project: str, user: str, *key: str) -> str:
+        """As `place`, of a limit that holds for `user`: its own where the file has one."""
+        own: Path = ("project_options", project, "users")
+        for people, _ in self.projects[project].user_limits if project in self.projects else ():
+            if people.has(user):
+                path = (*own, people.written[0], *key)
+                if path[:5] in self.lines:
+                    return self.place(*path)
+                break
+        of_all = {"max_units": "max_units_per_user", "max_running": "max_running_per_user"}
+        return self.place(*own[:2], of_all.get(key[0], key[0]), *key[1:])
+
     def project(self, name: str) -> Project:
         """
         The project of that name.

@@ -100,7 +100,7 @@ class Client(Reader):
             idempotency_key=idempotency_key,
             origin=store_origin(self.store, known),
         )
-        warnings = sent.warnings if sent is not None else ()
+        warnings = (*self._limit_notes(checked), *(sent.warnings if sent is not None else ()))
         return self._submitted(body, warnings=warnings, timeout_s=timeout_s)
 
     def rerun(
@@ -144,6 +144,13 @@ class Client(Reader):
             again_of=spec.id,
         )
         return self._submitted(body, timeout_s=timeout_s)
+
+    def _limit_notes(self, launch: Launch) -> tuple[str, ...]:
+        """Return which jobs get their `max_runtime` from the quota file, as last read."""
+        from bastion.records.quota_limits import limit_notes
+
+        quota = self._quota_file.last
+        return () if quota is None else limit_notes(quota, launch.project, self.user, launch)
 
     def _submitted(
         self, body: LaunchRequest, *, warnings: tuple[str, ...] = (), timeout_s: float

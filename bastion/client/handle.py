@@ -50,7 +50,7 @@ class LaunchHandle:
         project: The project that it is charged to.
         jobs: The ids of its jobs, in the order of the launch.
         names: Their names in the launch, in the same order.
-        warnings: What the user should look at in the code that was sent.
+        warnings: What the user should know of what was sent: its code, and limits it did not name.
         is_array: Whether the launch is an array: one job, run once for every task.
     """
 

@@ -68,6 +68,11 @@ class QuotaFile:
             return None
         if found is not None:
             self._parsed = (found.version, _parsed_or_none(found.data))
+        return self.last
+
+    @property
+    def last(self) -> Quota | None:
+        """What it said when `known` last read it; None where that cannot be known here."""
         return self._parsed[1] if self._parsed else None
 
     def apply(self, text: str) -> Quota:

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from bastion import catalog
 from bastion.client.submit.context import LaunchContext
 from bastion.errors import SpecError
-from bastion.spec import After, Job, Launch, Resources, python_problems
+from bastion.records.quota_limits import limit_problems
+from bastion.spec import After, Job, Launch, Resources, python_problems, request_of
 
 
 def check(launch: Launch, context: LaunchContext) -> Launch:
@@ -38,7 +39,18 @@ def check(launch: Launch, context: LaunchContext) -> Launch:
     if problems:
         raise SpecError(*problems, hint=next(filter(None, (*hints, context.hint, nearest)), ""))
     made = dataclasses.replace(launch, project=context.project, jobs=tuple(jobs))
+    problems += _limit_problems(made, context)
+    if problems:
+        raise SpecError(*problems)
     return _with_targets(made, context.targets) if context.targets else made
+
+
+def _limit_problems(launch: Launch, context: LaunchContext) -> list[str]:
+    """Return what the quota file would never let start."""
+    if context.quota is None:
+        return []
+    requests = [request_of(launch, j, per_replica=j.per_replica, hosts=1) for j in launch.jobs]
+    return limit_problems(context.quota, context.project, context.user, launch, requests)
 
 
 def _with_targets(launch: Launch, ids: Mapping[str, str]) -> Launch:

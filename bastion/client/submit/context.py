@@ -26,6 +26,10 @@ class LaunchContext:
     """Every resource type that the catalog, the quota file or a machine knows."""
     targets: Mapping[str, str] = field(default_factory=dict)
     """Ids of the jobs and launches that it waits for, by the name that was written."""
+    user: str = ""
+    """Who submits it; limits are a user's."""
+    quota: Quota | None = None
+    """The quota file, or None when it cannot be read."""
     problems: tuple[str, ...] = ()
     """What is wrong with the project, or with the names of targets."""
     hint: str = ""
@@ -73,6 +77,8 @@ def read_context(
         project=charged,
         types=frozenset(types),
         targets=targets,
+        user=user,
+        quota=quota,
         problems=tuple(problems),
         hint="bastion list --all shows what there is to wait for" if problems else "",
     )

@@ -17,6 +17,7 @@ from bastion.records import layout
 from bastion.records.names import unknown_names
 from bastion.records.outlook import snapshot_of
 from bastion.records.queued import queued_array, queued_jobs
+from bastion.records.quota_limits import with_limit
 from bastion.records.root import MAX_ACTIVE_JOBS, Root, decode_root
 from bastion.records.secrets import rules_in
 from bastion.records.targets import look_up, without_ended
@@ -45,6 +46,8 @@ def of_launch(
     root = _root(store)
     ulid = make(root.now, b"\0" * 10)  # a name that no request has
     jobs = queued_jobs(launch, project=launch.project, user=user, ulid=ulid, at=root.now)
+    quota = parsed_quota(root.quota_text)
+    jobs = tuple(with_limit(job, quota) for job in jobs)
     if wrong := _problems(root, pools, launch, jobs):
         return Outlook(problems=tuple(wrong))
     if any(job.after for job in jobs):
@@ -52,7 +55,7 @@ def of_launch(
         targets = look_up(store, launch.project, launch.waits_for_others)
         arrays = [a for a in root.arrays.values() if a.project == launch.project]
         jobs = without_ended(jobs, known, targets, root.now, arrays=arrays)
-    snapshot = _snapshot(root, pools)
+    snapshot = snapshot_of(root, quota, now=root.now, pools=pools)
     array = queued_array(launch, jobs[0])
     if array is None:
         return if_launched(snapshot, jobs, root.now)

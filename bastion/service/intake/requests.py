@@ -22,6 +22,7 @@ from bastion.records.codec import encode
 from bastion.records.inbox import Waiting
 from bastion.records.names import unknown_names
 from bastion.records.queued import queued_array, queued_jobs
+from bastion.records.quota_limits import limit_problems, runtime_problem, with_limit
 from bastion.records.request import (
     Answer,
     Body,
@@ -218,6 +219,10 @@ def _launch(
             at=waiting.entry.modified_at,
             known_types=_known_types(draft, rules),
         )
+        if rules.quota is not None:
+            requests = [job.request for job in jobs]
+            problems += limit_problems(rules.quota, name.project, name.user, launch, requests)
+            jobs = tuple(with_limit(job, rules.quota) for job in jobs)
         array = queued_array(launch, jobs[0])
     except SpecError as error:
         problems += error.problems
@@ -336,7 +341,7 @@ def _change(
     passed: dict[str, str] = {}
     for job in aim.jobs:
         event = _event(waiting, body, job, rules)
-        problem = _obstacle(draft, job, event, waiting, rules)
+        problem = _obstacle(draft, job, event, waiting, rules) or _too_long(job, body, rules)
         if problem and job.task is not None:
             passed[job.launch] = problem
         elif problem:
@@ -349,6 +354,7 @@ def _change(
         problem = ownership_problem(name, each, rules.quota) or obstacle(
             aimed, name.verb, moves=each.id in moved, passed=passed.get(each.id, "")
         )
+        problem = problem or _too_long(each, body, rules)
         problems += [problem] if problem else []
     if problems:
         refuse(draft, waiting, problems)
@@ -389,3 +395,12 @@ def _obstacle(draft: Draft, job: JobRecord, event: Event, waiting: Waiting, rule
         return f"{job.id}: is not held"
     assert rules.quota is not None
     return ownership_problem(waiting.name, job, rules.quota)
+
+
+def _too_long(job: JobRecord, body: JobsRequest | UpdateRequest, rules: Rules) -> str:
+    """Return why the limit that `body` sets is above what the owner of `job` may ask for."""
+    if not isinstance(body, UpdateRequest):
+        return ""
+    assert rules.quota is not None
+    problem = runtime_problem(rules.quota, job.project, job.user, body.max_runtime_s)
+    return f"{job.id}.{problem}" if problem else ""

@@ -45,6 +45,19 @@ def test_what_is_right_is_written_out() -> None:
     assert made.jobs[0].per_replica["h100"] == 8
 
 
+def test_what_the_quota_file_never_lets_start_is_refused_before_anything_is_sent() -> None:
+    """The check knows the limits that the bastion would refuse by, with their lines."""
+    quota = parse(QUOTA + "[project_options.green]\nlend = { v4 = 0 }\n")
+    context = LaunchContext(project="blue", user="ada", types=frozenset({"v4"}), quota=quota)
+    with pytest.raises(SpecError) as caught:
+        check(launch_of(v4=513), context)
+    assert caught.value.problems == (
+        "asks for 513 v4, and blue can never hold more than 512: green keeps 512 that it does not"
+        " lend; ask for less, or an admin changes project_options.green.lend.v4, line 14",
+    )
+    assert check(launch_of(v4=512), context).jobs
+
+
 def test_machines_are_read_only_for_a_type_that_is_known_nowhere_else() -> None:
     """A launch of known types costs no read; what waits for nothing looks for no job."""
     reads: list[str] = []

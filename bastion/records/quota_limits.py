@@ -1,0 +1,124 @@
+"""
+What the quota file says of a launch whatever runs: limits that no waiting helps against.
+
+One set of functions for the bastion that takes a launch and for the client that checks it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bastion.job import JobRecord
+from bastion.spec import Launch, Request
+from bastion.spec.quantity import text_of_seconds
+from quota.amounts import Amounts
+
+if TYPE_CHECKING:
+    from quota.tree import Quota
+
+
+def with_limit(job: JobRecord, quota: Quota) -> JobRecord:
+    """Return `job` with the `max_runtime` that its project gives to a job that names none."""
+    limits = quota.project(job.project).limits_of(job.user)
+    limit_s = limits.runtime_s(job.request.max_runtime_s)
+    if limit_s == job.request.max_runtime_s:
+        return job
+    return replace(
+        job, request=replace(job.request, max_runtime_s=limit_s), revised_limit_s=limit_s
+    )
+
+
+def limit_notes(quota: Quota, project: str, user: str, launch: Launch) -> tuple[str, ...]:
+    """Return which jobs of `launch` get a `max_runtime` that they do not name, and from where."""
+    limits = quota.project(project).limits_of(user)
+    limit_s = limits.runtime_s(None)
+    if limit_s is None:
+        return ()
+    key = "max_max_runtime" if limits.default_max_runtime_s is None else "default_max_runtime"
+    said = f"{text_of_seconds(limit_s)}, from {quota.place_of_limit(project, user, key)}"
+    return tuple(
+        f"jobs.{job.name}.max_runtime: none is named, so it is {said}"
+        for job in launch.jobs
+        if job.max_runtime_s is None
+    )
+
+
+def runtime_problem(quota: Quota, project: str, user: str, asked_s: float | None) -> str:
+    """Return what is wrong with a `max_runtime` of a job of `user`, or nothing."""
+    limits = quota.project(project).limits_of(user)
+    if asked_s is None or not limits.is_too_long(asked_s):
+        return ""
+    assert limits.max_max_runtime_s is not None
+    place = quota.place_of_limit(project, user, "max_max_runtime")
+    return (
+        f"max_runtime: {text_of_seconds(asked_s)} is more than the"
+        f" {text_of_seconds(limits.max_max_runtime_s)} that {project} allows; ask for less, or an"
+        f" admin changes {place}"
+    )
+
+
+def limit_problems(
+    quota: Quota, project: str, user: str, launch: Launch, requests: Sequence[Request]
+) -> list[str]:
+    """
+    Return why jobs of `launch` could never start under `quota`, whatever ends: every reason.
+
+    Args:
+        quota: In force.
+        project: What it is charged to.
+        user: Who asks.
+        launch: Checked.
+        requests: Of its jobs, in their order.
+    """
+    problems = []
+    for job, request in zip(launch.jobs, requests):
+        if problem := runtime_problem(quota, project, user, request.max_runtime_s):
+            problems.append(f"jobs.{job.name}.{problem}")
+        if not request.borrow and not request.takes_whole and not _charged(quota, [request]):
+            problems.append(
+                f"jobs.{job.name}.borrow: false is not possible for a job that asks for nothing"
+                " under quota: it has no share to stand on"
+            )
+    gangs = [list(requests)] if launch.together else [[each] for each in requests]
+    every = [text for gang in gangs for text in _gang_problems(quota, project, user, gang)]
+    return problems + list(dict.fromkeys(every))
+
+
+def _gang_problems(quota: Quota, project: str, user: str, gang: Sequence[Request]) -> list[str]:
+    from quota.reach import beyond_reach
+
+    asked = _charged(quota, gang)
+    # What is above the totals is for the scheduler to refuse, with what the machines hold.
+    walls = beyond_reach(quota, project, asked)
+    problems = [str(each) for each in walls if each.asked <= quota.totals[each.resource]]
+    own = _charged(quota, [request for request in gang if not request.borrow])
+    share = quota.project(project).nominal
+    for resource, units in own.items():
+        if units > share[resource] and not problems:
+            place = quota.place("project_resources", project, resource)
+            problems.append(
+                f"asks for {units} {resource} with borrow = false, and the share of {project} is"
+                f" {share[resource]}: ask for less, let it borrow, or an admin changes {place}"
+            )
+    limits = quota.project(project).limits_of(user)
+    for resource, most in limits.max_units.items():
+        if asked[resource] > most:
+            place = quota.place_of_limit(project, user, "max_units", resource)
+            problems.append(
+                f"asks for {asked[resource]} {resource} at once, and {user} may have {most} in"
+                f" {project}; ask for less, or an admin changes {place}"
+            )
+    if limits.max_running is not None and len(gang) > limits.max_running:
+        place = quota.place_of_limit(project, user, "max_running")
+        problems.append(
+            f"starts {len(gang)} jobs together, and {user} may have {limits.max_running} running in"
+            f" {project}; submit fewer, or an admin changes {place}"
+        )
+    return problems
+
+
+def _charged(quota: Quota, requests: Sequence[Request]) -> Amounts:
+    """What `requests` are charged at least: whole machines may come to more."""
+    return Amounts.sum(request.units for request in requests).only(quota.types)

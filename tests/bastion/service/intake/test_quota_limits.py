@@ -1,0 +1,151 @@
+"""What a launch is refused for, and gets, by the limits of the quota file."""
+
+from __future__ import annotations
+
+import pytest
+
+from bastion.records.request import UpdateRequest
+from bastion.spec import Array, Indices, Job, Process, Resources
+from tests.rigs.leader import QUOTA, Rig
+
+LIMITS = f"""{QUOTA}
+[project_options.blue]
+default_max_runtime = "8h"
+max_max_runtime = "1d"
+max_units_per_user = {{ h100 = 6 }}
+max_running_per_user = 2
+[project_options.blue.users.ben]
+max_max_runtime = "2h"
+default_max_runtime = "1h"
+max_units = {{ h100 = 2 }}
+[project_options.red]
+lend = {{ h100 = 0.5 }}
+"""
+DAY_S = 86400.0
+
+
+def job(name: str = "main", *, h100: int = 1, **fields: object) -> Job:
+    """A job of one process."""
+    process = Process(["true"], resources=Resources(**({"h100": h100} if h100 else {})))
+    return Job(name=name, processes=(process,), **fields)  # type: ignore[arg-type]
+
+
+def problems(rig: Rig, *jobs: Job, user: str = "ann", project: str = "blue") -> tuple[str, ...]:
+    """Why a launch of `jobs` is refused."""
+    asked = rig.launch(jobs=jobs, user=user, project=project)
+    rig.turn()
+    answer = rig.answer(asked, user=user, project=project)
+    assert not answer.accepted
+    assert not rig.root.jobs
+    return answer.problems
+
+
+@pytest.mark.parametrize(
+    ("user", "asked", "limit_s", "told_s"),
+    [
+        ("ann", None, 8 * 3600.0, 8 * 3600.0),
+        ("ben", None, 3600.0, 3600.0),
+        ("ann", "1d", DAY_S, None),
+    ],
+)
+def test_a_job_without_a_limit_gets_the_default(
+    user: str, asked: str | None, limit_s: float, told_s: float | None
+) -> None:
+    """The default of its user; the agents are told what the spec does not say."""
+    rig = Rig(quota=LIMITS)
+    name = rig.submit("one", user=user, jobs=(job(max_runtime=asked),))
+    found = rig.root.jobs[name]
+    assert found.request.max_runtime_s == limit_s
+    assert found.revised_limit_s == told_s
+
+
+def test_a_job_of_a_project_without_limits_stays_as_it_is() -> None:
+    """No limit is made up."""
+    rig = Rig(quota=LIMITS)
+    name = rig.submit("one", user="cat", project="red")
+    assert rig.root.jobs[name].request.max_runtime_s is None
+    assert rig.root.jobs[name].revised_limit_s is None
+
+
+def test_tasks_of_an_array_get_the_default_too() -> None:
+    """The record that all tasks are made of has it."""
+    rig = Rig(quota=LIMITS)
+    array = rig.submit("sweep", jobs=(job(),), array=Array(tasks=Indices([(0, 9)])))
+    each = rig.root.arrays[array].each
+    assert each.request.max_runtime_s == each.revised_limit_s == 8 * 3600.0
+
+
+@pytest.mark.parametrize(("user", "longest", "line"), [("ann", "1d", 20), ("ben", "2h", 24)])
+def test_a_longer_run_than_is_allowed_is_refused(user: str, longest: str, line: int) -> None:
+    """With the limit of the user and the line that says so."""
+    users = ".users.ben" if user == "ben" else ""
+    assert problems(Rig(quota=LIMITS), job(max_runtime="2d"), user=user) == (
+        f"jobs.main.max_runtime: 2d is more than the {longest} that blue allows; ask for less, or"
+        f" an admin changes project_options.blue{users}.max_max_runtime, line {line}",
+    )
+
+
+def test_what_can_never_be_lent_is_refused() -> None:
+    """With the number that could be had, why, and the line that an admin would change."""
+    quota = LIMITS.replace("max_units_per_user = { h100 = 6 }\n", "")
+    assert problems(Rig(quota=quota), job("a", h100=7), job("b", h100=6)) == (
+        "asks for 13 h100, and blue can never hold more than 12: red keeps 4 that it does not"
+        " lend; ask for less, or an admin changes project_options.red.lend.h100, line 27",
+    )
+
+
+def test_a_gang_beyond_the_limits_of_its_user_is_refused() -> None:
+    """Units and jobs that could never be had at once, each with its line."""
+    gang = [job(name, h100=h100) for name, h100 in (("a", 4), ("b", 4), ("c", 0))]
+    assert problems(Rig(quota=LIMITS), *gang) == (
+        "asks for 8 h100 at once, and ann may have 6 in blue; ask for less, or an admin changes"
+        " project_options.blue.max_units_per_user.h100, line 21",
+        "starts 3 jobs together, and ann may have 2 running in blue; submit fewer, or an admin"
+        " changes project_options.blue.max_running_per_user, line 22",
+    )
+    (told,) = problems(Rig(quota=LIMITS), job(h100=3), user="ben")
+    assert told.endswith("project_options.blue.users.ben.max_units.h100, line 26")
+
+
+def test_jobs_that_start_apart_are_looked_at_apart() -> None:
+    """Limits are of what is held at once: three jobs that need not run together are accepted."""
+    rig = Rig(quota=LIMITS)
+    gang = tuple(job(name, h100=4) for name in "abc")
+    asked = rig.launch(jobs=gang, together=False)
+    rig.turn()
+    assert rig.answer(asked).accepted
+
+
+def test_a_job_that_must_not_borrow_fits_its_share() -> None:
+    """More than the share, and a job that has no share to stand on, are refused."""
+    quota = LIMITS.replace("{ h100 = 6 }", "{ h100 = 16 }")
+    assert problems(Rig(quota=quota), job(h100=9, borrow=False)) == (
+        "asks for 9 h100 with borrow = false, and the share of blue is 8: ask for less, let it"
+        " borrow, or an admin changes project_resources.blue.h100, line 10",
+    )
+    assert problems(Rig(quota=quota), job(h100=0, borrow=False)) == (
+        "jobs.main.borrow: false is not possible for a job that asks for nothing under quota: it"
+        " has no share to stand on",
+    )
+    rig = Rig(quota=quota)
+    assert not rig.root.jobs
+    name = rig.submit("one", jobs=(job(h100=8, borrow=False),))
+    assert not rig.root.jobs[name].request.borrow
+
+
+def test_an_update_keeps_to_the_longest_run() -> None:
+    """Of a job and of an array: the limit of the user who submitted it holds."""
+    rig = Rig(quota=LIMITS)
+    one = rig.submit("one", jobs=(job(hold=True),))
+    many = rig.submit("many", jobs=(job(hold=True),), array=Array(tasks=Indices([(0, 9)])))
+    for target in (one, many):
+        asked = rig.ask(
+            "ann", "blue", "update", UpdateRequest(targets=(target,), max_runtime_s=2 * DAY_S)
+        )
+        rig.turn()
+        (problem,) = rig.answer(asked).problems
+        assert problem.startswith(f"{target}.max_runtime: 2d is more than the 1d that blue allows")
+    asked = rig.ask("ann", "blue", "update", UpdateRequest(targets=(many,), max_runtime_s=DAY_S))
+    rig.turn()
+    assert rig.answer(asked).accepted
+    assert rig.root.arrays[many].each.revised_limit_s == DAY_S
