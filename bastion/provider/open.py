@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bastion.bucket_name import is_from_url
 from bastion.clock import SystemClock
 from bastion.errors import SpecError
 from bastion.machine import Pool
@@ -60,7 +61,7 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
         pool: A pool of `config/bastion.toml`.
         root_url: The bucket that its machines' agents serve.
         bucket: The bucket's own name, which its machines carry in names or labels.
-        machines_dir: Folder of a local provider's machines.
+        machines_dir: Folder of a local provider's machines, of this bucket and of others.
 
     Raises:
         SpecError: There is no such provider.
@@ -70,9 +71,10 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
             from bastion.provider.build import build_digest
             from bastion.provider.local import LocalProvider
 
+            place = machines_dir if is_from_url(bucket) else machines_dir / bucket
             return LocalProvider(
                 root_url,
-                machines_dir / pool.name,
+                place / pool.name,
                 SystemClock(),
                 build=build_digest(),
                 keep_work_s=pool.keep_work_s,

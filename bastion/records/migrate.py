@@ -112,5 +112,10 @@ def _without_machines(old: Plain) -> Plain:
     )
 
 
-ROOT = Schema(current=2, steps={1: _without_machines})
+def _without_name(old: Plain) -> Plain:
+    """Schema 2 to 3: the bucket has a name of its own, which the next bastion that leads gives."""
+    return old
+
+
+ROOT = Schema(current=3, steps={1: _without_machines, 2: _without_name})
 """Of `state/root.json` and its copies under `state/snap/`."""

@@ -90,7 +90,9 @@ class Segment:
 class Root:
     """Everything that is true, as of one commit. Only active things."""
 
-    schema: Literal[2] = 2
+    schema: Literal[3] = 3
+    bucket: str = ""
+    """The bucket's own name; empty only in a root of an older schema that was not committed yet."""
     epoch: int
     seq: int
     now: float

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 from bastion.clock import Clock
@@ -118,9 +119,11 @@ class Stage:
         from bastion.provider.open import open_provider
         from bastion.service.config.pool_config import parse_config
 
-        for pool in parse_config(CONFIG).pools.values():
+        buckets = [place.name for place in self.machines.glob("*")]
+        pools = parse_config(CONFIG).pools.values()
+        for bucket, pool in product(buckets, pools):
             provider = open_provider(
-                pool, root_url=self.url, bucket="demo", machines_dir=self.machines
+                pool, root_url=self.url, bucket=bucket, machines_dir=self.machines
             )
             for machine in provider.list():
                 provider.delete(machine.name)

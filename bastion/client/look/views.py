@@ -168,6 +168,8 @@ class StatusView:
     """How long the leader's lease lasts; it is renewed every third of it."""
     epoch: int = 0
     seq: int = 0
+    bucket: str = ""
+    """The bucket's own name, which its machines carry at their providers."""
     since: float = 0.0
     version: str = ""
     poll_s: float = 0.0
@@ -370,6 +372,7 @@ def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
         ttl_s=view.get("ttl_s") or 0.0,
         epoch=view.get("epoch", 0),
         seq=view.get("seq", 0),
+        bucket=str(view.get("bucket") or ""),
         since=view.get("since") or 0.0,
         version=view.get("version", ""),
         poll_s=view.get("poll_s", 0.0),

@@ -295,6 +295,7 @@ def status_view(
         "now": root.now,
         "seq": root.seq,
         "epoch": root.epoch,
+        "bucket": root.bucket,
         "version": VERSION,
         "leader": leader.holder if leader else None,
         "host": leader.host if leader else None,

@@ -121,6 +121,7 @@ def restored_root(
     root = _continued(copy, later, replaced)
     root = replace(
         root,
+        bucket=root.bucket or (replaced.bucket if replaced is not None else ""),
         write_id=write_id,
         prev_write_id=replaced.write_id if replaced is not None else "",
         leader=None,

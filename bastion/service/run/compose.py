@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
+from bastion.bucket_name import bucket_name_from_url
 from bastion.clock import Clock, SystemClock
 from bastion.errors import StoreError, StoreFullError, StoreRefusedError
 from bastion.lane import ThreadLane
@@ -70,7 +70,7 @@ def compose(
 
     def lead(held: Held) -> Leader:
         # A term shares no state with the one before: another bastion may have led in between.
-        opener = _pool_opener(settings, store, journal)
+        opener = _pool_opener(settings, store, journal, bucket=held.root.bucket)
         machines = Machines(clock, journal, opener, listing_s=settings.pace.listing_s)
         webhooks = ThreadLane("webhooks", workers=WEBHOOK_WORKERS)
         files = AdminFiles(
@@ -98,6 +98,7 @@ def compose(
         _candidate(settings),
         is_alive=_is_alive,
         nonce=nonce,
+        old_name=bucket_name_from_url(settings.root_url),
     )
     return Service(
         election,
@@ -155,7 +156,7 @@ def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectSto
 
 
 def _pool_opener(
-    settings: ServeSettings, store: ObjectStore, journal: Journal
+    settings: ServeSettings, store: ObjectStore, journal: Journal, *, bucket: str
 ) -> Callable[[Pool], OpenPool]:
     wheel = WheelUpload(store)
 
@@ -171,7 +172,7 @@ def _pool_opener(
         provider = open_provider(
             pool,
             root_url=settings.root_url,
-            bucket=hashlib.sha256(settings.root_url.encode()).hexdigest()[:12],
+            bucket=bucket,
             machines_dir=settings.machines_dir,
         )
         lane = ThreadLane(f"pool-{pool.name}", workers=PROVIDER_WORKERS)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from bastion.bucket_name import drawn_bucket_name
 from bastion.clock import Clock
 from bastion.errors import FencedError, LeaseHeldError, NotFoundError
 from bastion.records.root import Event, Held, Leader, Root, RootWriter, lost_root
@@ -39,6 +40,7 @@ class Election:
 
     Args:
         is_alive: Whether the process with this pid and start time still runs on this host.
+        old_name: Of a bucket that is older than buckets' own names: what its machines carry.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class Election:
         *,
         is_alive: Callable[[int, float], bool],
         nonce: Callable[[], str],
+        old_name: str = "",
     ) -> None:
         self._writer = writer
         self._clock = clock
         self._candidate = candidate
         self._is_alive = is_alive
         self._nonce = nonce
+        self._old_name = old_name
         self._seen: tuple[Version, float] | None = None
         self.moved_at = float("-inf")
         """When root was last seen to change under another leader, on our own clock."""
@@ -101,7 +105,8 @@ class Election:
         """
         if trace := self._writer.a_trace():
             return self._read_again(trace)
-        root = Root(epoch=0, seq=0, now=0.0, write_id=self._nonce())
+        bucket = drawn_bucket_name(self._nonce())
+        root = Root(bucket=bucket, epoch=0, seq=0, now=0.0, write_id=self._nonce())
         try:
             return self._writer.commit(root, over=None)
         except FencedError as error:
@@ -121,6 +126,7 @@ class Election:
         now = max(old.now, held.modified_at)
         root = replace(
             old,
+            bucket=old.bucket or self._old_name or drawn_bucket_name(self._nonce()),
             epoch=old.epoch + 1,
             seq=old.seq + 1,
             now=now,

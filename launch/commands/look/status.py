@@ -52,6 +52,7 @@ def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
         ("leader", _leader(view)),
         ("since", out.time(view.since) if view.leader else ""),
         ("epoch", f"{view.epoch}, commit {view.seq}"),
+        ("bucket", view.bucket),
         ("version", view.version),
         ("jobs", counts or "none"),
         ("quota", view.quota_version),

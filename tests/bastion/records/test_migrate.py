@@ -27,23 +27,23 @@ def _now_became_seconds(old: Plain) -> Plain:
     return {**old, "now": old["now"] / 1000}
 
 
-# Schemas that were never released: 0 counted commits in milliseconds, 1 in seconds.
-SCHEMA = Schema(current=2, steps={0: _now_became_seconds, 1: _commits_became_seq})
+# Schemas that were never released: 1 counted commits in milliseconds, 2 in seconds.
+SCHEMA = Schema(current=3, steps={1: _now_became_seconds, 2: _commits_became_seq})
 
 
 def test_an_older_root_is_brought_up_step_by_step() -> None:
     """A root two schemas old is read as today's, each step seeing what the one before made."""
-    old = {"schema": 1, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
+    old = {"schema": 2, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
     assert decode_root(json.dumps(old).encode(), schema=SCHEMA) == Root(
         epoch=3, seq=9, now=5.0, write_id="w"
     )
-    older = {**old, "schema": 0, "now": 5000.0}
+    older = {**old, "schema": 1, "now": 5000.0}
     assert decode_root(json.dumps(older).encode(), schema=SCHEMA).now == 5.0
 
 
 def test_the_next_commit_writes_todays_schema() -> None:
     """What was migrated is written as today's, and reads without a step."""
-    old = {"schema": 1, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
+    old = {"schema": 2, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
     root = decode_root(json.dumps(old).encode(), schema=SCHEMA)
     clock = VirtualClock()
     data = RootWriter(MemoryStore(clock.wall), clock).encoded(root)
@@ -52,15 +52,15 @@ def test_the_next_commit_writes_todays_schema() -> None:
 
 def test_a_newer_schema_is_refused_with_what_to_do() -> None:
     """Both schemas are named, and the way out is to run the newer version."""
-    with pytest.raises(RecordError, match=r"^state/root.json: is of schema 3, and Bastion") as told:
-        decode_root(b'{"schema":3,"what":"nobody knows"}')
-    assert str(told.value).endswith("knows schemas up to 2")
+    with pytest.raises(RecordError, match=r"^state/root.json: is of schema 4, and Bastion") as told:
+        decode_root(b'{"schema":4,"what":"nobody knows"}')
+    assert str(told.value).endswith("knows schemas up to 3")
     assert told.value.hint == "a newer Bastion wrote it: run that version or a later one here"
 
 
 def test_a_schema_below_the_first_step_is_refused() -> None:
     """What nothing leads up from is told with the oldest schema that can be read."""
-    with pytest.raises(RecordError, match="knows schemas from 0 to 2"):
+    with pytest.raises(RecordError, match="knows schemas from 1 to 3"):
         SCHEMA.current_bytes(b'{"x": 1, "schema": -2}', key="state/root.json")
 
 
@@ -86,7 +86,13 @@ def test_a_root_of_the_first_schema_without_machines_is_gone_on_with() -> None:
         )
     )  # fmt: skip
     root = decode_root(first_schema(jobs={"j-1": waiting}))
-    assert (root.schema, list(root.jobs)) == (2, ["j-1"])
+    assert (root.schema, list(root.jobs)) == (3, ["j-1"])
+
+
+def test_a_root_of_the_second_schema_has_no_name_yet() -> None:
+    """What a root without the bucket's own name holds is read as it stands; it has no name."""
+    root = decode_root(b'{"schema":2,"epoch":3,"seq":9,"now":5.0,"write_id":"w"}')
+    assert (root.schema, root.seq, root.bucket) == (3, 9, "")
 
 
 def test_machines_of_the_first_schema_are_never_taken_for_silent() -> None:

@@ -188,8 +188,8 @@ def test_unchanged_records_are_not_encoded_again() -> None:
     [
         (b"", "Invalid JSON|invalid JSON"),
         (b"{}", "epoch: missing"),
-        (b'{"schema":3,"epoch":1,"seq":1,"now":1,"write_id":"w"}', "is of schema 3"),
-        (b'{"schema":2,"epoch":1,"seq":1,"now":1,"write_id":"w","x":1}', "x: unknown field"),
+        (b'{"schema":4,"epoch":1,"seq":1,"now":1,"write_id":"w"}', "is of schema 4"),
+        (b'{"schema":3,"epoch":1,"seq":1,"now":1,"write_id":"w","x":1}', "x: unknown field"),
         (gzip.compress(b"{}", mtime=0)[:-3], "cannot be unpacked"),
         (b"\x1f\x8bnonsense", "cannot be unpacked"),
     ],
@@ -387,7 +387,7 @@ def test_root_can_be_read_with_cat() -> None:
     """On a folder root is JSON text with a job and a machine a line."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
     text = writer.encoded(full()).decode()
-    assert json.loads(text)["schema"] == 2
+    assert json.loads(text)["schema"] == 3
     assert len(text.splitlines()) >= len(full().jobs)
 
 

@@ -7,7 +7,7 @@ import pytest
 from bastion.clock import VirtualClock
 from bastion.errors import LeaseHeldError, RecordError
 from bastion.records import layout
-from bastion.records.root import Held, RootWriter, decode_root
+from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.service.run.election import Candidate, Election
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore
@@ -40,6 +40,7 @@ class Town:
             candidate,
             is_alive=lambda pid, started: self.alive,
             nonce=self.nonce,
+            old_name="of-its-url",
         )
 
 
@@ -205,3 +206,21 @@ def test_requests_and_machines_may_come_before_the_first_bastion() -> None:
     ):
         town.store.create(key, b"{}")
     assert town.election().try_once().root.epoch == 1
+
+
+def test_a_bucket_is_named_once_for_all() -> None:
+    """A new bucket draws a name with its first commit, and every later leader keeps it."""
+    town = Town()
+    held = town.election("a").try_once()
+    assert held.root.bucket.startswith("n")
+    town.alive = False
+    assert town.election("b").try_once().root.bucket == held.root.bucket
+
+
+def test_a_bucket_older_than_names_keeps_what_its_machines_carry() -> None:
+    """A root without a name gets the one that its URL gave its machines, so none is orphaned."""
+    town = Town()
+    RootWriter(town.store, town.clock).commit(
+        Root(epoch=0, seq=0, now=0.0, write_id="old"), over=None
+    )
+    assert town.election().try_once().root.bucket == "of-its-url"
