@@ -61,6 +61,8 @@ class StopReason(StrEnum):
     IDLE = "idle"
     """It showed no sign of life. Only a keeper gives this reason, to a host of its own."""
     HOST_LOST = "host lost"
+    NO_MACHINES = "no machines"
+    """Machines that it was placed on could not be made, while others of it were ready."""
     LOST_CONTACT = "lost contact"
     """Its keeper's permit ran out, or its keeper was stopped."""
 
@@ -79,7 +81,7 @@ class OutcomeKind(StrEnum):
     SETUP_FAILED = "setup_failed"
     PREEMPTED = "preempted"
     STOPPED = "stopped"
-    """Only of an attempt: another job of its launch failed."""
+    """Only of an attempt: another job of its launch failed, or a machine was not made."""
     LOST = "lost"
 
 
@@ -250,10 +252,11 @@ class HostState:
 
 def initial_hosts(placement: Placement) -> tuple[tuple[HostState, ...], ...]:
     """The hosts of `placement` before any start instruction is allocated."""
-    return tuple((_INITIAL,) * len(replica.hosts) for replica in placement)
+    return tuple((UNTOUCHED,) * len(replica.hosts) for replica in placement)
 
 
-_INITIAL = HostState()
+UNTOUCHED = HostState()
+"""A host of which no agent can have heard."""
 
 
 @value

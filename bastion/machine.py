@@ -52,7 +52,9 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=dict)
     idle_timeout_s: float = 600.0
     boot_s: float = 120.0
-    """How long a new machine usually takes to be ready; only estimates use it."""
+    """How long a new machine usually takes to be ready."""
+    patience_s: float = 900.0
+    """How long a provider may keep a request for machines before another zone is tried."""
     keep_work_s: float = 7 * 86400.0
     """How long its machines keep what an attempt left in its working directory."""
     permit_s: float = 0.0
@@ -115,9 +117,16 @@ class Machine:
     slice: str = ""
     batch: str = ""
     """The machines that are made together, all or none, share it; empty for a machine alone."""
+    hosts: int = 1
+    """Machines of its slice; 1 for a machine without a slice."""
     tier: int = 0
     zone: str = ""
     created_at: float = 0.0
+    """When the commit allocated it."""
+    made_at: float | None = None
+    """When a list first showed that it exists; None before."""
+    waits: str = ""
+    """Why its provider keeps the request for it, in the provider's words; empty if it does not."""
     life: int = 0
     """The keeper life that registered last; 0 before the first."""
     address: str = ""

@@ -6,24 +6,28 @@ A machine that a committed placement names is created. An idle machine is kept f
 truncated file must not delete them. A pool with `max_machines = 0` loses each machine once it is
 idle. A machine never leaves `DELETING`.
 
+A slice is one thing: once a host of it is gone or going, the others follow as soon as nothing uses
+them, and only then is any of them deleted.
+
 Two listings in a row must lack a machine before it counts as gone. A machine that is listed and not
-in root is deleted only if a commit no newer than ours allocated its name.
+in root is deleted only if a commit no newer than ours allocated its name. So a machine that leaves
+root because its provider refused to make it is no leak, even if it was made all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.machine_name import MachineName, parse_machine
+from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 
 LISTINGS_TO_BE_GONE = 2
 """Listings in a row that must lack a machine: a single one may be a provider's error."""
-
-
 BOOT_PATIENCE = 5.0
 """
 In boot times of its pool. A machine that has not registered by then is deleted, and its jobs are
@@ -47,6 +51,8 @@ class Seen:
     """Whether its agent runs, or it is still booting."""
     gone: bool
     """Whether it is confirmed deleted."""
+    waits: str = ""
+    """Why the provider keeps the request for it, so that nothing exists yet; else empty."""
 
 
 @value
@@ -72,6 +78,8 @@ class Reconciled:
     """The result of `reconcile`: the machines to commit, or a proof that our root is stale."""
 
     machines: Mapping[str, Machine]
+    given_up: Mapping[str, str]
+    """Machines that will not be made -> why. What was placed on them is placed elsewhere."""
     stale: str = ""
     """Name of a machine that a newer commit than ours allocated, or empty. We no longer lead."""
 
@@ -84,27 +92,40 @@ def reconcile(
     now: float,
     *,
     seq: int,
+    unmade: Mapping[str, str] | None = None,
 ) -> Reconciled:
     """
     Return the machines to commit.
 
-    `listings` holds, by pool, only listings that no earlier call has received. `in_use` names the
-    machines of every attempt that has not ended and drained. `seq` is the number of the next
-    commit; it goes into the names of new machines.
+    Args:
+        machines: Those of root.
+        pools: As configured. Their zones are those that may have capacity, the first one first; a
+            pool without any gets no machine.
+        listings: By pool, only listings that no earlier call has received.
+        in_use: The machines of every attempt that has not ended and drained.
+        now: The store's time.
+        seq: The number of the next commit; it goes into the names of new machines.
+        unmade: Machines that their provider refused to make -> why.
     """
     kept: dict[str, Machine] = {}
+    shown = {pool: {seen.name: seen for seen in seens} for pool, seens in listings.items()}
     for name, machine in machines.items():
         with_idle = _update_idle(machine, pools.get(machine.pool), name in in_use, now)
         updated: Machine | None = _apply_silence(with_idle, now)
-        if updated is not None and machine.pool in listings:
-            shown = {seen.name: seen for seen in listings[machine.pool]}
-            updated = _apply_listing(updated, shown.get(name))
+        if updated is not None and machine.pool in shown:
+            updated = _apply_listing(updated, shown[machine.pool].get(name), now)
         if updated is not None:
             kept[name] = updated
+    given_up = {**(unmade or {}), **_waiting_in_vain(kept, pools, now)}
+    given_up = {name: why for name, why in given_up.items() if _give_up(kept, name)}
+    _end_slices(kept, in_use)
+    by_pool: dict[str, list[Machine]] = defaultdict(list)
+    for machine in kept.values():
+        by_pool[machine.pool].append(machine)
     for pool in pools.values():
-        kept.update((new.name, new) for new in _resize(pool, kept, now, seq))
+        kept.update((new.name, new) for new in _resize(pool, by_pool[pool.name], now, seq))
     stale = next(_unknown(listings, machines, newer_than=seq - 1), "")
-    return Reconciled(machines=kept, stale=stale)
+    return Reconciled(machines=kept, given_up=given_up, stale=stale)
 
 
 def machine_actions(
@@ -116,11 +137,13 @@ def machine_actions(
     `seq` is the commit's number. `listings` holds the newest listing of every pool.
     """
     shown = {seen.name: seen for seens in listings.values() for seen in seens}
+    unfinished = {each.slice for each in machines.values() if _is_kept(each)}
     actions: list[MachineAction] = []
     for machine in machines.values():
         seen = shown.get(machine.name)
         if machine.phase is MachinePhase.DELETING:
-            if seen is None or not seen.gone:
+            is_half = machine.slice and machine.slice in unfinished
+            if not is_half and (seen is None or not seen.gone):
                 actions.append(Delete(machine=machine.name, pool=machine.pool))
         elif _wants_create(machine, seen):
             actions.append(Create(machine=machine.name))
@@ -131,14 +154,18 @@ def machine_actions(
     return tuple(actions)
 
 
+def _is_kept(machine: Machine) -> bool:
+    return machine.phase is not MachinePhase.DELETING
+
+
 def _wants_create(machine: Machine, seen: Seen | None) -> bool:
     """
     Whether `machine` is not created yet, or exists without its agent.
 
-    A machine that was ready and is not listed is never created again: its name is for one create.
+    A machine that was there and is not listed is never created again: its name is for one create.
     """
     if seen is None:
-        return machine.phase is MachinePhase.CREATING
+        return machine.phase is MachinePhase.CREATING and machine.made_at is None
     return not (seen.runs or seen.gone)
 
 
@@ -182,28 +209,81 @@ def _apply_silence(machine: Machine, now: float) -> Machine | None:
     return machine
 
 
-def _apply_listing(machine: Machine, seen: Seen | None) -> Machine | None:
+def _apply_listing(machine: Machine, seen: Seen | None, now: float) -> Machine | None:
     if seen is None and machine.permit_s:
         return machine  # its host may only be unreachable
     absent = seen is None or seen.gone
-    if machine.phase is MachinePhase.CREATING and seen is None:
+    is_creating = machine.phase is MachinePhase.CREATING
+    if is_creating and seen is None and machine.made_at is None:
         return machine
-    if not absent:
-        return machine if not machine.missing else replace(machine, missing=0)
+    if seen is not None and not absent:
+        is_made = is_creating and machine.made_at is None and not seen.waits
+        made_at = now if is_made else machine.made_at
+        shown = (made_at, seen.waits, 0)
+        if (machine.made_at, machine.waits, machine.missing) == shown:
+            return machine
+        return replace(machine, made_at=made_at, waits=seen.waits, missing=0)
     missing = machine.missing + 1
     return None if missing >= LISTINGS_TO_BE_GONE else replace(machine, missing=missing)
 
 
-def _resize(pool: Pool, machines: Mapping[str, Machine], now: float, seq: int) -> list[Machine]:
-    """The machine of `pool` to delete in this turn, or the new machines up to its minimum."""
-    mine = [m for m in machines.values() if m.pool == pool.name]
-    alive = [m for m in mine if m.phase is not MachinePhase.DELETING]
-    surplus = sorted(
-        (m for m in alive if _is_surplus(m, pool, now)), key=lambda m: (m.idle_since or 0.0, m.name)
-    )[: max(0, len(alive) - pool.min_machines)]
+def _waiting_in_vain(
+    machines: Mapping[str, Machine], pools: Mapping[str, Pool], now: float
+) -> dict[str, str]:
+    """Machines that wait in one zone for longer than their pool waits before it tries another."""
+    found = {}
+    for machine in machines.values():
+        pool = pools.get(machine.pool) if machine.waits and _is_kept(machine) else None
+        waited_s = now - machine.created_at
+        if pool is None or waited_s <= pool.patience_s:
+            continue
+        if any(zone != machine.zone for zone in pool.zones):
+            waited = text_of_seconds(float(int(waited_s)))
+            found[machine.name] = f"waited {waited} in zone {machine.zone}: {machine.waits}"
+    return found
+
+
+def _give_up(machines: dict[str, Machine], name: str) -> bool:
+    """
+    Let go of a machine that will not be made; False if it is there all the same.
+
+    One that no listing has shown leaves at once. One that was shown is deleted like any other.
+    """
+    machine = machines.get(name)
+    if machine is None or machine.life or machine.phase is not MachinePhase.CREATING:
+        return False
+    if machine.made_at is None and not machine.waits:
+        del machines[name]
+    else:
+        machines[name] = replace(machine, phase=MachinePhase.DELETING)
+    return True
+
+
+def _end_slices(machines: dict[str, Machine], in_use: Collection[str]) -> None:
+    """Mark every unused host of a slice that is not whole any more, or of which one is going."""
+    slices: dict[str, list[Machine]] = defaultdict(list)
+    for machine in machines.values():
+        if machine.slice:
+            slices[machine.slice].append(machine)
+    for hosts in slices.values():
+        if len(hosts) >= hosts[0].hosts and all(map(_is_kept, hosts)):
+            continue
+        for host in hosts:
+            if host.name not in in_use:
+                machines[host.name] = replace(host, phase=MachinePhase.DELETING)
+
+
+def _resize(pool: Pool, mine: Sequence[Machine], now: float, seq: int) -> list[Machine]:
+    """The machines of `pool` to delete in this turn, or the new machines up to its minimum."""
+    alive = [m for m in mine if _is_kept(m)]
+    spare = len(alive) - pool.min_machines
+    surplus = []
+    for together in _idle_longest_first(alive, pool, now):
+        if len(together) <= spare:
+            spare -= len(together)
+            surplus += [replace(m, phase=MachinePhase.DELETING) for m in together]
     if surplus:
-        # One a turn, so that the next turn counts the ones that are left.
-        return [replace(surplus[0], phase=MachinePhase.DELETING)]
+        return surplus
     taken = {m.name for m in mine}
     names = (str(MachineName(pool=pool.name, seq=seq, index=index)) for index in count())
     free = (name for name in names if name not in taken)
@@ -218,8 +298,20 @@ def _resize(pool: Pool, machines: Mapping[str, Machine], now: float, seq: int) -
 
 def _is_boot_overdue(machine: Machine, pool: Pool, now: float) -> bool:
     """Whether `machine` was created so long ago that its boot must have failed."""
+    if machine.phase is not MachinePhase.CREATING or machine.waits:
+        return False
     patience_s = max(LEAST_BOOT_S, BOOT_PATIENCE * pool.boot_s)
-    return machine.phase is MachinePhase.CREATING and now - machine.created_at > patience_s
+    since = machine.created_at if machine.made_at is None else machine.made_at
+    return now - since > patience_s
+
+
+def _idle_longest_first(machines: Sequence[Machine], pool: Pool, now: float) -> list[list[Machine]]:
+    """The machines, and the whole slices, that have been idle for too long."""
+    groups: dict[str, list[Machine]] = defaultdict(list)
+    for machine in machines:
+        groups[machine.slice or machine.name].append(machine)
+    idle = [each for each in groups.values() if all(_is_surplus(m, pool, now) for m in each)]
+    return sorted(idle, key=lambda each: (max(m.idle_since or 0.0 for m in each), each[0].name))
 
 
 def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:

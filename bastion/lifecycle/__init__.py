@@ -33,6 +33,7 @@ from bastion.lifecycle.events import (
     StopInstructed,
     StopWanted,
     Updated,
+    Withdrawn,
 )
 from bastion.lifecycle.outcome import kept_outcome
 from bastion.lifecycle.remark import remark, trouble
@@ -65,6 +66,7 @@ __all__ = [
     "StopInstructed",
     "StopWanted",
     "Updated",
+    "Withdrawn",
     "kept_outcome",
     "remark",
     "step",

@@ -18,6 +18,17 @@ class Admitted:
 
 
 @value
+class Withdrawn:
+    """
+    The attempt is given up before any of its hosts was instructed: its machines are not made.
+
+    No agent can have heard of such an attempt, so no register needs to be revoked.
+    """
+
+    text: str
+
+
+@value
 class Reclassed:
     """The scheduler changed the class of the admitted gang."""
 
@@ -200,6 +211,7 @@ class Updated:
 
 Event = (
     Admitted
+    | Withdrawn
     | Reclassed
     | Instructed
     | StopInstructed

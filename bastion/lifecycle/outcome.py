@@ -12,6 +12,7 @@ How an attempt ended: one table from the reports of its hosts and the stop reque
 | exited after a cancel notice, or never started    | cancel       | cancelled                     |
 | exited after a preemption notice, not *finished*  | preempt      | preempted, requeued           |
 | exited after another job of the launch failed     | -            | stopped, requeued             |
+| never started, its machines could not be made     | no machines  | stopped, requeued             |
 | all exited 0 before any notice, or *finished*     | anything     | succeeded                     |
 
 A replica that was stopped because of a sibling is never the cause. A lost machine takes precedence:
@@ -171,6 +172,8 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
         return Outcome(kind=OutcomeKind.PREEMPTED, text=text)
     if reason is StopReason.SIBLING:
         return Outcome(kind=OutcomeKind.STOPPED, text=f"stopped because {by} failed")
+    if reason is StopReason.NO_MACHINES:
+        return Outcome(kind=OutcomeKind.STOPPED, text=f"its machines are not made: {by}")
     text = f"stopped: {reason.value if reason else 'for an unknown reason'}" + (
         f" ({by})" if by else ""
     )

@@ -53,6 +53,8 @@ def trouble(job: JobRecord, machines: Mapping[str, Machine], now: float) -> str:
         return ""
     for _, _, place, state in job.attempt.each_host():
         machine = machines.get(place.machine)
+        if machine is not None and machine.waits and job.phase is Phase.STARTING:
+            return f"machine {machine.name} waits at its provider: {machine.waits}"
         if machine is None or state.end is not None or not state.instructed:
             continue
         if machine.unwell:

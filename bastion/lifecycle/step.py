@@ -4,6 +4,7 @@ The only place where a job's phase changes: a table, and the small functions tha
     queued   ──Admitted────────> starting
     queued   ──CancelWanted────> done
     queued   ──DependencyEnded─> done       if what it waits for can never be met
+    starting ──Withdrawn───────> queued     if no host of it was instructed
     starting ──HostStarted─────> running
     starting ──HostEnded───────> draining   with the last host, here and below
     starting ──StopWanted──────> stopping
@@ -30,6 +31,7 @@ from bastion.errors import BastionError
 from bastion.job import (
     FAILURES,
     MAX_PAST,
+    UNTOUCHED,
     Attempt,
     JobRecord,
     Outcome,
@@ -103,6 +105,13 @@ def _admit(job: JobRecord, event: ev.Admitted, now: float) -> JobRecord:
     return replace(
         job, phase=Phase.STARTING, attempts=attempt.number, attempt=attempt, fail_when_busy=False
     )
+
+
+def _withdraw(job: JobRecord, event: ev.Withdrawn, now: float) -> JobRecord:
+    """Requeue a job at no cost and at its old place: nothing of its attempt ever existed."""
+    if any(state != UNTOUCHED for _, _, _, state in _attempt(job).each_host()):
+        return job
+    return replace(job, phase=Phase.QUEUED, attempt=None)
 
 
 def _set_class(job: JobRecord, event: ev.Reclassed, now: float) -> JobRecord:
@@ -374,6 +383,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     **{(phase, ev.GoWanted): _set_barrier("wanted") for phase in _LIVE},
     **{(phase, ev.GoGiven): _set_barrier("given") for phase in _ADMITTED},
     **{(phase, ev.GoRevoked): _set_barrier("revoked") for phase in _ADMITTED},
+    (Phase.STARTING, ev.Withdrawn): _withdraw,
     (Phase.STARTING, ev.StopWanted): _stop,
     (Phase.RUNNING, ev.StopWanted): _stop,
     (Phase.STARTING, ev.CancelWanted): _cancel_running,

@@ -10,6 +10,7 @@ from bastion.machine import Machine, Pool
 from bastion.records.root import MAX_ACTIVE_JOBS, Root
 from bastion.records.tasks import extent_of, states_of, with_tasks
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.runs import Runs
 from bastion.scheduler.snapshot import Snapshot
 from quota import Quota
@@ -25,7 +26,7 @@ def snapshot_of(
     arrays: Mapping[str, ArrayRecord] | None = None,
     machines: Mapping[str, Machine] | None = None,
     quota_problem: str = "",
-    stockouts: Mapping[str, float] | None = None,
+    stockouts: Mapping[str, ProviderStockout] | None = None,
     runs: Mapping[str, Runs] | None = None,
 ) -> Snapshot:
     """

@@ -8,6 +8,7 @@ from dataclasses import field
 from bastion.job import JobRecord
 from bastion.machine import Machine, Pool
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.runs import Runs
 from bastion.value import value
 from quota import Quota
@@ -39,8 +40,8 @@ class Snapshot:
     """Project -> decayed borrowed unit-seconds (dominant share x seconds)."""
     decayed_by_user: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(project, user) -> decayed unit-seconds (dominant share x seconds)."""
-    stockouts: Mapping[str, float] = field(default_factory=dict)
-    """Pool -> until when its provider said it has no machines."""
+    stockouts: Mapping[str, ProviderStockout] = field(default_factory=dict)
+    """Pool -> why its provider makes no machines now, and until when."""
     runs: Mapping[str, Runs] = field(default_factory=dict)
     """Kind of job -> how long its latest runs took; only estimates ask."""
     reports: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -287,7 +287,8 @@ class Leader:
     def _reconcile(self, draft: Draft, listings: Mapping[str, tuple[Seen, ...]]) -> None:
         pools = self._files.config.pools
         self._machines.open_pools(pools)
-        stale = self._machines.reconcile(draft, pools, listings, _in_use(draft))
+        options = self._files.rules.options
+        stale = self._machines.reconcile(draft, pools, listings, _in_use(draft), options)
         if stale:
             raise self._writer.overtaken(self.held, by=stale)
 

@@ -81,11 +81,13 @@ def test_use_ends_idleness() -> None:
     assert used.phase is MachinePhase.READY
 
 
-def test_idle_machines_go_longest_idle_first_and_one_by_one() -> None:
+def test_idle_machines_go_longest_idle_first() -> None:
     """Of several idle machines the longest idle goes first; `min_machines` are kept."""
     idle = [replace(READY, name=f"gpu-1-{i}", idle_since=10.0 - i) for i in range(3)]
     after = turn(*idle, now=1000.0)
-    assert [m.name for m in after.values() if m.phase is MachinePhase.DELETING] == ["gpu-1-2"]
+    assert all(m.phase is MachinePhase.DELETING for m in after.values())
+    two = turn(*idle, now=1000.0, pool=replace(POOL, min_machines=2))
+    assert [m.name for m in two.values() if m.phase is MachinePhase.DELETING] == ["gpu-1-2"]
     kept = turn(*idle, now=1000.0, pool=replace(POOL, min_machines=3))
     assert all(m.phase is MachinePhase.READY for m in kept.values())
 

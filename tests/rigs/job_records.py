@@ -124,6 +124,7 @@ RECORDS = {
 
 EVENTS: tuple[ev.Event, ...] = (
     admitted(),
+    ev.Withdrawn(text="zone a is sold out"),
     ev.Reclassed(job_class=JobClass.BORROWED),
     ev.Instructed(replica=0, host=0, life=1),
     ev.StopInstructed(replica=0, host=0, life=1),

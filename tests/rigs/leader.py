@@ -106,6 +106,12 @@ class ScriptedProvider:
         self.stock = 1_000
         self.sold_out: set[str] = set()
         """Zones without machines."""
+        self.left: dict[str, int] = {}
+        """How many more machines zones have; any number where it does not say."""
+        self.queues: dict[str, str] = {}
+        """Zones that keep requests, and what the provider says of that."""
+        self.refusal: Exception | None = None
+        """What a create of new machines raises."""
         self.error: Exception | None = None
         self._on_create = on_create
 
@@ -113,7 +119,12 @@ class ScriptedProvider:
         """See the port."""
         self._fail()
         return tuple(
-            Listed(name=name, pool=self.pool, state=state)  # type: ignore[arg-type]
+            Listed(
+                name=name,
+                pool=self.pool,
+                state=state,  # type: ignore[arg-type]
+                text=next(iter(self.queues.values()), "") if state == "waiting" else "",
+            )
             for name, state in self.states.items()
         )
 
@@ -130,10 +141,22 @@ class ScriptedProvider:
     def _create(self, machine: Machine, pool: Pool) -> None:
         self._fail()
         self.creates.append(machine.name)
-        if len(self.states) >= self.stock or machine.zone in self.sold_out:
-            raise NoCapacityError(f"no machine in {pool.name}")
+        if machine.name not in self.states:
+            self._check_stock(machine, pool)
+        if machine.zone in self.queues:
+            self.states[machine.name] = "waiting"
+            return
         self.states[machine.name] = "running"
         self._on_create(machine)
+
+    def _check_stock(self, machine: Machine, pool: Pool) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        left = self.left.get(machine.zone, self.stock - len(self.states))
+        if left <= 0 or machine.zone in self.sold_out:
+            raise NoCapacityError(f"no machine in {pool.name}")
+        if machine.zone in self.left:
+            self.left[machine.zone] -= 1
 
     def delete(self, name: str) -> None:
         """See the port."""

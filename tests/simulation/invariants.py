@@ -81,7 +81,7 @@ NAMES = (
 
 _NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.QUEUED: frozenset({Phase.STARTING, Phase.DONE}),
-    Phase.STARTING: frozenset({Phase.RUNNING, Phase.STOPPING, Phase.DRAINING}),
+    Phase.STARTING: frozenset({Phase.QUEUED, Phase.RUNNING, Phase.STOPPING, Phase.DRAINING}),
     Phase.RUNNING: frozenset({Phase.STOPPING, Phase.DRAINING}),
     Phase.STOPPING: frozenset({Phase.DRAINING}),
     Phase.DRAINING: frozenset({Phase.QUEUED, Phase.DONE}),

@@ -19,6 +19,7 @@ from bastion.job import End, JobRecord, Phase
 from bastion.lifecycle import DependencyEnded, HostEnded
 from bastion.lifecycle.dependencies import waits_for
 from bastion.machine import Pool
+from bastion.monitor import Options
 from bastion.pool import Delete, Seen
 from bastion.records import layout
 from bastion.records.codec import encode
@@ -184,13 +185,14 @@ class NaiveOrphans(Machines):
         pools: Mapping[str, Pool],
         fresh: Mapping[str, tuple[Seen, ...]],
         in_use: Collection[str],
+        options: Options,
     ) -> None:
         """See `Machines`."""
         known = {
             pool: tuple(seen for seen in seens if seen.name in draft.machines)
             for pool, seens in fresh.items()
         }
-        super().reconcile(draft, pools, known, in_use)
+        super().reconcile(draft, pools, known, in_use, options)
 
     def act(self, root: Root, store_now: float) -> None:
         """See `Machines`."""

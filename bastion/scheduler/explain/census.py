@@ -150,10 +150,11 @@ def _of_shelf(draft: Draft, job: JobRecord, part: Part, shelf: Shelf) -> Machine
     elif wrong := _wrong_size(part, shelf, shelf.pool.resources):
         why_not = wrong
     elif not shelf.left:
-        until = shelf.stocked_out_until
+        stockout = shelf.stockout
         why_not = "the provider has none"
-        if until > draft.now:
-            why_not += f"; asked again in {text_of_seconds(until - draft.now)}"
+        if stockout is not None:
+            said = f": {stockout.said}" if stockout.said else ""
+            why_not += f"{said}; asked again in {text_of_seconds(stockout.until - draft.now)}"
     else:
         size = shelf.hosts * shelf.pool.resources
         fits = min(part.replicas, part.most_on(size) * (shelf.left // shelf.hosts))

@@ -32,7 +32,6 @@ from bastion.scheduler.reasons.reason import (
     OverCeiling,
     Planned,
     PlannedForOther,
-    ProviderStockout,
     WaitingForCapacity,
     WaitingReason,
 )
@@ -263,8 +262,8 @@ class Diagnosis:
 
     def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:
         for shelf in self._shelves(shape):
-            if shelf.stocked_out_until > self.draft.now and shelf.could_make:
-                return ProviderStockout(pool=shelf.name, until=shelf.stocked_out_until)
+            if shelf.stockout is not None and shelf.could_make:
+                return shelf.stockout
         lost, machines = self._lost(shape.wheres, shape.types)
         if short and (short <= lost or (machines and not self._is_enough(shape))):
             return self._capacity_lost(shape, lost, machines)

@@ -40,4 +40,4 @@ def _times(draft: Draft) -> Iterator[float]:
     if young:
         yield min(young) + after_s
     if draft.blocked:
-        yield from draft.snapshot.stockouts.values()
+        yield from (stockout.until for stockout in draft.snapshot.stockouts.values())

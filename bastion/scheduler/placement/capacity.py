@@ -93,9 +93,9 @@ class Capacity:
                     free = shelf.pool.free_zones(room.machine.zone for room in shelf.rooms)
                     shelf.could_make = min(shelf.could_make, len(free))
                 shelf.left = shelf.could_make
-                shelf.stocked_out_until = snapshot.stockouts.get(shelf.name, 0.0)
-                if shelf.stocked_out_until > now:
-                    shelf.left = 0
+                stockout = snapshot.stockouts.get(shelf.name)
+                if stockout is not None and stockout.until > now:
+                    shelf.stockout, shelf.left = stockout, 0
 
     def _add_shelf(self, name: str, pool: Pool | None, *, hosts: int, tier: int = 0) -> Shelf:
         tier = min(pool.tier if pool else tier, self.tier_count - 1)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.queue.shape import COUNTED, Part
+from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
 
@@ -166,7 +167,8 @@ class Shelf:
         self.leaving = 0
         """Machines of those that stand that are being deleted, and never come back."""
         self.made = 0
-        self.stocked_out_until = 0.0
+        self.stockout: ProviderStockout | None = None
+        """Why none of them could be made now, if the provider says so."""
         self.sizes: dict[tuple[Where, int], list[tuple[Amounts, int]]] = {}
         """(filter, hosts of a replica) -> how large its machines are, while it has the same."""
         self._indices: dict[str, list[tuple[int, int]]] = {}

@@ -10,6 +10,7 @@ It must not know how a cycle came to it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from bastion.scheduler.reasons.held_back import (
@@ -317,17 +318,36 @@ class NoMachineMatches:
         return f"none of {machines} has {self.filter}; change `where`"
 
 
+NoMachines = Literal["sold out", "limit", "refused", "busy"]
+"""Why a provider makes no machines, as far as it makes a difference to what can be done."""
+_NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
+    "sold out": ("has no machines", ""),
+    "limit": (
+        "makes no more machines for this account",
+        "; an admin asks the provider for a higher limit",
+    ),
+    "refused": ("refuses to make machines", "; an admin corrects the rights or the settings"),
+    "busy": ("does not answer", ""),
+}
+
+
 @value
 class ProviderStockout:
-    """The pool could make machines, but its provider has none."""
+    """The pool could make machines, but its provider makes none now."""
 
     kind: Literal["ProviderStockout"] = "ProviderStockout"
     pool: str
     until: float
+    why: NoMachines = "sold out"
+    said: str = ""
+    """The provider's own words."""
 
     def words(self, now: float) -> str:
         """The sentence."""
-        return f"the provider of {self.pool} has no machines; asked again {when(self.until, now)}"
+        what, remedy = _NO_MACHINES[self.why]
+        said = f": {self.said}" if self.said else ""
+        again = f"; asked again {when(self.until, now)}{remedy}"
+        return f"the provider of {self.pool} {what}{said}{again}"
 
 
 @value

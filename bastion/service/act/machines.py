@@ -1,29 +1,34 @@
 """
 The machines of a turn: providers, their listings, and the creates and deletes.
 
-Each pool has its own provider and lane, so that a call that hangs delays no other pool.
+Each pool has its own provider and lane, so that a call that hangs delays no other pool. A zone that
+has no machines gives up what it was to make, and the same turn places it in the next zone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, NoCapacityError, ProviderUnavailableError
+from bastion.errors import BastionError, NoCapacityError, ProviderRefusedError
 from bastion.lane import Done, Lane
 from bastion.machine import Machine, MachinePhase, Pool
+from bastion.monitor import Options
 from bastion.pool import Create, MachineAction, Seen, machine_actions, reconcile
 from bastion.provider.port import Listed, Provider
 from bastion.records.root import Root
+from bastion.scheduler.reasons.reason import ProviderStockout
+from bastion.service.act.shortages import MAX_SAID_CHARACTERS, Shortage, Shortages
 from bastion.service.draft.root_draft import Draft
+from bastion.service.draft.withdrawn_attempts import withdraw_attempts
 from bastion.service.journal import Journal
 from bastion.value import value
 
 RETRY_S = 10.0
 """The least time between two calls for one machine, so that a listing can show it first."""
-STOCKOUT_S = 60.0
-"""How long a zone without capacity is not tried again."""
+_CREATE = "create "
+_WAITS = "the provider keeps the request until it has machines"
 
 
 @value
@@ -40,6 +45,8 @@ class OpenPool:
 class Machines:
     """
     The machines of every pool, and the providers that create and delete them.
+
+    What it remembers of providers is hints: a bastion that starts anew asks again.
 
     Args:
         open_pool: Opens the provider and lane of a pool that is new or was changed.
@@ -63,10 +70,13 @@ class Machines:
         self._list_at: dict[str, float] = {}
         self._called_at: dict[str, float] = {}
         """Machine -> when its last create or delete was submitted, on our own clock."""
-        self._zones: dict[str, str] = {}
-        """Machine -> the zone of its create."""
-        self._stockouts: dict[tuple[str, str], float] = {}
-        """(pool, zone) -> until when it is not tried again, in the store's seconds."""
+        self._batches: dict[str, tuple[Machine, ...]] = {}
+        """Machine -> the machines of the last create that was submitted in its name."""
+        self._asked: set[str] = set()
+        """Machines that a create was submitted for."""
+        self._unmade: dict[str, str] = {}
+        """Machines that their provider refused to make -> why."""
+        self._shortages = Shortages()
 
     def open_pools(self, pools: Mapping[str, Pool]) -> None:
         """
@@ -81,29 +91,27 @@ class Machines:
                     opened.lane.close()
                 self._pools[name] = self._open_pool(pool)
                 self._list_at[name] = 0.0
+                self._shortages.forget(name)
 
-    def stockouts(self, now: float) -> Mapping[str, float]:
-        """Pools without capacity in every zone -> until when, in the store's seconds."""
-        found = {}
-        for name, opened in self._pools.items():
-            until = min(self._stockouts.get((name, zone), 0.0) for zone in opened.pool.zones)
-            if until > now:
-                found[name] = until
-        return found
+    def stockouts(self, now: float) -> Mapping[str, ProviderStockout]:
+        """Pools whose providers make no machine in any zone now -> why, and until when."""
+        reasons = ((name, self._shortages.reason(o.pool, now)) for name, o in self._pools.items())
+        return {name: reason for name, reason in reasons if reason is not None}
+
+    def shortages(self, now: float) -> tuple[Shortage, ...]:
+        """What providers lack or refuse now, by pool and zone."""
+        return self._shortages.of_zones(now)
 
     def offered(self, pools: Mapping[str, Pool], now: float) -> Mapping[str, Pool]:
         """`pools` with the zones that have capacity first: new machines go to the first zone."""
-        sold_out = {key for key, until in self._stockouts.items() if until > now}
-        return {name: _in_stock(pool, sold_out) for name, pool in pools.items()}
+        return {name: self._in_stock(pool, now) for name, pool in pools.items()}
 
     def collect(self, now: float) -> dict[str, tuple[Seen, ...]]:
         """Collect the results of calls since the last turn; the new listings, by pool."""
         fresh: dict[str, tuple[Seen, ...]] = {}
         for name, opened in self._pools.items():
             for done in opened.lane.collect():
-                if _has_no_capacity(done, opened.pool):
-                    zone = self._zones.get(done.key.removeprefix("create "), "")
-                    self._stockouts[name, zone] = now + STOCKOUT_S
+                self._learn(opened.pool, done, now)
                 if done.error is not None:
                     self._journal.problem(f"pool {name}: {done.key}", done.error)
                 elif isinstance(done.result, tuple):
@@ -116,20 +124,37 @@ class Machines:
         pools: Mapping[str, Pool],
         fresh: Mapping[str, tuple[Seen, ...]],
         in_use: Collection[str],
+        options: Options,
     ) -> str:
         """
         Reconcile the machines of `draft` with the pools, placements and listings.
+
+        Attempts on machines that will not be made are withdrawn.
 
         Returns:
             The name of a machine that only a newer commit than ours can have allocated; `draft` is
             then unchanged. Empty if there is none.
         """
-        pools = self.offered(pools, draft.now)
-        reconciled = reconcile(draft.machines, pools, fresh, in_use, draft.now, seq=draft.seq)
+        now = draft.now
+        stocked = {name: self._only_in_stock(pool, now) for name, pool in pools.items()}
+        reconciled = reconcile(
+            draft.machines,
+            stocked,
+            fresh,
+            in_use,
+            now,
+            seq=draft.seq,
+            unmade=dict(self._refused(draft.machines, now)),
+        )
         if reconciled.stale:
             return reconciled.stale
+        for name, why in reconciled.given_up.items():
+            machine = draft.machines[name]
+            if machine.waits:
+                self._shortages.waited_in_vain(machine.pool, machine.zone, why, now)
+        withdraw_attempts(draft, reconciled.given_up, options)
         for name in [name for name in draft.machines if name not in reconciled.machines]:
-            draft.drop_machine(name)
+            draft.drop_machine(name, reconciled.given_up.get(name, ""))
         for machine in reconciled.machines.values():
             draft.put_machine(machine)
         return ""
@@ -146,31 +171,83 @@ class Machines:
                 continue
             if now - self._called_at.get(action.machine, -1e9) < RETRY_S:
                 continue  # also where a call for its batch was just made
-            zone = machine.zone if machine is not None else ""
-            if isinstance(action, Create) and self._stockouts.get((pool, zone), 0.0) > store_now:
+            if self._is_put_off(action, machine, store_now) or self._shortages.is_paused(
+                pool, store_now
+            ):
                 continue
             self._called_at[action.machine] = now
-            for each in _together(action, root):
-                self._called_at[each.name] = now
-                self._zones[each.name] = each.zone
             self._submit(opened, action, root)
         for name, opened in self._pools.items():
-            if now >= self._list_at[name]:
+            if now >= self._list_at[name] and not self._shortages.is_paused(name, store_now):
                 self._list_at[name] = now + self._listing_s
                 opened.lane.submit("list", lambda opened=opened: _listing(opened))  # type: ignore[misc]
         self._called_at = {name: at for name, at in self._called_at.items() if now - at < RETRY_S}
-        self._zones = {name: zone for name, zone in self._zones.items() if name in root.machines}
+        self._batches = {n: each for n, each in self._batches.items() if n in root.machines}
+        self._asked &= root.machines.keys()
+        self._unmade = {n: why for n, why in self._unmade.items() if n in root.machines}
 
     def close(self) -> None:
         """Submit no more calls."""
         for opened in self._pools.values():
             opened.lane.close()
 
+    def _learn(self, pool: Pool, done: Done, now: float) -> None:
+        """Note what the end of one call says of its provider."""
+        name = done.key.removeprefix(_CREATE)
+        batch = self._batches.get(name, ()) if done.key.startswith(_CREATE) else ()
+        zone = batch[0].zone if batch else None
+        if done.error is None:
+            self._shortages.made(pool.name, zone, now)
+            return
+        if isinstance(done.error, ProviderRefusedError) and not batch:
+            return  # no create: it is told as a problem, and says nothing of machines to be made
+        self._shortages.refused(pool, zone, done.error, now)
+        if isinstance(done.error, NoCapacityError | ProviderRefusedError):
+            self._unmade.update((machine.name, str(done.error)) for machine in batch)
+
+    def _refused(self, machines: Mapping[str, Machine], now: float) -> Iterator[tuple[str, str]]:
+        """Machines that are not made, because it was refused or their zone has none; why."""
+        dry = {(each.pool, each.zone): each.said for each in self._shortages.of_zones(now)}
+        for machine in machines.values():
+            if machine.phase is not MachinePhase.CREATING or machine.life:
+                continue
+            if machine.name in self._unmade:
+                yield machine.name, self._unmade[machine.name]
+            elif machine.name not in self._asked and self._is_dry(machine, now):
+                said = dry.get((machine.pool, machine.zone)) or dry.get((machine.pool, None), "")
+                yield machine.name, said
+
+    def _is_dry(self, machine: Machine, now: float) -> bool:
+        return self._shortages.is_dry(machine.pool, machine.zone, now)
+
+    def _is_put_off(self, action: MachineAction, machine: Machine | None, now: float) -> bool:
+        """Whether it is a create in a zone that makes nothing now, and is not in doubt."""
+        if not isinstance(action, Create) or machine is None:
+            return False
+        opened = self._pools[machine.pool]
+        is_new = action.machine not in self._asked
+        return self._is_dry(machine, now) and (is_new or opened.pool.machines_per_zone > 0)
+
+    def _in_stock(self, pool: Pool, now: float) -> Pool:
+        if pool.machines_per_zone:
+            return self._only_in_stock(pool, now)
+        dry = {zone for zone in pool.zones if self._shortages.is_dry(pool.name, zone, now)}
+        zones = tuple(sorted(pool.zones, key=dry.__contains__))
+        return pool if zones == pool.zones else replace(pool, zones=zones)
+
+    def _only_in_stock(self, pool: Pool, now: float) -> Pool:
+        zones = tuple(z for z in pool.zones if not self._shortages.is_dry(pool.name, z, now))
+        return pool if zones == pool.zones else replace(pool, zones=zones)
+
     def _submit(self, opened: OpenPool, action: MachineAction, root: Root) -> None:
         name = action.machine
         if isinstance(action, Create):
             batch = _together(action, root)
-            opened.lane.submit(f"create {name}", lambda: _create(opened, batch))
+            self._batches[name] = batch
+            for each in batch:
+                self._called_at[each.name] = self._called_at[name]
+                self._asked.add(each.name)
+            opened.lane.submit(f"{_CREATE}{name}", lambda: _create(opened, batch))
         else:
             opened.lane.submit(f"delete {name}", lambda: opened.provider.delete(name))
 
@@ -193,21 +270,6 @@ def _together(action: MachineAction, root: Root) -> tuple[Machine, ...]:
     )
 
 
-def _has_no_capacity(done: Done, pool: Pool) -> bool:
-    """Whether a create failed for want of a machine; a host that does not answer is none."""
-    if not done.key.startswith("create "):
-        return False
-    is_away = isinstance(done.error, ProviderUnavailableError) and pool.machines_per_zone > 0
-    return is_away or isinstance(done.error, NoCapacityError)
-
-
-def _in_stock(pool: Pool, sold_out: Collection[tuple[str, str]]) -> Pool:
-    zones = sorted(pool.zones, key=lambda zone: (pool.name, zone) in sold_out)
-    if pool.machines_per_zone:
-        zones = [zone for zone in zones if (pool.name, zone) not in sold_out]
-    return pool if tuple(zones) == pool.zones else replace(pool, zones=tuple(zones))
-
-
 def _unknown_pool(machine: str) -> BastionError:
     return BastionError(
         f"its machine {machine} cannot be managed: the pool is not in config/bastion.toml",
@@ -227,4 +289,5 @@ def _seen(listed: Listed) -> Seen:
         pool=listed.pool,
         runs=listed.state in ("waiting", "creating", "running", "deleting"),
         gone=listed.state == "gone",
+        waits=(listed.text or _WAITS)[:MAX_SAID_CHARACTERS] if listed.state == "waiting" else "",
     )

@@ -60,6 +60,7 @@ class _PoolTable(BaseModel):
     containers: bool = False
     idle_timeout: float | str = 600.0
     boot: float | str = 120.0
+    patience: float | str = 900.0
     keep_work: float | str = 7 * 86400.0
     run_as: str = ""
     terms: Terms = "on_demand"
@@ -73,7 +74,7 @@ class _PoolTable(BaseModel):
     orphan_timeout: float | str = 3600.0
     options: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("idle_timeout", "boot", "keep_work", "permit", "orphan_timeout")
+    @field_validator("idle_timeout", "boot", "patience", "keep_work", "permit", "orphan_timeout")
     @classmethod
     def _seconds(cls, written: float | str) -> float:
         return seconds_of("duration", written)
@@ -183,6 +184,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         labels={**table.labels, **{key: text for key, text in named.items() if text}},
         idle_timeout_s=float(table.idle_timeout),
         boot_s=float(table.boot),
+        patience_s=float(table.patience),
         keep_work_s=float(table.keep_work),
         run_as=table.run_as,
         instance_type=table.instance_type,

@@ -8,6 +8,7 @@ from typing import assert_never
 from bastion.job import JobRecord, Phase, Stop, StopReason
 from bastion.lifecycle import Admitted, Reclassed, StopWanted
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
+from bastion.service.decide.machine_batches import batched
 from bastion.service.draft.root_draft import Draft
 
 
@@ -19,7 +20,7 @@ def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
     decided only from the new state.
     """
     moved = draft.keep_word(plan.promises, plan.planned) or bool(plan.new_machines)
-    for machine in plan.new_machines:
+    for machine in batched(plan, draft.jobs):
         draft.put_machine(machine)
     for job_id, verdict in sorted(plan.verdicts.decided.items()):
         job = draft.jobs.get(job_id)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from bastion.array import ArrayRecord, taken, task_over
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
-from bastion.lifecycle import HostHeld, HostIdle, remark, step
+from bastion.lifecycle import HostHeld, HostIdle, Withdrawn, remark, step
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine
 from bastion.records.notification import Notification, notifications_of
@@ -86,7 +86,10 @@ class Draft:
         self.put(after)
         for told in notifications_of(before, after, self.now) if after.notify else ():
             self._notify(told)
-        if state_of(before) != state_of(after):
+        if isinstance(event, Withdrawn):
+            text = f"its machines are not made: {event.text}"
+            self.tell(what=state_of(after), text=text, job=after)
+        elif state_of(before) != state_of(after):
             self._tell_state(after)
         elif isinstance(event, HostIdle | HostHeld):
             what = "held" if isinstance(event, HostHeld) else "idle"
@@ -274,12 +277,15 @@ class Draft:
         if before is None or _standing(before) != _standing(machine):
             self.is_scheduling = True
 
-    def drop_machine(self, name: str) -> None:
-        """Remove a machine that is confirmed gone."""
+    def drop_machine(self, name: str, unmade: str = "") -> None:
+        """Remove a machine that is confirmed gone, or that was never made for the reason `unmade`."""
         machine = self.machines.pop(name)
         self._instructions.pop(name, None)
         self.is_changed = self.is_scheduling = True
-        self.tell(what="machine gone", text=f"{machine.name} of pool {machine.pool}")
+        if unmade:
+            self.tell(what="machine not made", text=f"{machine.name}: {unmade}")
+        else:
+            self.tell(what="machine gone", text=f"{machine.name} of pool {machine.pool}")
 
     def keep_word(self, promises: tuple[Promise, ...], planned: tuple[PlannedStart, ...]) -> bool:
         """Record the scheduler's reservations; True if they differ from those in root."""

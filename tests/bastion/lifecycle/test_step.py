@@ -39,6 +39,7 @@ from tests.rigs.job_records import EVENTS, RECORDS, T0, drained, ended, exited
 
 PHASES_OF = {
     "Admitted": "queued",
+    "Withdrawn": "starting",
     "Reclassed": "starting running stopping",
     "Instructed": "starting running",
     "StopInstructed": "starting running stopping",
@@ -76,6 +77,7 @@ DIAGRAM = {
 """The moves that the docstring of the table draws: phase, event, next phase."""
 
 MOVES = {
+    ("starting", "Withdrawn"): "queued",
     ("queued", "Admitted"): "starting",
     ("queued", "CancelWanted"): "done",
     ("starting", "HostStarted"): "running",

@@ -221,7 +221,8 @@ def _to_make(snapshot: Snapshot, now: float, machines: Mapping[str, Machine]) ->
     found = {}
     for pool in snapshot.pools.values():
         room = pool.max_machines - sum(each.pool == pool.name for each in machines.values())
-        if snapshot.stockouts.get(pool.name, now) > now:
+        stockout = snapshot.stockouts.get(pool.name)
+        if stockout is not None and stockout.until > now:
             room = 0
         for i in range(room // pool.hosts * pool.hosts):
             machine = _unmade(pool, f"new {pool.name} {i}", f"new {pool.name} {i // pool.hosts}")

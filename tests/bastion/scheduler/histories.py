@@ -11,6 +11,7 @@ from bastion.job import Phase
 from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
+from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import Where
 from quota import Quota
@@ -270,7 +271,8 @@ def upset(random: Random, world: World) -> None:
     idle = sorted(world.machines.keys() - used)
     what = random.choice(("stockout", "limit", "drain", "delete", "hold", "release"))
     if what == "stockout":
-        world.extra["stockouts"] = {pool: world.now + random.choice((20.0, 200.0))}
+        until = world.now + random.choice((20.0, 200.0))
+        world.extra["stockouts"] = {pool: ProviderStockout(pool=pool, until=until)}
     elif what == "limit":
         limit = random.choice((0, 1, 2, 3))
         world.pools[pool] = replace(world.pools[pool], max_machines=limit)

@@ -9,6 +9,7 @@ from bastion.machine import MachinePhase
 from bastion.scheduler.explain.census import MAX_MACHINES
 from bastion.scheduler.plan import Refuse
 from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.spec.where import Where
 from quota import Amounts
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
@@ -148,7 +149,7 @@ def test_what_a_pool_could_make_is_a_line() -> None:
     """With what it would hold, or why it cannot be had now."""
     quota = quota_of({"gpu": 16}, HALVES)
     w = World(quota, {}, {"p": pool_of(2, gpu=8)})
-    w.extra["stockouts"] = {"p": w.now + 60}
+    w.extra["stockouts"] = {"p": ProviderStockout(pool="p", until=w.now + 60)}
     found = whys(w, refused(w, gpu=8))
     assert found == {"2 that p could make": "the provider has none; asked again in 1m"}
     found = whys(w, refused(w, "wide", gpu=9))

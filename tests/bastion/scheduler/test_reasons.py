@@ -178,6 +178,24 @@ EXAMPLES: list[tuple[Reason, str]] = [
         "the provider of p has no machines; asked again in 30s",
     ),
     (
+        reasons.ProviderStockout(pool="p", until=130, said="ZONE_RESOURCE_POOL_EXHAUSTED in a"),
+        "the provider of p has no machines: ZONE_RESOURCE_POOL_EXHAUSTED in a; asked again in 30s",
+    ),
+    (
+        reasons.ProviderStockout(pool="p", until=130, why="limit", said="8 of 8 GPUS in us"),
+        "the provider of p makes no more machines for this account: 8 of 8 GPUS in us; asked again"
+        " in 30s; an admin asks the provider for a higher limit",
+    ),
+    (
+        reasons.ProviderStockout(pool="p", until=130, why="refused", said="no image x"),
+        "the provider of p refuses to make machines: no image x; asked again in 30s; an admin"
+        " corrects the rights or the settings",
+    ),
+    (
+        reasons.ProviderStockout(pool="p", until=130, why="busy", said="429"),
+        "the provider of p does not answer: 429; asked again in 30s",
+    ),
+    (
         reasons.Backoff(until=130, after="failed"),
         "waits after it failed; queued again in 30s",
     ),
@@ -307,7 +325,7 @@ def test_a_stockout_is_said_and_made_good() -> None:
     """The pool could make a machine and its provider has none: so it says, until then."""
     w = World(quota_of({"gpu": 8}, HALVES), {}, {"p": pool_of(1, gpu=8)})
     w.ask("A", "a", gpu=4)
-    w.extra["stockouts"] = {"p": w.now + 60}
+    w.extra["stockouts"] = {"p": reasons.ProviderStockout(pool="p", until=w.now + 60)}
     w.cycle()
     assert w.reason("a") == "ProviderStockout"
     assert w.plan.wake_at == w.now + 60

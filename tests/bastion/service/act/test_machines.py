@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from bastion.errors import OutdatedError, ProviderUnavailableError
-from bastion.job import End
+from bastion.errors import (
+    NoCapacityError,
+    OutdatedError,
+    ProviderRefusedError,
+    ProviderUnavailableError,
+)
+from bastion.job import Attempt, End
 from bastion.machine import MachinePhase
 from bastion.records import layout
 from bastion.records.facts import Ended
@@ -69,26 +75,175 @@ def test_a_pool_without_capacity_is_not_tried_for_a_minute() -> None:
     rig.until(lambda: rig.phase(job) == "running", turns=150)
 
 
+ZONES = ON_DEMAND.replace("max_machines = 2", 'max_machines = 4\nzones = ["a", "b"]')
+WIDE = QUOTA.replace("h100 = 16", "h100 = 64")
+
+
+def attempt(rig: Rig, job: str) -> Attempt:
+    """The attempt of a job."""
+    found = rig.root.jobs[job].attempt
+    assert found is not None
+    return found
+
+
+def text_of(rig: Rig, job: str) -> str:
+    """What users are told of a job."""
+    view = rig.bucket.read(layout.view("queue"))
+    assert view is not None
+    return str(next(row["text"] for row in json.loads(view.data)["jobs"] if row["id"] == job))
+
+
+def zones(rig: Rig) -> list[str]:
+    """The zones of all machines, by name."""
+    return [machine.zone for _, machine in sorted(rig.root.machines.items())]
+
+
 def test_new_machines_are_made_in_zones_with_capacity() -> None:
     """Zones are tried in order; one without capacity comes last for a while, and then first."""
-    config = ON_DEMAND.replace("max_machines = 2", 'max_machines = 4\nzones = ["a", "b"]')
-    rig = Rig(quota=QUOTA.replace("h100 = 16", "h100 = 64"), config=config)
+    rig = Rig(quota=WIDE, config=ZONES)
     rig.turn()
     provider = rig.providers["gpu"]
     rig.start("first", h100=8)
     provider.sold_out = {"a"}
-    waits = rig.submit("waits", h100=8)
-    rig.turn(3)
+    rig.start("second", h100=8)
     assert not rig.leader._machines.stockouts(rig.leader.now), "there are some in b"
-    rig.start("next", h100=8)
-    assert [machine.zone for _, machine in sorted(rig.root.machines.items())] == ["a", "a", "b"]
-    assert rig.phase(waits) == "starting"
+    rig.start("third", h100=8)
+    assert zones(rig) == ["a", "b", "b"]
     provider.sold_out = {"a", "b"}
-    rig.submit("late", h100=8)
+    late = rig.submit("late", h100=8)
     rig.turn(3)
     assert rig.leader._machines.stockouts(rig.leader.now)
     provider.sold_out = set()
-    rig.until(lambda: rig.phase(waits) == "running", turns=150)
+    rig.until(lambda: rig.phase(late) == "running", turns=150)
+
+
+def test_a_sold_out_zone_costs_one_turn_and_the_job_nothing() -> None:
+    """The turn that learns of a stock-out places the job in the next zone, in its old place."""
+    rig = Rig(quota=WIDE, config=ZONES)
+    rig.turn()
+    rig.providers["gpu"].sold_out = {"a"}
+    job = rig.submit(h100=8)
+    before = rig.root.jobs[job]
+    assert zones(rig) == ["a"]
+    rig.turn()
+    after = rig.root.jobs[job]
+    assert zones(rig) == ["b"]
+    assert (before.attempts, after.attempts) == (1, 2)
+    assert after.queued_at == before.queued_at
+    assert (after.past, after.losses_in_row, after.unstarted_in_row) == ((), 0, 0)
+    rig.until(lambda: rig.phase(job) == "running")
+    told = [event.text for event in rig.history() if event.job == job]
+    assert "its machines are not made: no machine in gpu" in told
+
+
+def test_a_half_made_gang_is_given_up_whole() -> None:
+    """A gang whose zone runs dry half-way moves to the next zone, and its half is deleted."""
+    rig = Rig(quota=WIDE, config=ZONES)
+    rig.are_agents_up = False
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.left = {"a": 1}
+    gang = rig.submit("gang", h100=8, replicas=2)
+    made = set(provider.states)
+    assert len(made) == 1
+    assert len({machine.batch for machine in rig.root.machines.values()}) == 1
+    rig.until(lambda: zones(rig) == ["b", "b"])
+    rig.until(lambda: provider.states.keys() == rig.root.machines.keys())
+    assert not made & provider.states.keys()
+    assert rig.root.jobs[gang].losses_in_row == 0
+
+
+def test_a_gang_that_is_partly_up_is_stopped_before_it_moves() -> None:
+    """Where one host was instructed, the barrier is revoked and the job still loses nothing."""
+    rig = Rig(quota=WIDE, config=ZONES)
+    first = rig.start("first", h100=8)
+    rig.agent_of(first).end(first)
+    rig.ended(first)
+    provider = rig.providers["gpu"]
+    rig.are_agents_up = False
+    provider.sold_out, provider.error = {"a"}, ProviderUnavailableError("no answer")
+    gang = rig.submit("gang", h100=8, replicas=2)
+    rig.turn(3)
+    (warm,) = (
+        name for name in rig.root.machines if name.endswith("-0") and name in provider.states
+    )
+    assert any(state.instructed for _, _, _, state in attempt(rig, gang).each_host())
+    provider.error = None
+    rig.are_agents_up = True
+    rig.until(lambda: rig.phase(gang) == "running", turns=60)
+    job = rig.root.jobs[gang]
+    assert (job.losses_in_row, job.unstarted_in_row) == (0, 0)
+    assert warm in {place.machine for _, _, place, _ in attempt(rig, gang).each_host()}
+    assert job.past[0].kind.value == "stopped"
+
+
+def test_what_a_provider_says_is_told_to_those_who_wait() -> None:
+    """A limit of the account and missing rights are told from a zone that is sold out."""
+    for error, code, words in (
+        (NoCapacityError("QUOTA_EXCEEDED: 8 GPUS", is_limit=True), 300.0, "asks the provider for"),
+        (NoCapacityError("ZONE_RESOURCE_POOL_EXHAUSTED"), 60.0, "has no machines: ZONE_RES"),
+        (ProviderRefusedError("no image x"), 60.0, "corrects the rights or the settings"),
+        (ProviderUnavailableError("429", retry_after_s=600.0), 600.0, "does not answer: 429"),
+    ):
+        rig = Rig(config=ON_DEMAND)
+        rig.turn()
+        rig.providers["gpu"].refusal = error
+        rig.submit("first", h100=8)
+        rig.turn(2)
+        late = rig.submit("late", h100=8)
+        rig.turn()
+        (reason,) = rig.leader._machines.stockouts(rig.leader.now).values()
+        assert words in reason.words(rig.leader.now)
+        assert code - 10.0 < reason.until - rig.leader.now <= code
+        assert reason.said in text_of(rig, late)
+
+
+def test_a_zone_is_asked_less_and_less_often() -> None:
+    """Each stock-out in a row doubles the wait, and a machine that is made ends it."""
+    rig = Rig(config=ON_DEMAND)
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.stock = 0
+    job = rig.submit(h100=8)
+    rig.turn(500)
+    assert len(provider.creates) == 4, "after 60 s, 120 s and 240 s"
+    provider.stock = 1
+    rig.until(lambda: rig.phase(job) == "running", turns=500)
+    assert not rig.leader._machines.shortages(rig.leader.now)
+
+
+def test_a_provider_that_asks_to_be_left_alone_is() -> None:
+    """After a 429 with a time nothing is asked of that provider before the time is over."""
+    rig = Rig(pace=replace(PACE, listing_s=1.0))
+    rig.turn(20)
+    provider = rig.providers["gpu"]
+    calls: list[str] = []
+    real = provider.list
+    provider.list = lambda: (calls.append("list"), real())[1]  # type: ignore[method-assign]
+    provider.error = ProviderUnavailableError("429: slow down", retry_after_s=60.0)
+    rig.turn(50)
+    assert len(calls) == 1
+    provider.error = None
+    rig.turn(60)
+    assert len(calls) > 10
+
+
+def test_a_queued_request_waits_and_then_moves() -> None:
+    """While a provider queues a request no boot patience runs; after a time the next zone comes."""
+    rig = Rig(quota=WIDE, config=ZONES.replace("zones", 'patience = "20m"\nzones'))
+    rig.are_agents_up = False
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.queues = {"a": "WAITING_FOR_RESOURCES: 2 ahead"}
+    job = rig.submit(h100=8)
+    rig.turn(3)
+    assert "waits at its provider: WAITING_FOR_RESOURCES: 2 ahead" in text_of(rig, job)
+    rig.turn(1100)
+    assert zones(rig) == ["a"], "five boot times are long over"
+    rig.turn(150)
+    assert zones(rig) == ["b"]
+    assert rig.root.jobs[job].unstarted_in_row == 0
+    assert list(provider.states) == list(rig.root.machines)
 
 
 def test_a_provider_out_of_reach_delays_no_job() -> None:

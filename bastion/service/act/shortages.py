@@ -1,0 +1,153 @@
+"""
+What providers lack or refuse now, in their own words, and when each is asked again.
+
+Every answer that says no doubles the wait, up to a limit, and a machine that is made ends it. All
+of it is in memory: a bastion that starts anew asks once more and is told the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
+from bastion.machine import Pool
+from bastion.scheduler.reasons.reason import NoMachines, ProviderStockout
+from bastion.value import value
+
+WAITS_S: Mapping[NoMachines, tuple[float, float]] = {
+    "sold out": (60.0, 960.0),
+    "limit": (300.0, 3600.0),
+    "refused": (60.0, 960.0),
+    "busy": (5.0, 60.0),
+}
+"""Before the same is asked again: after the first no, and at most."""
+MAX_SAID_CHARACTERS = 500
+_OFTEN = 3
+"""Calls in a row that may go unanswered before a pool is said to make no machines."""
+_DOUBLINGS = 10
+
+_Place = tuple[str, str | None]
+"""A pool and one of its zones; None: all of the pool, as where rights are missing."""
+
+
+@value
+class Shortage:
+    """One no of a provider."""
+
+    pool: str
+    zone: str | None
+    """None: it is about the whole pool."""
+    why: NoMachines
+    said: str
+    until: float
+    """When it is asked again, in the store's seconds."""
+    times: int
+    """How often in a row."""
+    is_asked: bool = False
+    """The provider named the wait itself."""
+
+
+class Shortages:
+    """Every no that is in force, by pool and zone."""
+
+    def __init__(self) -> None:
+        self._of: dict[_Place, Shortage] = {}
+
+    def refused(self, pool: Pool, zone: str | None, error: Exception, now: float) -> None:
+        """Note that a call failed; `zone` is that of the machines it was to make, if any."""
+        match error:
+            case NoCapacityError(is_limit=True):
+                self._note(pool.name, zone, "limit", str(error), now)
+            case NoCapacityError():
+                self._note(pool.name, zone, "sold out", str(error), now)
+            case ProviderRefusedError():
+                self._note(pool.name, None, "refused", str(error), now)
+            case ProviderUnavailableError() if pool.machines_per_zone:
+                if zone is not None:  # a host that does not answer; others may
+                    self._note(pool.name, zone, "sold out", str(error), now)
+            case ProviderUnavailableError(retry_after_s=after_s):
+                self._note(pool.name, None, "busy", str(error), now, after_s=after_s)
+
+    def waited_in_vain(self, pool: str, zone: str, said: str, now: float) -> None:
+        """Note that a zone kept a request for too long."""
+        self._note(pool, zone, "sold out", said, now)
+
+    def made(self, pool: str, zone: str | None, now: float) -> None:
+        """Note that a call succeeded: in `zone`, or one that is about no zone."""
+        whole = self._of.get((pool, None))
+        is_over = whole is not None and (not whole.is_asked or whole.until <= now)
+        if whole is not None and is_over and (whole.why == "busy" or zone is not None):
+            del self._of[pool, None]
+        if zone is not None:
+            self._of.pop((pool, zone), None)
+
+    def forget(self, pool: str) -> None:
+        """Ask everything of `pool` again: an admin has changed it."""
+        self._of = {place: each for place, each in self._of.items() if place[0] != pool}
+
+    def is_dry(self, pool: str, zone: str, now: float) -> bool:
+        """Whether no machine should be asked for in this zone now."""
+        return any(
+            each is not None and each.until > now
+            for each in (self._of.get((pool, None)), self._of.get((pool, zone)))
+        )
+
+    def is_paused(self, pool: str, now: float) -> bool:
+        """Whether nothing at all should be asked of the provider of `pool` now."""
+        whole = self._of.get((pool, None))
+        return whole is not None and whole.why == "busy" and whole.until > now
+
+    def of_zones(self, now: float) -> tuple[Shortage, ...]:
+        """Return every shortage that is in force, by pool and zone."""
+        standing = [each for each in self._of.values() if each.until > now]
+        return tuple(sorted(standing, key=lambda each: (each.pool, each.zone or "")))
+
+    def reason(self, pool: Pool, now: float) -> ProviderStockout | None:
+        """Why `pool` can make no machine in any zone now; None if it can."""
+        whole = self._of.get((pool.name, None))
+        if whole is not None and whole.until > now and _is_told(whole):
+            return ProviderStockout(
+                pool=pool.name, until=whole.until, why=whole.why, said=whole.said
+            )
+        zones = [self._of.get((pool.name, zone)) for zone in pool.zones]
+        dry = [each for each in zones if each is not None and each.until > now]
+        if len(dry) < len(pool.zones):
+            return None
+        said = dict.fromkeys(each.said for each in dry)
+        return ProviderStockout(
+            pool=pool.name,
+            until=min(each.until for each in dry),
+            why="limit" if all(each.why == "limit" for each in dry) else "sold out",
+            said="; ".join(said)[:MAX_SAID_CHARACTERS],
+        )
+
+    def _note(
+        self,
+        pool: str,
+        zone: str | None,
+        why: NoMachines,
+        said: str,
+        now: float,
+        *,
+        after_s: float = 0.0,
+    ) -> None:
+        before = self._of.get((pool, zone))
+        times = before.times + 1 if before is not None and before.why == why else 1
+        if before is not None and before.until > now and before.why == why:
+            times = before.times  # an answer to a call that was under way by then
+        first_s, most_s = WAITS_S[why]
+        wait_s = min(most_s, first_s * 2 ** min(times - 1, _DOUBLINGS))
+        self._of[pool, zone] = Shortage(
+            pool=pool,
+            zone=zone,
+            why=why,
+            said=said[:MAX_SAID_CHARACTERS],
+            until=now + max(wait_s, after_s),
+            times=times,
+            is_asked=after_s > 0.0,
+        )
+
+
+def _is_told(whole: Shortage) -> bool:
+    """Whether jobs are told of it: a single call that goes unanswered is none of their concern."""
+    return whole.why != "busy" or whole.is_asked or whole.times >= _OFTEN
