@@ -272,3 +272,104 @@ def test_a_silent_host_gets_nothing_and_is_given_up_after_its_permit() -> None:
     assert machine.name not in turn(machine, used=[machine.name], now=now, pool=OWN)
     vouched = replace(machine, permit_s=0.0)
     assert turn(vouched, used=[machine.name], now=1e9)[machine.name].phase is MachinePhase.READY
+
+
+HOSTS = tuple(
+    replace(READY, name=f"tpu-1-0-h{i}", pool="tpu", slice="tpu-1-0", hosts=2, idle_since=0.0)
+    for i in range(2)
+)
+TPU = replace(POOL, name="tpu", hosts=2, idle_timeout_s=60.0)
+
+
+def seen_of(machine: Machine, **more: object) -> Seen:
+    """A listing of `machine` that runs."""
+    return Seen(name=machine.name, pool=machine.pool, runs=True, gone=False, **more)  # type: ignore[arg-type]
+
+
+def test_a_slice_is_idle_only_as_a_whole() -> None:
+    """A slice goes when all of its hosts are idle for long enough, and goes whole."""
+    one_used = turn(*HOSTS, used=[HOSTS[0].name], now=100.0, pool=TPU)
+    assert all(m.phase is MachinePhase.READY for m in one_used.values())
+    idle = turn(*HOSTS, now=100.0, pool=TPU)
+    assert [m.phase for m in idle.values()] == [MachinePhase.DELETING] * 2
+
+
+def test_a_slice_that_lost_a_host_goes_once_nothing_uses_it() -> None:
+    """A lost host ends its slice: the others are deleted, after what runs there has ended."""
+    once = turn(*HOSTS, listing=(seen_of(HOSTS[1]),), used=[h.name for h in HOSTS], pool=TPU)
+    left = turn(*once.values(), listing=(seen_of(HOSTS[1]),), used=[HOSTS[1].name], pool=TPU)
+    assert [(m.name, m.phase) for m in left.values()] == [(HOSTS[1].name, MachinePhase.READY)]
+    free = turn(*left.values(), pool=TPU)
+    assert free[HOSTS[1].name].phase is MachinePhase.DELETING
+
+
+def test_no_host_of_a_slice_is_deleted_before_all_may_be() -> None:
+    """A provider deletes a slice whole, so the delete waits for the last host in use."""
+    doomed = replace(HOSTS[0], phase=MachinePhase.DELETING)
+    half = {m.name: m for m in (doomed, HOSTS[1])}
+    assert machine_actions(half, {}, seq=5) == ()
+    whole = {m.name: replace(m, phase=MachinePhase.DELETING) for m in HOSTS}
+    assert len(machine_actions(whole, {}, seq=5)) == 2
+
+
+COMING = replace(READY, phase=MachinePhase.CREATING)
+
+
+def test_a_machine_that_is_not_made_leaves_at_once() -> None:
+    """A machine that its provider refused is dropped; one that was listed is deleted."""
+    unmade = {COMING.name: "zone a is sold out"}
+    machines = {COMING.name: COMING}
+    dropped = reconcile(machines, {"gpu": POOL}, {}, (), 0.0, seq=5, unmade=unmade)
+    assert (dict(dropped.machines), dropped.given_up) == ({}, unmade)
+    listings = {"gpu": (RUNS,)}
+    there = reconcile(machines, {"gpu": POOL}, listings, (), 0.0, seq=5, unmade=unmade)
+    assert there.machines[COMING.name].phase is MachinePhase.DELETING
+    assert there.given_up == unmade
+
+
+def test_a_machine_that_greeted_is_not_given_up() -> None:
+    """A refusal that comes after the machine has greeted, as of a repeated call, means nothing."""
+    greeted = replace(READY, life=1)
+    unmade = {greeted.name: "zone a is sold out"}
+    kept = reconcile({greeted.name: greeted}, {"gpu": POOL}, {}, (), 0.0, seq=5, unmade=unmade)
+    assert kept.machines[greeted.name].phase is MachinePhase.READY
+    assert kept.given_up == {}
+
+
+def test_patience_for_a_boot_begins_when_there_is_a_machine() -> None:
+    """While a provider keeps the request, and before it shows a machine, nothing boots."""
+    waits = turn(COMING, listing=(seen_of(COMING, waits="2 ahead"),), used=[COMING.name])
+    assert waits[COMING.name].waits == "2 ahead"
+    late = turn(*waits.values(), used=[COMING.name], now=5000.0)
+    assert late[COMING.name].phase is MachinePhase.CREATING
+    made = turn(*late.values(), listing=(seen_of(COMING),), used=[COMING.name], now=5000.0)
+    assert (made[COMING.name].waits, made[COMING.name].made_at) == ("", 5000.0)
+    assert (
+        turn(*made.values(), used=[COMING.name], now=5600.0)[COMING.name].phase.value == "creating"
+    )
+    overdue = turn(*made.values(), used=[COMING.name], now=5601.0)
+    assert overdue[COMING.name].phase is MachinePhase.DELETING
+
+
+def test_a_request_that_waits_too_long_moves_to_another_zone() -> None:
+    """It is given up after the pool's patience, and only where there is another zone to try."""
+    waits = replace(COMING, waits="2 ahead", zone="a")
+    two = replace(POOL, zones=("a", "b"), patience_s=900.0)
+    for pool, now, given_up in ((two, 900.0, False), (two, 901.0, True), (POOL, 901.0, False)):
+        pool = replace(pool, zones=("a", *pool.zones[1:]))
+        done = reconcile({waits.name: waits}, {"gpu": pool}, {}, {waits.name}, now, seq=5)
+        assert bool(done.given_up) is given_up
+        assert (done.machines[waits.name].phase is MachinePhase.DELETING) is given_up
+
+
+def test_a_machine_that_vanishes_while_it_boots_is_gone() -> None:
+    """A machine that was listed while it booted and is not any more is never created again."""
+    made = replace(COMING, made_at=0.0)
+    once = turn(made, listing=(), used=[made.name])
+    assert act(*once.values()) == []
+    assert turn(*once.values(), listing=(), used=[made.name]) == {}
+
+
+def test_a_pool_without_a_zone_makes_no_machine() -> None:
+    """While every zone is sold out the minimum of a pool is not tried again and again."""
+    assert turn(pool=replace(POOL, min_machines=2, zones=())) == {}
