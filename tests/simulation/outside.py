@@ -12,6 +12,7 @@ from bastion.agent.home import Marks
 from bastion.errors import StoreError, StoreRefusedError
 from bastion.lifecycle import HostEnded
 from bastion.machine import MachinePhase, Pool
+from bastion.monitor import Options
 from bastion.pool import Seen
 from bastion.records import layout
 from bastion.records.facts import Ended
@@ -229,9 +230,10 @@ class BelievesAbsence(Machines):
         pools: Mapping[str, Pool],
         fresh: Mapping[str, tuple[Seen, ...]],
         in_use: Collection[str],
+        options: Options,
     ) -> str:
         """See `Machines`."""
-        stale = super().reconcile(draft, pools, fresh, in_use)
+        stale = super().reconcile(draft, pools, fresh, in_use, options)
         for name, machine in list(draft.machines.items()):
             shown = {seen.name for seen in fresh.get(machine.pool, ())}
             if machine.pool in fresh and machine.life and name not in shown:
@@ -248,9 +250,10 @@ class GivesUpAtOnce(Machines):
         pools: Mapping[str, Pool],
         fresh: Mapping[str, tuple[Seen, ...]],
         in_use: Collection[str],
+        options: Options,
     ) -> str:
         """See `Machines`."""
-        stale = super().reconcile(draft, pools, fresh, in_use)
+        stale = super().reconcile(draft, pools, fresh, in_use, options)
         for name, machine in list(draft.machines.items()):
             if machine.phase is MachinePhase.SILENT:
                 draft.drop_machine(name)

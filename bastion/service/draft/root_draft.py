@@ -278,7 +278,7 @@ class Draft:
             self.is_scheduling = True
 
     def drop_machine(self, name: str, unmade: str = "") -> None:
-        """Remove a machine that is confirmed gone, or that was never made for the reason `unmade`."""
+        """Remove a machine that is confirmed gone, or that was not made, for the reason given."""
         machine = self.machines.pop(name)
         self._instructions.pop(name, None)
         self.is_changed = self.is_scheduling = True

@@ -92,13 +92,10 @@ def compose(
             journal=journal,
         )
 
+    old_name = bucket_name_from_url(settings.root_url)
+    candidate = _candidate(settings)
     election = Election(
-        writer,
-        clock,
-        _candidate(settings),
-        is_alive=_is_alive,
-        nonce=nonce,
-        old_name=bucket_name_from_url(settings.root_url),
+        writer, clock, candidate, is_alive=_is_alive, nonce=nonce, old_name=old_name
     )
     return Service(
         election,
