@@ -108,10 +108,14 @@ def _admit(job: JobRecord, event: ev.Admitted, now: float) -> JobRecord:
 
 
 def _withdraw(job: JobRecord, event: ev.Withdrawn, now: float) -> JobRecord:
-    """Requeue a job at no cost and at its old place: nothing of its attempt ever existed."""
+    """
+    Requeue a job at no cost and at its old place: nothing of its attempt ever existed.
+
+    The next attempt has the same number, and another nonce.
+    """
     if any(state != UNTOUCHED for _, _, _, state in _attempt(job).each_host()):
         return job
-    return replace(job, phase=Phase.QUEUED, attempt=None)
+    return replace(job, phase=Phase.QUEUED, attempts=job.attempts - 1, attempt=None)
 
 
 def _set_class(job: JobRecord, event: ev.Reclassed, now: float) -> JobRecord:

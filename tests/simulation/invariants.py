@@ -15,7 +15,7 @@ from bastion.agent.attempt_key import host_of, key_of
 from bastion.agent.keeper.port import AttemptStart
 from bastion.client.look.published import Published
 from bastion.errors import NotFoundError, RecordError
-from bastion.job import JobRecord, Phase
+from bastion.job import UNTOUCHED, JobRecord, Phase
 from bastion.lifecycle.step import DRAIN_S
 from bastion.machine import MachinePhase
 from bastion.records import layout
@@ -88,6 +88,12 @@ _NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.DONE: frozenset(),
 }
 """The drawing in `bastion.lifecycle.step`, written down a second time."""
+
+
+def _is_untouched(job: JobRecord) -> bool:
+    """Whether no agent can have heard of its attempt, so that it may be as if it had never been."""
+    hosts = job.attempt.each_host() if job.attempt is not None else ()
+    return job.phase is Phase.STARTING and all(state == UNTOUCHED for *_, state in hosts)
 
 
 def reachable(phase: Phase) -> frozenset[Phase]:
@@ -302,7 +308,7 @@ class Invariants:
         self._check_drained(root, before, job)
         if job.phase not in _REACHABLE[before.phase]:
             self._fail(TABLE, f"{job.id}: {before.phase} -> {job.phase}")
-        if job.attempts not in (before.attempts, before.attempts + 1):
+        if job.attempts not in range(before.attempts - _is_untouched(before), before.attempts + 2):
             self._fail(TABLE, f"{job.id}: attempts {before.attempts} -> {job.attempts}")
         if job.attempts > before.attempts:
             if before.cancelled_by:

@@ -487,3 +487,18 @@ def test_a_remark_names_what_users_must_know() -> None:
     assert remark(both) == f"replica 0 {said}; likewise 1 more host"
     told = "exited with code 0; its last logs and output go to the bucket"
     assert remark(job_records.draining()) == told
+
+
+def test_a_withdrawn_attempt_leaves_no_trace() -> None:
+    """A job whose machines are not made is as it was in the queue."""
+    queued = job_records.queued()
+    starting = step(queued, job_records.admitted(), T0)
+    withdrawn = step(starting, ev.Withdrawn(text="sold out"), T0 + 1)
+    assert withdrawn == replace(queued, fail_when_busy=withdrawn.fail_when_busy)
+
+
+def test_an_attempt_that_an_agent_may_know_is_not_withdrawn() -> None:
+    """Once a host was instructed only registers end the attempt."""
+    starting = step(job_records.queued(), job_records.admitted(), T0)
+    instructed = step(starting, ev.Instructed(replica=0, host=0, life=1), T0)
+    assert step(instructed, ev.Withdrawn(text="sold out"), T0 + 1) == instructed
