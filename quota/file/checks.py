@@ -27,6 +27,9 @@ _Node = Mapping[str, object]
 MOST_SECONDS = 10**9
 """Thirty years, which stand for never."""
 
+_NEAREST = 20
+"""Wrong words of one file that are told with the nearest right one: a thousand cost a minute."""
+
 _PLACES = 50
 """Places of a number, either side of the point: `0e999999999` would cost an hour to add exactly."""
 
@@ -42,6 +45,7 @@ class Checks:
     def __init__(self, lines: Mapping[Path, int]) -> None:
         self._lines = lines
         self._problems: list[Problem] = []
+        self._choices = 0
 
     def note(self, path: Path, text: str) -> None:
         """Remember that what stands at `path` is wrong; control characters are escaped."""
@@ -58,6 +62,10 @@ class Checks:
         if self._problems:
             raise QuotaError(*sorted(self._problems, key=lambda problem: problem.line))
 
+    def _choose(self, word: str, allowed: Collection[str]) -> str:
+        self._choices += 1
+        return choose(word, allowed, nearest=self._choices <= _NEAREST)
+
     def table(self, value: object, path: Path) -> _Node:
         """`value` as a table; an absent one is an empty table."""
         if value is None or isinstance(value, dict):
@@ -69,12 +77,12 @@ class Checks:
         """Note every key of `table` that is none of `allowed`."""
         for key in table:
             if key not in allowed:
-                self.note((*path, key), f"unknown key, {choose(key, allowed)}")
+                self.note((*path, key), f"unknown key, {self._choose(key, allowed)}")
 
     def known(self, word: str, path: Path, allowed: Collection[str], text: str) -> None:
         """Note `text`, and what to choose from, unless `word` is one of `allowed`."""
         if word not in allowed:
-            self.note(path, f"{text}, {choose(word, allowed)}")
+            self.note(path, f"{text}, {self._choose(word, allowed)}")
 
     def word(
         self, table: _Node, path: Path, key: str, allowed: tuple[_Word, ...], default: _Word
@@ -84,7 +92,7 @@ class Checks:
         if value in allowed:
             return allowed[allowed.index(value)]
         written = value if isinstance(value, str) else ""
-        self.note((*path, key), f"{as_text(value)} is unknown, {choose(written, allowed)}")
+        self.note((*path, key), f"{as_text(value)} is unknown, {self._choose(written, allowed)}")
         return default
 
     def flag(self, table: _Node, path: Path, key: str, *, default: bool) -> bool:

@@ -94,7 +94,8 @@ def read_groups(
     written: dict[str, WrittenGroup] = {}
     for name in _inner_first(checks, tables, inside):
         members = tuple(sorted(each for each, group in inside.items() if group == name))
-        has = [own[each] if each in own else written[each].fractions for each in members]
+        has = [own[each] for each in members if each in own]
+        has += [written[each].fractions for each in members if each in written]
         written[name] = _written(checks, name, tables[name], members, inside, has, types)
     return tuple(written.values())
 
@@ -128,17 +129,17 @@ def _inner_first(checks: Checks, tables: Collection[str], inside: dict[str, str]
         path = [name]
         while (group := inside.get(path[-1])) is not None and group not in path:
             path.append(group)
-        if group is not None:
+            if len(path) > MOST_LEVELS:
+                break
+        if group is not None and len(path) <= MOST_LEVELS:
             del inside[path[-1]]
             checks.note(
                 ("project_groups", group, "members"),
                 f"{group} is inside itself ({' in '.join((*path, group))}), take one of them out",
             )
         elif len(path) > MOST_LEVELS:
-            checks.note(
-                ("project_groups", name),
-                f"{len(path)} groups inside each other, allowed are {MOST_LEVELS}",
-            )
+            text = f"more than {MOST_LEVELS} groups inside each other, take it out of one"
+            checks.note(("project_groups", name), text)
         depths[name] = len(path)
     return sorted(tables, key=lambda name: (-depths[name], name))
 

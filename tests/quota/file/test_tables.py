@@ -264,9 +264,32 @@ def test_groups_nest_to_a_depth() -> None:
     with pytest.raises(QuotaError) as caught:
         parse(BODY + groups)
     (problem,) = caught.value.problems
-    assert problem.text == "9 groups inside each other, allowed are 8"
+    assert str(problem) == (
+        "line 8: project_groups.g0: more than 8 groups inside each other, take it out of one"
+    )
     deepest = groups.replace("[project_groups.g8]\nmembers = ['g7']\n", "")
     assert len(parse(BODY + deepest).groups_of("p")) == 8
+
+
+def test_a_tower_of_groups_is_told_in_bearable_time() -> None:
+    """However many groups stand inside each other, or in a ring, each is looked at a few times."""
+    for last in ("'p'", "'g4999'"):
+        text = "".join(
+            f"[project_groups.g{n}]\nmembers = [{f'{chr(39)}g{n - 1}{chr(39)}' if n else last}]\n"
+            for n in range(5000)
+        )
+        with pytest.raises(QuotaError) as caught:
+            parse(BODY + text)
+        assert len(caught.value.problems) > 4900
+
+
+def test_only_the_first_wrong_words_are_told_with_the_nearest() -> None:
+    """A file of wrong names costs no minutes: after twenty, what is allowed is told alone."""
+    text = "".join(f"[project_resources.vision{n}]\nv4 = 0\n" for n in range(30))
+    with pytest.raises(QuotaError) as caught:
+        parse(BODY.replace("p = ", "vision = ") + text)
+    told = [each.text.endswith(", nearest is vision") for each in caught.value.problems]
+    assert told == [True] * 20 + [False] * 10
 
 
 @given(
