@@ -100,7 +100,7 @@ class Client(Reader):
             idempotency_key=idempotency_key,
             origin=store_origin(self.store, known),
         )
-        warnings = (*self._limit_notes(checked), *(sent.warnings if sent is not None else ()))
+        warnings = sent.warnings if sent is not None else ()
         return self._submitted(body, warnings=warnings, timeout_s=timeout_s)
 
     def rerun(
@@ -166,7 +166,7 @@ class Client(Reader):
             project=project,
             jobs=answer.jobs,
             names=tuple(job.name for job in body.launch.jobs),
-            warnings=warnings,
+            warnings=(*self._limit_notes(body.launch), *warnings),
             is_array=body.launch.tasks is not None,
         )
 

@@ -80,6 +80,22 @@ def test_without_a_readable_quota_file_a_named_project_is_left_to_the_bastion() 
     assert bastion.taken[0][0].startswith("inbox/red/zoe/")
 
 
+def test_a_limit_that_the_quota_file_gives_is_told() -> None:
+    """A job that names no `max_runtime` gets the project's, and its user learns from which line."""
+    client, store, _, bastion = client_of()
+    limits = '[project_options.blue]\ndefault_max_runtime = "8h"\nmax_max_runtime = "1d"\n'
+    put(store, layout.QUOTA, (QUOTA + limits).encode())
+    handle = client.launch(launch_of())
+    assert handle.warnings == (
+        "jobs.main.max_runtime: none is named, so it is 8h, from"
+        " project_options.blue.default_max_runtime, line 14",
+    )
+    assert taken_launch(bastion).jobs[0].max_runtime_s is None
+    assert client.launch(launch_of(max_runtime="2h")).warnings == ()
+    with pytest.raises(SpecError, match="2d is more than the 1d that blue allows"):
+        client.launch(launch_of(max_runtime="2d"))
+
+
 def test_an_instance_type_fills_what_the_process_left_open() -> None:
     """A process that asks for nothing asks for the whole instance type."""
     client, _, _, bastion = client_of()
