@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -10,12 +11,14 @@ from launch import exits
 from launch.errors import UsageError, report
 from launch.grammar.parser import (
     normal,
+    refuse_empty,
     refuse_unknown,
     refuse_unknown_verb,
     split_command,
     with_flagfiles,
 )
 from launch.grammar.vocabulary import ALIASES, FOREIGN_VERBS, SEVERAL_VERBS
+from launch.screen.notes import tell
 from launch.verbs import build
 
 COLLECT_AFTER = 100_000
@@ -30,6 +33,8 @@ them again and again took a quarter of the time of `bastion list`.
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command line, this process's own by default; the exit code."""
     gc.set_threshold(COLLECT_AFTER)
+    if not _has_streams():
+        return exits.FAILED
     words = list(sys.argv[1:] if words is None else words)
     mine, command = split_command(words)
     debug = "--debug" in mine
@@ -52,6 +57,7 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
         BastionError: It could not be done.
     """
     parser, verbs = build()
+    refuse_empty(words)
     words = normal(with_flagfiles(words))
     if not words:
         parser.print_help()
@@ -73,6 +79,16 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     args.typed = ("bastion", *words, *(("--", *command) if command is not None else ()))
     done: int = args.run(args)
     return done
+
+
+def _has_streams() -> bool:
+    """Whether stdout is open; a closed stderr says nothing from here on."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  # for as long as the process
+    if sys.stdout is None:
+        tell("standard output is closed", "leave out >&-, or send it to a file or /dev/null")
+        return False
+    return True
 
 
 def _print_version() -> int:

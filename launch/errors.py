@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -46,8 +47,28 @@ def report(error: BaseException, *, debug: bool) -> int:
         case UsageError():
             tell(str(error), error.hint)
             return exits.USAGE
+        case OSError():
+            tell(*explained(error))
+            if error.filename is None:
+                _stop_printing()
+            return exits.FAILED
         case _:
             return _report_failure(error)
+
+
+_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space, then try again",
+    errno.EDQUOT: "the disk quota is used up: free some space, then try again",
+    errno.EROFS: "the filesystem is read-only: choose another place",
+    errno.EACCES: "this user may not: choose another place, or change its permissions",
+}
+
+
+def explained(error: OSError) -> tuple[str, str]:
+    """What the system refused on this machine, and what to do about it."""
+    where = error.filename or "standard output"
+    what = error.strerror or str(error)
+    return f"{where}: {what}", _HINTS.get(error.errno or 0, "")
 
 
 def _report_failure(error: BaseException) -> int:

@@ -364,12 +364,37 @@ class Reader:
             project: Only look for the job in this project.
 
         Raises:
-            NotFoundError: There is no such job, or bytes of its log are missing.
+            NotFoundError: There is no such job, attempt, replica or process, or bytes of its log
+                are missing.
             SpecError: It names several.
             StoreError: Out of reach.
         """
         job = self.job(name, project=project)
-        return self.following.of(job, wanted or Wanted(), follow=follow)
+        some = wanted or Wanted()
+        self._refuse_strangers(job, some)
+        return self.following.of(job, some, follow=follow)
+
+    def _refuse_strangers(self, job: JobView, wanted: Wanted) -> None:
+        """
+        Check that `job` has the attempt, replica and process that are wanted.
+
+        Raises:
+            NotFoundError: It has not.
+        """
+        if wanted.attempt and wanted.attempt > job.attempt:
+            raise NotFoundError(f"{job.id} has no attempt {wanted.attempt}; it has {job.attempt}")
+        if wanted.replica is not None and not 0 <= wanted.replica < job.replicas:
+            raise NotFoundError(
+                f"{job.id} has no replica {wanted.replica}; it has {job.replicas}, counted from 0"
+            )
+        if wanted.process:
+            spec = self._published.spec(job.project, job.launch)
+            processes = {len(each.processes) for each in spec.launch.jobs} if spec else set()
+            if processes and wanted.process >= max(processes):
+                raise NotFoundError(
+                    f"{job.id} has no process {wanted.process};"
+                    f" each replica has {max(processes)}, counted from 0"
+                )
 
     def fetch(
         self,
@@ -454,6 +479,15 @@ class Reader:
             StoreError: Out of reach.
         """
         return self._quota_file.quota()
+
+    def quota_in_force(self) -> Quota | None:
+        """
+        The last good quota file, which the bastion goes on with; None where none ever was.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        return self._quota_file.in_force()
 
     def quota_text(self) -> str:
         """

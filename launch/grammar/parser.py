@@ -111,16 +111,34 @@ Group = argparse._ActionsContainer
 """A parser, or a group of its flags."""
 
 
+class _Once(argparse.Action):
+    """The value of a flag that has one: given twice with different values, it is refused."""
+
+    def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
+        given: dict[str, object] = found.__dict__.setdefault("given_once", {})
+        if self.dest in given and given[self.dest] != value:
+            raise argparse.ArgumentError(
+                self, f"given twice, as {given[self.dest]} and as {value}; which?"
+            )
+        found.given_once = {**given, self.dest: value}
+        setattr(found, self.dest, value)
+
+
 def text(group: Group, name: str, meaning: str, *, metavar: str = "TEXT") -> None:
     """A flag with one text; empty when it is not given."""
-    group.add_argument(*name.split(), default="", metavar=metavar, help=meaning)
+    group.add_argument(*name.split(), action=_Once, default="", metavar=metavar, help=meaning)
 
 
 def number(group: Group, name: str, meaning: str, *, default: int | None = None) -> None:
     """A flag with one whole number."""
     shown = f" ({default} by default)" if default is not None else ""
     group.add_argument(
-        *name.split(), type=int, default=default, metavar="N", help=f"{meaning}{shown}"
+        *name.split(),
+        action=_Once,
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"{meaning}{shown}",
     )
 
 
@@ -145,7 +163,7 @@ def many(
 
 def choice(group: Group, name: str, words: Sequence[str], meaning: str) -> None:
     """A flag with one of a few words, the first by default."""
-    group.add_argument(name, choices=words, default=words[0], help=meaning)
+    group.add_argument(name, action=_Once, choices=words, default=words[0], help=meaning)
 
 
 def add_general_flags(parser: argparse.ArgumentParser, *, connects: bool, prints: bool) -> None:
@@ -224,6 +242,24 @@ def with_flagfiles(words: Sequence[str]) -> list[str]:
     except flags.CantOpenFlagFileError as error:
         raise UsageError(f"--flagfile: {error}") from None
     return expanded
+
+
+def refuse_empty(words: Sequence[str]) -> None:
+    """
+    Refuse a flag without its value: most likely a variable of the shell is not set.
+
+    Raises:
+        UsageError: There is one, as `--root=` or `--root ""`.
+    """
+    for word, following in zip(words, [*words[1:], None]):
+        if not word.startswith("-"):
+            continue
+        name, equals, value = word.partition("=")
+        if (equals and not value) or (not equals and following == ""):
+            raise UsageError(
+                f"{name}: is empty",
+                hint="leave the flag out, or set the variable that its value comes from",
+            )
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from decimal import Decimal
 from functools import cache
 from os import PathLike
 from typing import Any, Generic, TypeVar
@@ -33,6 +34,7 @@ STATE_COLORS = {
     "out_of_memory": "red",
     "setup_failed": "red",
     "lost": "red",
+    "unreadable": "red",
     "cancelled": "grey",
     "preempted": "orange",
 }
@@ -188,6 +190,8 @@ def plain(item: Any, *, name: str = "") -> Any:
         return iso(item) if _is_moment(name) else item
     if isinstance(item, PathLike):
         return str(item)
+    if isinstance(item, Decimal):
+        return float(item)
     kind: Any = type(item)
     names = _field_names(kind)
     if names:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bastion.array import ArrayRecord
 from bastion.client.look.array_views import array_of_record, array_of_row, task_of
 from bastion.client.look.views import (
+    UNREADABLE,
     EventView,
     JobView,
     MachineView,
@@ -213,8 +214,27 @@ class Published:
             if tasks_of_id(entry.key.split("/")[2]) is None
         )
         newest = nlargest(limit, every, key=lambda entry: entry.modified_at)
-        found = (self.result(*entry.key.split("/")[1:3]) for entry in newest)
+        found = (self._ended(entry) for entry in newest)
         return tuple(job for job in found if job is not None)
+
+    def _ended(self, entry: Entry) -> JobView | None:
+        """The finished job whose final record is at `entry`, also where it cannot be read."""
+        project, job = entry.key.split("/")[1:3]
+        try:
+            return self.result(project, job)
+        except RecordError as error:
+            return JobView(
+                id=job,
+                name=name_of(job),
+                project=project,
+                user="",
+                launch=job,
+                state=UNREADABLE,
+                submitted_at=entry.modified_at,
+                ended_at=entry.modified_at,
+                text=f"{error.message}; bastion fsck tells more",
+                as_of=entry.modified_at,
+            )
 
     def finished_like(self, project: str, text: str) -> tuple[tuple[str, float], ...]:
         """(id, ended) of the finished jobs of a project whose id begins with `text`; no tasks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from bastion.errors import ConflictError, NotFoundError, SpecError
@@ -50,12 +51,27 @@ class QuotaFile:
             SpecError: It is wrong: every problem, with its line.
             StoreError: Out of reach.
         """
-        return parsed_quota(self.text())
+        return parsed_quota(self.text(), source="quota file of the bucket")
+
+    def in_force(self) -> Quota | None:
+        """
+        The last good file, which the bastion goes on with; None where none has led with one.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        try:
+            found = self._store.read(layout.ROOT)
+        except NotFoundError:
+            return None
+        text = json.loads(found.data).get("quota_text", "") if found is not None else ""
+        return parsed_quota(text) if text else None
 
     def known(self) -> Quota | None:
         """
-        What it says, or None where that cannot be known here: the bastion will judge.
+        What is in force, or None where that cannot be known here: the bastion will judge.
 
+        That is what the file says, and while it is broken the last good one.
         A file that did not change is not parsed again: who submits much asks often.
 
         Raises:
@@ -67,13 +83,19 @@ class QuotaFile:
         except NotFoundError:
             return None
         if found is not None:
-            self._parsed = (found.version, _parsed_or_none(found.data))
+            self._parsed = (found.version, _parsed_or_none(found.data) or self._last_good())
         return self.last
 
     @property
     def last(self) -> Quota | None:
         """What it said when `known` last read it; None where that cannot be known here."""
         return self._parsed[1] if self._parsed else None
+
+    def _last_good(self) -> Quota | None:
+        try:
+            return self.in_force()
+        except (SpecError, ValueError):
+            return None
 
     def apply(self, text: str) -> Quota:
         """
@@ -112,9 +134,9 @@ def _parsed_or_none(data: bytes) -> Quota | None:
         return None
 
 
-def parsed_quota(text: str) -> Quota:
+def parsed_quota(text: str, *, source: str = "quota file") -> Quota:
     """
-    The quota that `text` describes.
+    The quota that `text` describes; errors begin with `source`.
 
     Raises:
         SpecError: It is wrong: every problem, with its line.
@@ -126,6 +148,6 @@ def parsed_quota(text: str) -> Quota:
         return parse(text)
     except QuotaError as error:
         raise SpecError(
-            *(f"quota file: {problem}" for problem in error.problems),
+            *(f"{source}: {problem}" for problem in error.problems),
             hint="docs/reference/quota-file.md describes every key",
         ) from error

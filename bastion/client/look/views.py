@@ -19,8 +19,11 @@ from bastion.spec.task import tasks_of_id
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
+UNREADABLE = "unreadable"
+"""The state of an ended job whose final record cannot be read."""
 ENDED = frozenset(
     {
+        UNREADABLE,
         "succeeded",
         "failed",
         "cancelled",

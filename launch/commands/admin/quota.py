@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from launch.errors import UsageError
 from launch.grammar.parser import Verbs
 from launch.screen.notes import note
 from launch.screen.outlook import outlook_lines
-from launch.screen.render import amounts
+from launch.screen.render import amounts, counted, write_lines
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -71,8 +73,12 @@ def _show(session: Session) -> int:
 
 
 def _check(session: Session) -> int:
-    found = _parsed(session.args.file)
-    note(f"{session.args.file} is good: {len(found.projects)} projects, {amounts(found.totals)}")
+    file = session.args.file
+    found = _parsed(file)
+    if session.out.format == "json":
+        session.out.json({"file": file, "problems": [], "projects": sorted(found.projects)})
+        return exits.OK
+    note(f"{file} is good: {counted(len(found.projects), 'project')}, {amounts(found.totals)}")
     return exits.OK
 
 
@@ -81,30 +87,50 @@ def _diff(session: Session) -> int:
     from bastion.errors import NotFoundError
     from quota.change import compare
 
-    text = _read(session.args.file)
-    change = compare(session.client.quota(), parsed_quota(text))
-    for each in (*change.shares, *change.members, *change.options):
-        print(each)
-    if not change:
-        note("nothing would change")
+    file = session.args.file
+    text = _read(file)
+    new = parsed_quota(text, source=file)
+    change = compare(_in_force(session), new)
+    lines = [*change.shares, *change.members, *change.options]
+    foreseen: list[str] = []
+    if change:
+        with suppress(NotFoundError):
+            outlook = session.client.what_if_quota(text).outlook
+            foreseen = outlook_lines(outlook, session.out.now)
+    if session.out.format == "json":
+        session.out.json(
+            {"file": file, "changes": [str(each) for each in lines], "outlook": foreseen}
+        )
         return exits.OK
-    try:
-        foreseen = session.client.what_if_quota(text).outlook
-    except NotFoundError:
-        return exits.OK
-    for line in outlook_lines(foreseen, session.out.now):
+    write_lines(str(each) for each in lines)
+    for line in foreseen if change else ["nothing would change"]:
         note(line)
     return exits.OK
 
 
+def _in_force(session: Session) -> Quota:
+    """The bucket's file, or where that one is broken the last good one, as the bastion has it."""
+    from bastion.errors import SpecError
+
+    try:
+        return session.client.quota()
+    except SpecError as error:
+        last_good = session.client.quota_in_force()
+        if last_good is None:
+            raise
+        note(f"the bucket's file is not in force: {error}; compared with the last good one")
+        return last_good
+
+
 def _apply(session: Session) -> int:
-    session.client.apply_quota(_read(session.args.file))
+    file = session.args.file
+    _parsed(file)
+    session.client.apply_quota(_read(file))
     note(f"{session.args.file} is in the bucket; the bastion takes it on its next turn")
     return exits.OK
 
 
 def _edit(session: Session) -> int:
-    import subprocess
     import tempfile
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
@@ -112,7 +138,7 @@ def _edit(session: Session) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "project-quotas.toml"
         path.write_text(text)
-        subprocess.run([*editor.split(), str(path)], check=True)
+        _run_editor([*shlex.split(editor), str(path)])
         changed = path.read_text()
     if changed == text:
         note("nothing was changed")
@@ -122,14 +148,31 @@ def _edit(session: Session) -> int:
     return exits.OK
 
 
+def _run_editor(words: list[str]) -> None:
+    import subprocess
+
+    try:
+        code = subprocess.run(words, check=False).returncode
+    except OSError as error:
+        raise UsageError(
+            f"{words[0]}: {error.strerror}", hint="EDITOR or VISUAL names the editor"
+        ) from None
+    if code:
+        raise UsageError(f"{words[0]} ended with code {code}; nothing was changed")
+
+
 def _parsed(file: str) -> Quota:
     from bastion.client.look.quota_file import parsed_quota
 
-    return parsed_quota(_read(file))
+    return parsed_quota(_read(file), source=file)
 
 
 def _read(file: str) -> str:
     try:
         return Path(file).read_text()
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{file}: is not text: byte {error.start} is no UTF-8", hint="save it as UTF-8"
+        ) from None
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None

@@ -11,6 +11,7 @@ from launch.screen.followed import Teller, tell_ended, write
 from launch.screen.notes import note
 from launch.screen.printout import Printout
 from launch.screen.progress import bar
+from launch.screen.render import write_lines
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -24,10 +25,16 @@ def tell_submitted(session: Session, handle: LaunchHandle, *, following: bool) -
     """Print what was submitted, and what one should look at in its code."""
     for warning in handle.warnings:
         note(f"warning: {warning}")
-    if session.out.format == "json":
-        session.out.json({"launch": handle.id, "project": handle.project, "jobs": handle.jobs})
-    elif not following:
-        print("\n".join(handle.jobs), flush=True)
+    try:
+        if session.out.format == "json":
+            session.out.json({"launch": handle.id, "project": handle.project, "jobs": handle.jobs})
+        elif not following:
+            write_lines(handle.jobs)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        note(f"{', '.join(handle.jobs)} was submitted; its id could not be printed:")
+        raise
 
 
 def tell_next(session: Session, handle: LaunchHandle) -> None:

@@ -1,0 +1,190 @@
+"""What this machine refuses: disks, streams, signals, flags without a value."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bastion.records import layout
+from tests.launch.bucket import JOB, Bucket
+from tests.launch.command_line import Run
+from tests.launch.test_process import COMMAND, environment
+from tests.rigs.scripted_bastion import QUOTA, end, print_log, publish, put, row
+
+FULL = "error: standard output: No space left on device"
+
+
+def ran_into(
+    target: str, words: list[str], bucket: Bucket, tmp_path: Path
+) -> subprocess.CompletedProcess[str]:
+    """A command line whose stdout is the redirection `target` of a shell."""
+    line = f'exec "$@" {target}'
+    return subprocess.run(
+        ["bash", "-c", line, "bash", *COMMAND, *words],
+        env=environment(bucket, tmp_path),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_full_disk_behind_stdout_is_said(bucket: Bucket, tmp_path: Path) -> None:
+    """It is no mistake of bastion, and nothing complains a second time at exit."""
+    ran = ran_into("> /dev/full", ["list"], bucket, tmp_path)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines() == [
+        FULL,
+        "hint: the disk is full: free some space, then try again",
+    ]
+
+
+def test_a_launch_that_cannot_be_printed_was_submitted_all_the_same(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    """Its id is on stderr: whoever reads that does not submit it twice."""
+    with bucket.bastion() as bastion:
+        ran = ran_into("> /dev/full", ["launch", "-q", "--", "true"], bucket, tmp_path)
+    assert len(bastion.taken) == 1
+    told = ran.stderr.splitlines()
+    assert told[0].startswith("true-")
+    assert told[0].endswith(" was submitted; its id could not be printed:")
+    assert told[1] == FULL
+
+
+def test_a_closed_stdout_is_said(bucket: Bucket, tmp_path: Path) -> None:
+    """There is nowhere for data to go."""
+    ran = ran_into(">&-", ["list"], bucket, tmp_path)
+    assert (ran.returncode, ran.stderr.splitlines()[0]) == (1, "error: standard output is closed")
+
+
+def test_a_folder_that_takes_no_log_is_said(bucket: Bucket, tmp_path: Path) -> None:
+    """The place and what the system answered, no traceback and no apology."""
+    print_log(bucket.store, JOB, b"a line\n")
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    ran = ran_into("", ["logs", JOB, f"--download={taken}/x"], bucket, tmp_path)
+    assert ran.returncode == 1
+    assert ran.stderr == f"error: {taken}/x: Not a directory\n"
+
+
+def test_ctrl_c_while_it_still_loads_is_quiet() -> None:
+    """Whatever module is being imported, no traceback of Python shows."""
+    code = (
+        "import builtins, os, signal\n"
+        "from launch.start import start\n"
+        "load = builtins.__import__\n"
+        "def interrupted(name, *rest):\n"
+        "    if name.startswith('launch.cli'): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return load(name, *rest)\n"
+        "builtins.__import__ = interrupted\n"
+        "start()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (-signal.SIGINT, b"")
+
+
+@pytest.mark.parametrize("words", [["--root="], ["--root", ""], ["--project_id="]])
+def test_a_flag_without_its_value_is_refused(words: list[str], run: Run) -> None:
+    """An unset variable of a script never means another bastion."""
+    ran = run("list", *words)
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: {words[0].rstrip('=')}: is empty\n")
+
+
+def test_a_flag_given_twice_is_refused(run: Run) -> None:
+    """Which of two values was meant is not for us to guess; twice the same is one."""
+    ran = run("launch", "--replicas=1", "--replicas=2", "--", "true")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: --replicas: given twice, as 1 and as 2; which?\n")
+    assert run("list", "--limit=1", "--limit=1").code == 0
+
+
+def test_one_unreadable_record_hides_no_other_job(run: Run, bucket: Bucket) -> None:
+    """It is a row of its own, and says what can be done."""
+    end(bucket.store, "good-0123456789")
+    put(bucket.store, layout.result("blue", "bad-0123456789"), b"garbage")
+    ran = run("list", "--all")
+    assert ran.code == 0
+    lines = {line.split()[0]: line for line in ran.out.splitlines()}
+    assert "succeeded" in lines["good-0123456789"]
+    assert "unreadable" in lines["bad-0123456789"]
+    assert "bad-0123456789" in run("list", "--all", "-q").out.split()
+
+
+def test_a_quota_file_that_is_no_text_is_said(run: Run, tmp_path: Path) -> None:
+    """A file saved in another encoding is named with the byte."""
+    file = tmp_path / "q.toml"
+    file.write_bytes(QUOTA.encode() + b"\xff\xfe")
+    ran = run("quota", "check", str(file))
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: {file}: is not text: byte {len(QUOTA)} is no UTF-8\n")
+
+
+def test_an_editor_that_is_not_there_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable that names it is the hint."""
+    monkeypatch.setenv("VISUAL", "no-such-editor")
+    ran = run("quota", "edit")
+    assert ran.code == 2
+    assert ran.err.splitlines() == [
+        "error: no-such-editor: No such file or directory",
+        "hint: EDITOR or VISUAL names the editor",
+    ]
+
+
+def test_what_a_job_has_not_has_no_log(run: Run, bucket: Bucket) -> None:
+    """An attempt, replica or process that never was is not an empty log."""
+    publish(bucket.store, "queue", {"jobs": [row(JOB, state="running", attempt=1, replicas=2)]})
+    for flag, what in {
+        "--attempt=99": "no attempt 99; it has 1",
+        "--replica=2": "no replica 2; it has 2, counted from 0",
+    }.items():
+        ran = run("logs", "train", flag)
+        assert (ran.code, ran.err) == (103, f"error: {JOB} has {what}\n")
+    assert run("logs", "train", "--replica=1").code == 0
+
+
+def test_json_of_every_quota_verb_is_json(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """Fractions of a quota file are numbers."""
+    file = tmp_path / "new.toml"
+    file.write_text(QUOTA.replace("1024", "512"))
+    shown = json.loads(run("quota", "show", "--json").out)
+    assert shown["projects"][0]["name"] == "blue"
+    assert json.loads(run("quota", "check", str(file), "--json").out)["problems"] == []
+    changed = json.loads(run("quota", "diff", str(file), "--json").out)
+    assert any("512" in line for line in changed["changes"])
+
+
+def test_a_broken_quota_file_is_told_apart_from_the_one_that_is_checked(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """Errors begin with the file that they are about, and the last good file is compared with."""
+    put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
+    put(bucket.store, layout.QUOTA, b"[nonsense")
+    good = tmp_path / "good.toml"
+    good.write_text(QUOTA.replace("1024", "512"))
+    ran = run("quota", "diff", str(good))
+    assert ran.code == 0, ran.err
+    assert "the bucket's file is not in force: quota file of the bucket: line 1" in ran.err
+    bad = tmp_path / "bad.toml"
+    bad.write_text("[nonsense")
+    assert run("quota", "check", str(bad)).err.startswith(f"error: {bad}: line 1")
+
+
+def encode_text(text: str) -> bytes:
+    """`text` as JSON."""
+    return json.dumps(text).encode()
+
+
+def test_a_broken_quota_file_stops_no_user(run: Run, bucket: Bucket) -> None:
+    """The bastion goes on with the last good file, and so does who names no project."""
+    put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
+    put(bucket.store, layout.QUOTA, b"[nonsense")
+    with bucket.bastion() as bastion:
+        assert run("launch", "-q", "--", "true").code == 0
+    assert bastion.taken[0][0].startswith("inbox/blue/ada/")
