@@ -12,12 +12,11 @@ from launch.errors import UsageError, report
 from launch.grammar.parser import (
     normal,
     refuse_empty,
-    refuse_unknown,
-    refuse_unknown_verb,
     split_command,
     with_flagfiles,
 )
-from launch.grammar.vocabulary import ALIASES, FOREIGN_VERBS, SEVERAL_VERBS
+from launch.grammar.unknown_words import refuse_unknown, refuse_unknown_verb
+from launch.grammar.vocabulary import ALIASES, SEVERAL_VERBS
 from launch.screen.notes import tell
 from launch.verbs import build
 
@@ -70,8 +69,11 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     if words[0].startswith("-"):
         name = words[0].partition("=")[0]
         raise UsageError(f"{name} stands before the verb", hint=f"bastion VERB {name} ...")
-    refuse_unknown_verb(words[0], SEVERAL_VERBS, FOREIGN_VERBS)
+    refuse_unknown_verb(words, SEVERAL_VERBS)
     verb = verbs.parsers[ALIASES.get(words[0], words[0])]
+    if {"-h", "--help"} & set(words[1:]):  # which intermixed parsing would show by halves
+        verb.print_help()
+        return exits.OK
     # Intermixed: `cancel one --json two` means two jobs, which argparse alone does not see.
     args, unknown = verb.parse_known_intermixed_args(words[1:])
     refuse_unknown(verb, unknown)

@@ -58,7 +58,12 @@ def _index(parsers: dict[str, Parser]) -> list[tuple[str, str]]:
 
 
 def _summary(parser: Parser) -> str:
-    return (parser.description or "").split(". ")[0].rstrip(".")
+    return _told(parser).split(". ")[0].rstrip(".")
+
+
+def _told(parser: Parser) -> str:
+    """What a verb does, in one line."""
+    return " ".join((parser.description or "").partition("\n\nexample:\n")[0].split())
 
 
 def _shared(parser: Parser) -> Iterator[str]:
@@ -71,12 +76,11 @@ def _shared(parser: Parser) -> Iterator[str]:
 def _verb(name: str, parser: Parser) -> str:
     others = [alias for alias, verb in ALIASES.items() if verb == name]
     also = f"Also `{'`, `'.join(others)}`.\n\n" if others else ""
-    example = (parser.epilog or "").removeprefix("example:\n")
-    shown = "\n".join(line.strip() for line in example.splitlines())
-    text = f"### {name}\n\n{parser.description}\n\n{also}```console\n{shown}\n```\n"
+    text = f"### {name}\n\n{_told(parser)}\n\n{also}```console\n{parser.example}\n```\n"
     groups = parser._action_groups
     own = [each for group in groups if group.title not in SHARED for each in group._group_actions]
-    rows = _rows([action for action in own if action.dest != "help"])
+    named = (action for action in own if action.help != argparse.SUPPRESS)
+    rows = _rows([action for action in named if action.dest != "help"])
     shared = [group.title for group in groups if group.title in SHARED]
     return "\n".join(
         [

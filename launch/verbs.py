@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from launch.commands.admin import bucket, demo, quota, service, setup
+from launch.commands.admin import bucket, demo, local, quota, service, setup
 from launch.commands.change import exec as execute
 from launch.commands.change import jobs as change
-from launch.commands.here import completion, config
+from launch.commands.here import completion, config, help_page
 from launch.commands.look import fetch, job, jobs, logs, pool, status, wait
 from launch.commands.submit import bundle, imports, launch, rerun
 from launch.grammar.parser import Parser, Verbs
@@ -18,8 +18,8 @@ _NOUNS = (
     *(launch, rerun, imports, bundle),
     *(jobs, job, logs, fetch, wait, pool, status),
     *(change, execute),
-    *(service, quota, bucket, demo, setup),
-    *(config, completion),
+    *(local, service, quota, bucket, demo, setup),
+    *(config, completion, help_page),
 )
 
 

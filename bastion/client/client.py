@@ -20,6 +20,7 @@ from bastion.client.look.find_job import find_all, find_target, find_tasks
 from bastion.client.reader import Reader
 from bastion.client.submit.check import check
 from bastion.client.submit.context import read_context
+from bastion.client.submit.submission_log import note_submission
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.origin import Origin, store_origin
 from bastion.records.request import (
@@ -160,6 +161,7 @@ class Client(Reader):
             answer = self._requests.ask_once(project, body, timeout_s=timeout_s)
         else:
             answer = self._requests.ask(project, "launch", body, timeout_s=timeout_s)
+        note_submission(answer.launch)
         return LaunchHandle(
             self,
             launch=answer.launch,

@@ -26,7 +26,8 @@ class Resources:
     """
     Whole units by resource type: `Resources(h100=2, cpu=8, memory="64GiB")`.
 
-    Memory is in bytes, or text with a unit. Whether a type exists is for the bastion to say.
+    Memory is in bytes, or text with a unit. `H100` is `h100`, `A100-80GB` is `a100_80gb`, `mem` is
+    `memory` and `cpus` is `cpu`. Whether a type exists is for the bastion to say.
 
     Raises:
         SpecError: A unit is no whole number above zero; every problem at once.
@@ -40,8 +41,11 @@ class Resources:
             raise SpecError(f"resources: {len(units)} types are not allowed; at most {MAX_TYPES}")
         problems: list[str] = []
         whole: dict[str, int] = {}
-        for name, written in units.items():
+        for key, written in units.items():
+            name = type_name(key)
             try:
+                if name in whole:
+                    raise SpecError(f"resources.{key}: {name} is given twice; give it once")
                 whole[name] = _units(name, written)
             except SpecError as error:
                 problems.extend(error.problems)
@@ -81,6 +85,16 @@ class Resources:
 
     def _plain(self) -> dict[str, int]:
         return dict(self.amounts.items())
+
+
+_SAME = {"mem": "memory", "cpus": "cpu", "vcpu": "cpu", "vcpus": "cpu"}
+"""Words of Slurm and of clouds."""
+
+
+def type_name(written: str) -> str:
+    """The resource type that `written` means: lower case, with underscores."""
+    name = written.strip().lower().replace("-", "_")
+    return _SAME.get(name, name)
 
 
 def _units(name: str, written: int | str) -> int:

@@ -8,7 +8,7 @@ same. `--flagfile=FILE` is absl's. What follows `--` is the user's command and p
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from launch.errors import UsageError
@@ -16,8 +16,6 @@ from launch.errors import UsageError
 Run = Callable[[argparse.Namespace], int]
 
 CONNECTION, OUTPUT, GENERAL = "which bastion", "output", "general"
-OF_ALL_JOBS = ("list", "status")
-"""Verbs that people give a job, and that look at all of them."""
 SHARED = (CONNECTION, OUTPUT, GENERAL)
 """The groups of flags that verbs share."""
 
@@ -27,6 +25,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.example = ""
+        """Command lines that show a verb; empty for the tree itself."""
         self.register("type", int, _whole_number)
 
     def error(self, message: str) -> NoReturn:
@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Help with one line of usage: flags are listed below it anyway."""
-        if self.usage is None:
+        if self.example:
             words = [_positional(action) for action in self._actions if not action.option_strings]
             self.usage = " ".join([self.prog, *words, "[flags]"])
         return super().format_help()
@@ -64,6 +64,8 @@ class Verbs:
             prog="bastion",
             title=argparse.SUPPRESS,
         )
+        self.root = parser
+        """The tree itself."""
         self.parsers: dict[str, Parser] = {}
         """By name, without other names."""
 
@@ -96,11 +98,11 @@ class Verbs:
             name,
             help=summary,
             aliases=list(aliases),
-            description=f"{summary[:1].upper()}{summary[1:]}.{' ' if text else ''}{text}",
-            epilog=f"example:\n{_indented(example)}",
+            description=_description(summary, text, example),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        verb.example = example
         verb.set_defaults(run=run, verb_name=name)
         add_general_flags(verb, connects=connects, prints=prints)
         self.parsers[name] = verb
@@ -262,44 +264,6 @@ def refuse_empty(words: Sequence[str]) -> None:
             )
 
 
-def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """
-    Say what no flag of `parser` is, with the nearest that is one.
-
-    Raises:
-        UsageError: There are any words.
-    """
-    if not words:
-        return
-    name = words[0].partition("=")[0]
-    known = [option for action in parser._actions for option in action.option_strings]
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"{parser.prog} --help"
-    if name.startswith("-"):
-        raise UsageError(f"unknown flag {name}", hint=hint)
-    if parser.prog.rpartition(" ")[2] in OF_ALL_JOBS:
-        hint = f"of one job: bastion show {name}"
-    raise UsageError(f"unknown argument {name}", hint=hint)
-
-
-def refuse_unknown_verb(word: str, verbs: Sequence[str], elsewhere: Mapping[str, str]) -> None:
-    """
-    Say that `word` is no verb, with the one it is `elsewhere`, or the nearest.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if word in verbs:
-        return
-    import difflib
-
-    near = difflib.get_close_matches(word, [*verbs, *elsewhere], n=1)
-    meant = f"did you mean {elsewhere.get(near[0], near[0])}?" if near else "bastion --help"
-    raise UsageError(f"unknown verb {word!r}", hint=meant)
-
-
 def _whole_number(word: str) -> int:
     try:
         return int(word)
@@ -310,6 +274,17 @@ def _whole_number(word: str) -> int:
 def _positional(action: argparse.Action) -> str:
     name = str(action.metavar or action.dest)
     return {"?": f"[{name}]", "*": f"[{name}...]", "+": f"{name}..."}.get(str(action.nargs), name)
+
+
+def _description(summary: str, text: str, example: str) -> str:
+    """What a verb does in lines of a terminal, and its example: what most readers look for."""
+    import textwrap
+
+    told = f"{summary[:1].upper()}{summary[1:]}.{' ' if text else ''}{text}"
+    return f"{textwrap.fill(told, _HELP_COLUMNS)}\n\nexample:\n{_indented(example)}"
+
+
+_HELP_COLUMNS = 79
 
 
 def _indented(text: str) -> str:

@@ -71,7 +71,12 @@ def _fish(parsers: Mapping[str, Parser]) -> str:
 
 
 def _flags(parser: Parser) -> list[str]:
-    options = (option for action in parser._actions for option in action.option_strings)
+    options = (
+        option
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS
+        for option in action.option_strings
+    )
     return [option for option in options if option.startswith("--")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
@@ -24,9 +25,13 @@ from bastion.spec import (
     secret_of,
 )
 from bastion.spec.notify import USUAL
+from bastion.spec.resources import type_name
 from launch.errors import UsageError
 from launch.submission.code import code_of
+from launch.submission.foreign_flags import limit_of
 
+_SHORT_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])[iI]?")
+"""`64G` and `64Gi` are 64 GiB, as in Slurm and Kubernetes."""
 _RUNNERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
 """Words at the beginning of a command that do not say what it is about."""
 
@@ -44,14 +49,14 @@ def launch_of(args: argparse.Namespace) -> Launch:
     process = Process(
         " ".join(command) if args.shell else command,
         shell=args.shell,
-        resources=Resources(**_resources(args.resources)),
+        resources=Resources(**_resources([*args.resources.split(","), *args.asked])),
     )
     job = Job(
         name=name,
         replicas=args.replicas,
         processes=(process,),
         instance_type=args.instance_type,
-        max_runtime=args.max_runtime or None,
+        max_runtime=limit_of("--max_runtime", args.max_runtime),
         grace=args.grace or None,
         priority=args.priority,
         borrow=not args.no_borrow,
@@ -142,11 +147,6 @@ def name_from(command: list[str]) -> str:
     return cleaned[:40].strip("-._") or "job"
 
 
-def quoted_twice(command: list[str]) -> list[str]:
-    """Words with quotes inside their quotes, as other launchers want them for their shell."""
-    return [word for word in command if len(word) > 2 and word[0] == word[-1] and word[0] in "'\""]
-
-
 def _array(args: argparse.Namespace) -> Array | None:
     if args.array:
         return Array(args.array, at_once=args.at_once)
@@ -175,13 +175,19 @@ def _setting(text: str) -> Setting:
     return {"true": True, "false": False}.get(text, text)
 
 
-def _resources(text: str) -> dict[str, int | str]:
+def _resources(parts: Iterable[str]) -> dict[str, int | str]:
+    """What is asked for, by type: `h100=2`, and as sky writes it `H100:2`."""
     written: dict[str, int | str] = {}
-    for part in filter(None, text.split(",")):
-        name, equals, number = part.strip().partition("=")
+    for part in filter(None, map(str.strip, parts)):
+        name, equals, number = part.replace(":", "=", 1).partition("=")
+        name = type_name(name)
         if not (name and equals and number):
             raise UsageError(f"--resources: {part!r} is not TYPE=N, as in h100=2,cpu=4")
-        written[name] = int(number) if number.isdecimal() else number
+        if name in written:
+            raise UsageError(f"--resources: {name} is given twice, {written[name]} and {number}")
+        short = _SHORT_SIZE.fullmatch(number) if name == "memory" else None
+        size = f"{short[1]}{short[2].upper()}iB" if short else number
+        written[name] = int(number) if number.isdecimal() else size
     return written
 
 

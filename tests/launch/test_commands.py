@@ -171,7 +171,7 @@ def test_code_that_looks_secret_is_warned_about(run: Run, bucket: Bucket, tmp_pa
 
 def test_dry_run_submits_nothing(run: Run, bucket: Bucket) -> None:
     """The checked spec is printed: project and instance type resolved."""
-    ran = run("launch", "--dry_run", "--instance_type=tpu-v4-8", "--code=.", "--", "true")
+    ran = run("launch", "--dry_run", "--json", "--instance_type=tpu-v4-8", "--code=.", "--", "true")
     launch = json.loads(ran.out)["launch"]
     assert launch["project"] == "blue"
     assert launch["code"] == {"root": "."}
@@ -181,7 +181,9 @@ def test_dry_run_submits_nothing(run: Run, bucket: Bucket) -> None:
 
 def test_secrets_are_asked_for_by_name(run: Run, bucket: Bucket) -> None:
     """A secret is a reference in the spec; a malformed one is a mistake of the flag."""
-    ran = run("launch", "--dry_run", "--secret=HF_TOKEN", "--secret=W=env:WANDB", "--", "true")
+    ran = run(
+        "launch", "--dry_run", "--json", "--secret=HF_TOKEN", "--secret=W=env:WANDB", "--", "true"
+    )
     asked = [{"name": "HF_TOKEN"}, {"name": "W", "source": "env:WANDB"}]
     assert json.loads(ran.out)["launch"]["jobs"][0]["secrets"] == asked
     ran = run("launch", "--secret=W=vault:x", "--", "true")
@@ -191,7 +193,7 @@ def test_secrets_are_asked_for_by_name(run: Run, bucket: Bucket) -> None:
 
 def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> None:
     """The lock file is read from the code, so there must be some; a version alone is a slip."""
-    ran = run("launch", "--dry_run", "--code=.", "--python_env=uv.lock", "--", "true")
+    ran = run("launch", "--dry_run", "--json", "--code=.", "--python_env=uv.lock", "--", "true")
     assert json.loads(ran.out)["launch"]["python"] == {"lock": "uv.lock"}
     ran = run("launch", "--python_env=uv.lock", "--", "true")
     assert ran.code == 2
@@ -708,7 +710,7 @@ def test_what_a_slurm_script_cannot_say_stands_beside_it(
     script = tmp_path / "job.sbatch"
     script.write_text("#!/bin/sh\n#SBATCH --no-requeue\ntrue\n")
     flags = ["--notify=team", "--notify_on=ended", "--secret=HF_TOKEN", "--retries=2"]
-    ran = run("launch", str(script), "--code=none", "--dry_run", *flags)
+    ran = run("launch", str(script), "--code=none", "--dry_run", "--json", *flags)
     launch = json.loads(ran.out)["launch"]
     assert launch["notify"] == [{"to": "team", "on": ["ended"], "kind": ""}]
     (job,) = launch["jobs"]
@@ -723,8 +725,8 @@ def test_import_prints_what_a_file_becomes(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.sbatch").write_text(SBATCH)
     (tmp_path / "spec.toml").write_text(run("import", "job.sbatch").out)
-    one = json.loads(run("launch", "spec.toml", "--dry_run").out)["launch"]
-    two = json.loads(run("launch", "job.sbatch", "--dry_run").out)["launch"]
+    one = json.loads(run("launch", "spec.toml", "--dry_run", "--json").out)["launch"]
+    two = json.loads(run("launch", "job.sbatch", "--dry_run", "--json").out)["launch"]
     assert one == two
     assert one["jobs"][0]["max_runtime"] == 3600.0
     assert json.loads(run("import", "job.sbatch", "--json").out)["launch"]["name"] == "old"
@@ -811,6 +813,6 @@ def test_an_array_is_submitted_as_one_object(run: Run, bucket: Bucket) -> None:
 
 def test_a_dry_run_tells_tasks_together(run: Run, bucket: Bucket) -> None:
     """The spec as it would be sent; nothing is written."""
-    ran = run("launch", "--dry_run", "--array=0-99%10", "--", "train")
+    ran = run("launch", "--dry_run", "--json", "--array=0-99%10", "--", "train")
     assert json.loads(ran.out)["launch"]["array"] == "0-99%10"
     assert not bucket.store.list(layout.INBOX)

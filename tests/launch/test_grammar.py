@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from bastion.records.request import LaunchRequest
+from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET
+from launch.grammar.foreign_words import VERBS as THEIRS
 from launch.grammar.parser import normal, split_command
-from launch.grammar.vocabulary import ALIASES, FAMILIES, FOREIGN_VERBS, SEVERAL_VERBS
-from launch.submission.flags import name_from, quoted_twice
+from launch.grammar.vocabulary import ALIASES, FAMILIES, SEVERAL_VERBS
+from launch.submission.command import is_quoted
+from launch.submission.flags import name_from
 from launch.verbs import build
+from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 
 VERBS = [verb for family in FAMILIES.values() for verb in family]
@@ -51,16 +57,109 @@ def test_the_version_is_one_line(run: Run) -> None:
 
 def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
     """Or it would be refused where it is right, or answered with what is no verb either."""
-    assert set(FOREIGN_VERBS.values()) <= set(SEVERAL_VERBS)
-    assert set(FOREIGN_VERBS).isdisjoint(SEVERAL_VERBS)
+    ours = {command.split()[0] for command in THEIRS.values()}
+    assert ours - {"--version"} <= set(SEVERAL_VERBS)
+    assert set(DESTRUCTIVE) <= set(VERBS)
+    assert {*THEIRS, *NOT_YET}.isdisjoint(SEVERAL_VERBS)
+    assert set(THEIRS).isdisjoint(NOT_YET)
+
+
+def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
+    """A flag of ours that an answer names is one that launch or list has."""
+    _, verbs = build()
+    for verb in ("launch", "list"):
+        own = {flag for each in verbs.parsers[verb]._actions for flag in each.option_strings}
+        assert own.isdisjoint(FLAGS) or verb == "list"
+    launch = {f for each in verbs.parsers["launch"]._actions for f in each.option_strings}
+    for answer in FLAGS.values():
+        named = {word.split("=")[0].rstrip(",;:") for word in answer.split() if word[:2] == "--"}
+        assert named - {"--"} <= launch | {"--flagfile"}, answer
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["top"], "bastion list --watch"),
+        (["resume", "x"], "bastion release x"),
+        (["restart", "train"], "bastion rerun train"),
+        (["tail", "train"], "bastion logs -f train"),
+        (["history"], "bastion list --all"),
+        (["ssh", "train"], "there is none yet; instead: bastion exec JOB -- COMMAND runs beside its processes"),
+        (["LIST"], "bastion list"),
+        (["cancle", "x"], "bastion --help"),
+        (["launch", "--requirements=r.txt", "--", "x"],
+         "here it is --python_env=requirements.txt --code=."),
+        (["launch", "--timeout=1h", "--", "x"], "here it is --max_runtime=TIME"),
+        (["launch", "--detach", "--", "x"], "leave it out: launch never waits"),
+    ],
+)  # fmt: skip
+def test_another_systems_word_is_answered_with_ours(words: list[str], hint: str, run: Run) -> None:
+    """Ready to paste; no misspelling is answered with what destroys."""
+    ran = run(*words)
+    assert ran.code == 2
+    assert ran.err.splitlines()[1] == f"hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "field", "value"),
+    [
+        ("--gpus 2", "resources", {"h100": 2}),
+        ("--gpus=H100:2 --cpus=8", "resources", {"h100": 2, "cpu": 8}),
+        ("--gres=gpu:h100:2 --mem=64G", "resources", {"h100": 2, "memory": 64 << 30}),
+        ("--resources=H100:2,mem=2g", "resources", {"h100": 2, "memory": 2 << 30}),
+        ("--accelerators=h100:8", "resources", {"h100": 8}),
+        ("-N 2", "replicas", 2),
+        ("--num-nodes=2", "replicas", 2),
+        ("--time 1:00:00", "max_runtime", 3600.0),
+        ("--max_runtime=2-12", "max_runtime", 216000.0),
+        ("-J nightly", "name", "nightly"),
+    ],
+)
+def test_a_foreign_flag_that_can_mean_one_thing_is_understood(
+    flags: str, field: str, value: object, run: Run, bucket: Bucket
+) -> None:
+    """Slurm's and sky's habits are as good as our flags."""
+    ran = run("launch", "--dry_run", "--json", *flags.split(), "--", "true")
+    assert ran.code == 0, ran.err
+    (job,) = json.loads(ran.out)["launch"]["jobs"]
+    assert (job["processes"][0] if field == "resources" else job)[field] == value
+
+
+@pytest.mark.parametrize(
+    ("written", "error", "hint"),
+    [
+        ("memory=4", "resources.memory: 4 bytes are too few for any process; did you mean 4GiB?",
+         ""),
+        ("accelerator=1", "resources.accelerator: no resource type 'accelerator' here",
+         "this bastion has cpu, h100, memory, v4"),
+        ("h10=1", "resources.h10: no resource type 'h10' here",
+         "did you mean h100? this bastion has cpu, h100, memory, v4"),
+        ("h100=1,H100=2", "--resources: h100 is given twice, 1 and 2", ""),
+    ],
+)  # fmt: skip
+def test_resources_that_cannot_be_meant_are_refused(
+    written: str, error: str, hint: str, run: Run, bucket: Bucket
+) -> None:
+    """With the types that this bastion has, never one that it has not."""
+    ran = run("launch", f"--resources={written}", "--", "true")
+    assert ran.code == 2
+    assert ran.err.splitlines() == [f"error: {error}", *([f"hint: {hint}"] if hint else [])]
+
+
+def test_help_is_a_verb_too(run: Run) -> None:
+    """As in git and kubectl, with the same words as the flag."""
+    assert run("help").out == run("--help").out
+    assert run("help", "launch").out == run("launch", "--help").out
+    assert run("help", "ls").out == run("list", "--help").out
+    assert run("help", "sbatch").err.splitlines()[1] == "hint: bastion launch FILE.sbatch"
 
 
 @pytest.mark.parametrize(
     ("words", "error", "hint"),
     [
-        (["lst"], "unknown verb 'lst'", "did you mean list?"),
-        (["squeue"], "unknown verb 'squeue'", "did you mean list?"),
-        (["submti"], "unknown verb 'submti'", "did you mean launch?"),
+        (["lst"], "unknown verb 'lst'", "did you mean bastion list?"),
+        (["squeue"], "unknown verb 'squeue'", "bastion list"),
+        (["submti"], "unknown verb 'submti'", "did you mean bastion launch -- COMMAND?"),
         (["xyzzy"], "unknown verb 'xyzzy'", "bastion --help"),
         (["list", "--stat=x"], "unknown flag --stat", "did you mean --state?"),
         (["launch", "--instance-typ=a", "--", "x"], "unknown flag --instance_typ",
@@ -84,9 +183,9 @@ def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
          "no file 'python3 train.py'",
          "a command stands after --: bastion launch -- python3 train.py"),
         (["launch", "--priority=1", __file__], f"--priority: {__file__} submits for itself",
-         f"change the script; as a job it runs with bastion launch -- python3 {__file__}"),
+         f"as a job it runs with: bastion launch --code=. -- python3 {__file__}"),
         (["launch", "--", "python3 train.py"],
-         "'python3 train.py' is one word, and no program is called so",
+         "there is no program named 'python3 train.py'",
          "leave out the quotes, or give --shell for a line of a shell"),
         (["launch", "--resources=h100", "--", "x"],
          "--resources: 'h100' is not TYPE=N, as in h100=2,cpu=4", ""),
@@ -170,4 +269,64 @@ def test_a_job_is_called_after_its_program(command: list[str], name: str) -> Non
 
 def test_quotes_within_quotes_are_noticed() -> None:
     """Other launchers need them; here they would reach the program."""
-    assert quoted_twice(["python3", "-c", "'import jax'", "'"]) == ["'import jax'"]
+    assert [word for word in ("python3", "'import jax'", "'", '"a"') if is_quoted(word)] == [
+        "'import jax'",
+        '"a"',
+    ]
+
+
+def test_inner_quotes_behind_c_are_taken_off(run: Run, bucket: Bucket) -> None:
+    """The command of axlearn's documentation runs the program that its author meant."""
+    with bucket.bastion() as bastion:
+        ran = run("launch", "-q", "--", "python3", "-c", "'import jax; print(jax.devices())'")
+    body = bastion.taken[0][1]
+    assert isinstance(body, LaunchRequest)
+    (made,) = body.launch.jobs
+    assert made.processes[0].command[-1] == "import jax; print(jax.devices())"
+    assert "is sent without its inner quotes" in ran.err
+
+
+def test_a_file_that_stays_behind_is_said_before_it_is_missed(
+    run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word of the command that is a file here, and no code is sent."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('hi')")
+    said = "note: train.py is a file here, but no code is sent; --code=. sends it\n"
+    with bucket.bastion():
+        assert run("launch", "-q", "--", "python3", "train.py").err == said
+        assert run("launch", "-q", "--code=.", "--", "python3", "train.py").err == ""
+
+
+def test_a_script_that_submits_nothing_is_an_error(
+    run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training script was meant as the job; the command that was meant is the hint."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('hi')")
+    ran = run("launch", "train.py", "--lr=1")
+    meant = "as a job it runs with: bastion launch --code=. -- python3 train.py --lr=1"
+    assert (ran.code, ran.out) == (1, "hi\n")
+    assert ran.err.splitlines() == [
+        f"note: train.py runs on this machine now; {meant}",
+        "error: train.py submitted nothing; it ran on this machine",
+        f"hint: {meant}",
+    ]
+    (tmp_path / "go.py").write_text(
+        "from bastion import Client, Job, Launch, Process\n"
+        "Client().launch(Launch(name='a', jobs=[Job(name='b', processes=[Process(['true'])])]))\n"
+    )
+    with bucket.bastion():
+        ran = run("launch", "go.py")
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_a_dry_run_prints_what_launch_takes_back(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """The file says what the flags said."""
+    flags = ("--resources=h100=2", "--replicas=2", "--env=A=1", "--retries=3", "--pool=p")
+    file = tmp_path / "spec.toml"
+    file.write_text(run("launch", "--dry_run", *flags, "--", "echo", "$x").out)
+    one = run("launch", "--dry_run", "--json", *flags, "--", "echo", "$x")
+    two = run("launch", "--dry_run", "--json", str(file))
+    assert one.code == two.code == 0, two.err
+    assert json.loads(one.out)["launch"] == json.loads(two.out)["launch"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from bastion import catalog
 from bastion.client.submit.context import LaunchContext
@@ -28,13 +29,17 @@ def check(launch: Launch, context: LaunchContext) -> Launch:
     problems = list(python_problems(launch.python, launch.code))
     hints = []
     jobs: list[Job] = []
+    named: list[Job] = []
+    meant = _generic_types(context)
     for job in launch.jobs:
         try:
-            jobs.append(_with_instance_type(job))
+            problems += _memory_problems(job)
+            named.append(_with_types(job, meant))
+            jobs.append(_with_instance_type(named[-1]))
         except SpecError as error:
             problems += (f"jobs.{job.name}.{problem}" for problem in error.problems)
             hints.append(error.hint)
-    unknown, nearest = _unknown_types(launch, context.types)
+    unknown, nearest = _unknown_types(named, context)
     problems += (*context.problems, *unknown)
     if problems:
         raise SpecError(*problems, hint=next(filter(None, (*hints, context.hint, nearest)), ""))
@@ -89,14 +94,66 @@ def _with_instance_type(job: Job) -> Job:
     return dataclasses.replace(job, processes=(dataclasses.replace(process, resources=asked),))
 
 
-def _unknown_types(launch: Launch, known: Collection[str]) -> tuple[list[str], str]:
-    """Return a problem for each resource type that is not known, and a hint for all of them."""
-    asked = {name for job in launch.jobs for name in job.per_replica.types()}
-    unknown = sorted(asked - set(known))
-    nearest = [
-        near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=1)
+_COUNTED = frozenset({"cpu", "memory"})
+_GENERIC = ("gpu", "gpus", "tpu", "tpus", "accelerator", "nvidia.com/gpu", "google.com/tpu")
+"""Words for whatever accelerator there is."""
+_TPU = re.compile(r"v\d+[a-z]?")
+_LEAST_MEMORY_BYTES = 1 << 20
+"""No process starts in less; a number so small is most likely meant in GiB."""
+
+
+def _generic_types(context: LaunchContext) -> Mapping[str, str]:
+    """Return what `gpu`, `tpu` and the like mean here, where only one type can be meant."""
+    devices = context.here - _COUNTED
+    tpus = {name for name in devices if _TPU.fullmatch(name)}
+    meant = {}
+    for word in _GENERIC:
+        kinds = tpus if "tpu" in word else devices - tpus if "gpu" in word else devices
+        if len(kinds) == 1:
+            (meant[word],) = kinds
+    return meant
+
+
+def _with_types(job: Job, meant: Mapping[str, str]) -> Job:
+    """Return `job` with the types that its generic words mean."""
+    if not set(job.per_replica.types()) & set(meant):
+        return job
+    processes = []
+    for process in job.processes:
+        units = dict(process.resources.amounts.items())
+        named: dict[str, int | str] = {meant.get(name, name): n for name, n in units.items()}
+        if len(named) < len(units):
+            raise SpecError(f"resources: {', '.join(units)} name one type twice; name it once")
+        processes.append(dataclasses.replace(process, resources=Resources(**named)))
+    return dataclasses.replace(job, processes=tuple(processes))
+
+
+def _memory_problems(job: Job) -> list[str]:
+    """Return a problem for every process whose memory can only be a slip."""
+    asked = (dict(process.resources.amounts.items()).get("memory") for process in job.processes)
+    return [
+        f"resources.memory: {size} bytes are too few for any process; did you mean {size}GiB?"
+        for size in asked
+        if size is not None and size < _LEAST_MEMORY_BYTES
     ]
-    some = ", ".join(sorted(known)[:20])
-    hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"known: {some}"
+
+
+def _unknown_types(jobs: Iterable[Job], context: LaunchContext) -> tuple[list[str], str]:
+    """Return a problem for each resource type that is not known, and a hint for all of them."""
+    asked = {name for job in jobs for name in job.per_replica.types()}
+    unknown = sorted(asked - context.types)
+    if not unknown:
+        return [], ""
+    offered = sorted(context.here | _COUNTED)
+    devices = [name for name in offered if name not in _COUNTED]
+    nearest = [
+        near
+        for name in unknown
+        if name not in _GENERIC
+        for near in difflib.get_close_matches(name, devices, n=1)
+    ]
+    hint = f"this bastion has {', '.join(offered)}"
+    if nearest:
+        hint = f"did you mean {' or '.join(dict.fromkeys(nearest))}? {hint}"
     problems = [f"resources.{name}: no resource type {name!r} here" for name in unknown]
-    return problems, hint if unknown else ""
+    return problems, hint

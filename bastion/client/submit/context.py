@@ -24,6 +24,8 @@ class LaunchContext:
     """The project that the launch is charged to; empty where there is a problem with it."""
     types: frozenset[str] = frozenset()
     """Every resource type that the catalog, the quota file or a machine knows."""
+    here: frozenset[str] = frozenset()
+    """Those of them that the quota file or a machine has."""
     targets: Mapping[str, str] = field(default_factory=dict)
     """Ids of the jobs and launches that it waits for, by the name that was written."""
     user: str = ""
@@ -59,13 +61,17 @@ def read_context(
     Raises:
         StoreError: The bucket is out of reach.
     """
-    types = set(catalog.resource_types()) | (quota.types if quota is not None else set())
+    here = set(quota.types if quota is not None else ())
+    types = set(catalog.resource_types()) | here
     if not all(set(job.per_replica.types()) <= types for job in launch.jobs):
-        types |= {name for resources in machines() for name in resources.types()}
+        here |= {name for resources in machines() for name in resources.types()}
+        types |= here
     try:
         charged = resolve_project(quota, user, launch.project or project)
     except SpecError as error:
-        return LaunchContext(types=frozenset(types), problems=error.problems, hint=error.hint)
+        return LaunchContext(
+            types=frozenset(types), here=frozenset(here), problems=error.problems, hint=error.hint
+        )
     targets: dict[str, str] = {}
     problems: list[str] = []
     for name in launch.waits_for_others:
@@ -76,6 +82,7 @@ def read_context(
     return LaunchContext(
         project=charged,
         types=frozenset(types),
+        here=frozenset(here),
         targets=targets,
         user=user,
         quota=quota,

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.commands.submit.followed import follow, tell_next, tell_submitted
+from launch.commands.submit.script import run_script
 from launch.errors import UsageError
 from launch.grammar.parser import Parser, Verbs, choice, many, number, switch, text
 from launch.screen.notes import note
 from launch.screen.outlook import outlook_lines
 from launch.screen.progress import bar
+from launch.screen.render import write_lines
 from launch.session import Session
 from launch.submission.code import add_bundler_flags
+from launch.submission.foreign_flags import add_foreign_flags
 
 if TYPE_CHECKING:
     from bastion.client import LaunchHandle
@@ -49,7 +50,7 @@ bastion launch job.sbatch -- arguments of the script""",
     )
     _flags(launch)
     switch(launch, "--watch", "then follow, as run does")
-    switch(launch, "--dry_run", "print the checked spec and submit nothing")
+    switch(launch, "--dry_run", "print the launch as a file that launch takes, submit nothing")
     run = verbs.add(
         "run",
         submit_and_follow,
@@ -105,6 +106,8 @@ def _flags(parser: Parser) -> None:
     _code_flags(parser)
     own = [each for title in _SHAPING for each in _group(parser, title)]
     parser.set_defaults(shaping={action.dest: action.default for action in own})
+    parser.get_default("shaping")["asked"] = []
+    add_foreign_flags(parser)
     group = parser.add_argument_group("submission")
     text(group, "--idempotency_key", "submitting again with the same key gives the same jobs")
 
@@ -148,7 +151,7 @@ def submit(args: argparse.Namespace) -> int:
     """`bastion launch`."""
     session = Session(args)
     if _is_script(args):
-        return _run_script(session)
+        return run_script(session, given=_shaping(args))
     if args.dry_run:
         return _foresee(session)
     handle = _submitted(session)
@@ -159,7 +162,8 @@ def submit(args: argparse.Namespace) -> int:
 
 
 def _foresee(session: Session) -> int:
-    """Print the checked spec, and what would happen where a bastion has left its state."""
+    """Print the checked launch as a file, and what would happen by the bastion's last state."""
+    from bastion.client.submit.launch_file import launch_text
     from bastion.errors import NotFoundError
     from bastion.records.codec import plain
 
@@ -168,7 +172,13 @@ def _foresee(session: Session) -> int:
         foreseen = outlook_lines(session.client.what_if(launch), session.out.now)
     except NotFoundError as error:
         foreseen = [error.message]
-    session.out.json({"launch": plain(launch), "outlook": foreseen})
+    match session.out.format:
+        case "json":
+            session.out.json({"launch": plain(launch), "outlook": foreseen})
+        case "name":
+            write_lines([launch.name])
+        case _:
+            write_lines([launch_text(launch).rstrip("\n")])
     if not session.is_quiet:
         for line in foreseen:
             note(line)
@@ -217,15 +227,10 @@ def _launch_of(session: Session) -> Launch:
         return _launch_of_file(args)
     if not args.command:
         raise UsageError(f"nothing to run: give {_SOURCES}", hint="bastion launch --help")
-    from launch.submission.flags import launch_of, quoted_twice
+    from launch.submission.command import checked_command
+    from launch.submission.flags import launch_of
 
-    if len(args.command) == 1 and args.command[0].split()[1:] and not args.shell:
-        raise UsageError(
-            f"{args.command[0]!r} is one word, and no program is called so",
-            hint="leave out the quotes, or give --shell for a line of a shell",
-        )
-    for word in quoted_twice(args.command):
-        note(f"warning: {word} keeps its inner quotes; no shell comes between, one pair is enough")
+    args.command = checked_command(args)
     return launch_of(args)
 
 
@@ -254,24 +259,3 @@ def _shaping(args: argparse.Namespace) -> str:
 
 def _is_script(args: argparse.Namespace) -> bool:
     return bool(args.source) and args.source[0].endswith(".py")
-
-
-def _run_script(session: Session) -> int:
-    """Run the user's own program as python would, told where the bastion is."""
-    import subprocess
-
-    from bastion.profile import ENVIRONMENT
-
-    script = session.args.source[0]
-    if not os.path.isfile(script):  # noqa: PTH113  (pathlib would be one more import to wait for)
-        hint = f"a command stands after --: bastion launch -- {script}"
-        raise UsageError(f"no file {script!r}", hint=hint)
-    if given := _shaping(session.args):
-        raise UsageError(
-            f"{given}: {script} submits for itself, and says that",
-            hint=f"change the script; as a job it runs with bastion launch -- python3 {script}",
-        )
-    profile = session.profile
-    told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}
-    words = [sys.executable, *session.args.source, *(session.args.command or ())]
-    return subprocess.run(words, env=dict(os.environ) | told, check=False).returncode

@@ -1,0 +1,66 @@
+"""A script of the user that submits for itself: run as python would run it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from launch import exits
+from launch.errors import UsageError
+from launch.screen.notes import note, tell
+from launch.session import Session
+
+
+def run_script(session: Session, *, given: str) -> int:
+    """
+    Run the script on the command line, told where the bastion is; its exit code.
+
+    A script that ends well and submitted nothing was most likely meant as the job itself.
+
+    Args:
+        session: Its first source is the script.
+        given: The flags that describe a job, which a script says itself.
+
+    Raises:
+        UsageError: There is no such file, or a flag says what the script says.
+    """
+    import subprocess
+
+    from bastion.client.submit.submission_log import VARIABLE
+    from bastion.profile import ENVIRONMENT
+
+    script = Path(session.args.source[0])
+    if not script.is_file():
+        hint = f"a command stands after --: bastion launch -- {script}"
+        raise UsageError(f"no file {str(script)!r}", hint=hint)
+    if given:
+        raise UsageError(
+            f"{given}: {script} submits for itself, and says that", hint=_meant(script)
+        )
+    profile = session.profile
+    told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}
+    arguments = [*session.args.source[1:], *(session.args.command or ())]
+    if not _speaks_of_us(script):
+        note(f"note: {script} runs on this machine now; {_meant(script, *arguments)}")
+    with tempfile.NamedTemporaryFile(prefix="bastion-submitted-") as log:
+        environment = dict(os.environ) | told | {VARIABLE: log.name}
+        words = [sys.executable, str(script), *arguments]
+        code = subprocess.run(words, env=environment, check=False).returncode
+        is_submitted = Path(log.name).stat().st_size > 0
+    if code == 0 and not is_submitted:
+        tell(f"{script} submitted nothing; it ran on this machine", _meant(script, *arguments))
+        return exits.FAILED
+    return code
+
+
+def _meant(script: Path, *arguments: str) -> str:
+    words = " ".join(["python3", str(script), *arguments])
+    return f"as a job it runs with: bastion launch --code=. -- {words}"
+
+
+def _speaks_of_us(script: Path) -> bool:
+    """Whether the script names a package that submits."""
+    text = script.read_bytes()
+    return b"bastion" in text or b"clusterfudge" in text

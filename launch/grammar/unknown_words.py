@@ -1,0 +1,90 @@
+"""
+Words that are no verb and no flag of ours: refused, with the command that was most likely meant.
+
+What another system says goes before what is spelled alike, and no misspelling is answered with a
+verb that destroys.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from launch.errors import UsageError
+from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET, VERBS
+
+OF_ALL_JOBS = ("list", "status")
+"""Verbs that people give a job, and that look at all of them."""
+_NEAR = 0.7
+"""How alike two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
+
+
+def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """
+    Say what no flag of `parser` is, with ours for it or the nearest.
+
+    Raises:
+        UsageError: There are any words.
+    """
+    if not words:
+        return
+    name = words[0].partition("=")[0]
+    if name.startswith("-"):
+        raise UsageError(f"unknown flag {name}", hint=_flag_hint(parser, name))
+    hint = f"{parser.prog} --help"
+    if parser.prog.rpartition(" ")[2] in OF_ALL_JOBS:
+        hint = f"of one job: bastion show {name}"
+    raise UsageError(f"unknown argument {name}", hint=hint)
+
+
+def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
+    if name in FLAGS:
+        ours = FLAGS[name]
+        return f"here it is {ours}" if ours.startswith("-") else ours
+    import difflib
+
+    known = [
+        option
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS
+        for option in action.option_strings
+    ]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
+    return f"did you mean {near[0]}?" if near else f"{parser.prog} --help"
+
+
+def refuse_unknown_verb(words: Sequence[str], verbs: Sequence[str]) -> None:
+    """
+    Say that the first of `words` is no verb, with our command for it or the nearest verb.
+
+    Raises:
+        UsageError: It is none of `verbs`.
+    """
+    word, *rest = words
+    if word not in verbs:
+        raise UsageError(f"unknown verb {word!r}", hint=_verb_hint(word.lower(), rest, verbs))
+
+
+def _verb_hint(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str:
+    if word in verbs:
+        return f"bastion {' '.join([word, *rest])}"
+    key = word.replace("-", "_")
+    if key in NOT_YET:
+        return f"there is none yet; instead: {NOT_YET[key]}"
+    if key in VERBS:
+        return _in_place(VERBS[key], rest)
+    import difflib
+
+    harmless = [verb for verb in verbs if verb not in DESTRUCTIVE]
+    theirs = [verb for verb in VERBS if VERBS[verb].split()[0] not in DESTRUCTIVE]
+    near = difflib.get_close_matches(word, [*harmless, *theirs], n=1, cutoff=_NEAR)
+    if not near:
+        return "bastion --help"
+    return f"did you mean bastion {VERBS.get(near[0], near[0])}?"
+
+
+def _in_place(command: str, rest: Sequence[str]) -> str:
+    """Our command with the user's own words, where they can only stand for its jobs."""
+    if command.endswith(" JOB") and rest and not any(word.startswith("-") for word in rest):
+        command = f"{command.removesuffix('JOB')}{' '.join(rest)}"
+    return f"bastion {command}"

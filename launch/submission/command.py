@@ -1,0 +1,61 @@
+"""The user's command, looked at before it is sent: quotes for a shell, files that stay behind."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from launch.errors import UsageError
+from launch.screen.notes import note
+
+
+def checked_command(args: argparse.Namespace) -> list[str]:
+    """
+    The command to send, with a word about what was most likely meant otherwise.
+
+    `-c "'import jax'"` loses its inner quotes: other launchers put a shell between, and there they
+    are needed; here they would make a string of the program, which then does nothing.
+
+    Raises:
+        UsageError: A line of a shell stands where a program is expected.
+    """
+    command = list(args.command)
+    if len(command) == 1 and command[0].split()[1:] and not args.shell:
+        raise UsageError(
+            f"there is no program named {command[0]!r}",
+            hint="leave out the quotes, or give --shell for a line of a shell",
+        )
+    for at, word in enumerate(command):
+        if not is_quoted(word):
+            continue
+        if at and command[at - 1] == "-c":
+            command[at] = word[1:-1]
+            note(f"warning: {word} is sent without its inner quotes: no shell comes between")
+        else:
+            note(f"warning: {word} keeps its inner quotes: no shell comes between")
+    if left := left_behind(command, sends_code=_sends_code(args)):
+        note(f"note: {left} is a file here, but no code is sent; --code=. sends it")
+    return command
+
+
+def is_quoted(word: str) -> bool:
+    """Whether `word` has a pair of quotes of its own around it."""
+    return len(word) > 2 and word[0] == word[-1] and word[0] in "'\""
+
+
+def left_behind(command: list[str], *, sends_code: bool) -> str:
+    """The first word of `command` that is a file of this folder and would be missing there."""
+    if sends_code:
+        return ""
+    return next((word for word in command if _is_file_here(word)), "")
+
+
+def _is_file_here(word: str) -> bool:
+    try:
+        return not word.startswith(("/", "-", "~")) and Path(word).is_file()
+    except (OSError, ValueError):
+        return False  # a line of a shell is too long for a name, or holds a NUL
+
+
+def _sends_code(args: argparse.Namespace) -> bool:
+    return bool(args.bundler_type or args.bundler_spec) or args.code not in ("", "none")

@@ -1,0 +1,115 @@
+"""
+Flags of other systems that can mean one thing here: understood, and left out of the help.
+
+`--gpus 2`, `--gpus=h100:2`, `--accelerators=H100:8`, `--gres=gpu:a100:2`, `--mem=64G` and
+`--cpus 8` are resources; `-N 2` is replicas; `--time 1:00:00` is a limit; `-J`, `--workdir` and
+`--dependency=afterok:JOB` have flags of ours as well. Numbers mean what they mean in Slurm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+
+from launch.errors import UsageError
+from launch.grammar.parser import Parser
+
+_GRES = re.compile(r"gpu(?::([A-Za-z][\w-]*))?(?::(\d+))?")
+_DEVICES = re.compile(r"(?:([A-Za-z][\w-]*)[:=])?(\d+)")
+
+
+def add_foreign_flags(parser: Parser) -> None:
+    """Add the flags to a verb that takes the flags of a job."""
+    parser.set_defaults(asked=[])
+    for names, read in (
+        (("--gpus", "-G", "--gpus_per_node", "--gpus_per_task", "--accelerators"), _devices),
+        (("--gres",), _gres),
+        (("--mem", "--memory"), _memory),
+        (("--cpus", "-c", "--cpus_per_task"), _cpus),
+    ):
+        parser.add_argument(*names, action=_Asked, type=read, dest="asked", help=argparse.SUPPRESS)
+    for names, dest in (
+        (("-N", "--nodes", "--num_nodes"), "replicas"),
+        (("-t", "--time"), "max_runtime"),
+        (("-J", "--job_name"), "name"),
+        (("-D", "--chdir", "--workdir"), "code"),
+    ):
+        kind: Callable[[str], object] = int if dest == "replicas" else str
+        parser.add_argument(
+            *names,
+            type=kind,
+            dest=dest,
+            default=argparse.SUPPRESS,
+            help=argparse.SUPPRESS,
+        )
+    parser.add_argument(
+        *("-d", "--dependency"),
+        action="append",
+        type=_after,
+        dest="after",
+        default=argparse.SUPPRESS,
+        help=argparse.SUPPRESS,
+    )
+
+
+class _Asked(argparse.Action):
+    """One more of the resources that were asked for."""
+
+    def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
+        found.asked = [*found.asked, value]
+
+
+def _devices(text: str) -> str:
+    """`2`, `h100:2` or `H100=2` as `gpu=2` or `h100=2`."""
+    match = _DEVICES.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not N or TYPE:N, as 2 or h100:2")
+    return f"{match[1] or 'gpu'}={match[2]}"
+
+
+def _gres(text: str) -> str:
+    match = _GRES.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not gpu:N or gpu:TYPE:N, as gpu:h100:2")
+    return f"{match[1] or 'gpu'}={match[2] or 1}"
+
+
+def _memory(text: str) -> str:
+    """Megabytes where no unit is said, as in Slurm."""
+    return f"memory={text}MiB" if text.isdecimal() else f"memory={text}"
+
+
+def _cpus(text: str) -> str:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return f"cpu={text}"
+
+
+def _after(text: str) -> str:
+    """`afterok:JOB` as `JOB:ok`; several are several flags of ours."""
+    kind, colon, job = text.partition(":")
+    when = {"afterok": "", "afterany": ":any", "afternotok": ":failed"}.get(kind)
+    if when is None or not colon or not job or ":" in job or "," in job:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not afterok:JOB, afterany:JOB or afternotok:JOB; --after=JOB is the same"
+        )
+    return f"{job}{when}"
+
+
+def limit_of(flag: str, text: str) -> str | float | None:
+    """
+    The limit that `text` means: our own form, or Slurm's `1:00:00` and `2-12`.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if not text or not re.search(r"[:-]", text):
+        return text or None
+    from bastion.compat.sbatch_values import seconds
+    from bastion.errors import SpecError
+
+    try:
+        return seconds(text)
+    except SpecError as error:
+        raise UsageError(f"{flag}: {text!r} {error}; or as 90s, 8h, 1h30m") from None

@@ -1,0 +1,69 @@
+"""`bastion up` and `bastion down`: a bastion and its machines, begun and ended as one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+Ran = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def bastion(tmp_path: Path) -> Callable[..., Ran]:
+    """Run a command line in a home of its own."""
+    home = {name: str(tmp_path / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+    environment = {**os.environ, **home, "BASTION_ROOT": str(tmp_path / "bucket")}
+
+    def run(*words: str) -> Ran:
+        return subprocess.run(
+            [sys.executable, "-m", "launch.start", *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return run
+
+
+def test_a_local_bastion_is_begun_and_ended_as_one(
+    bastion: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """A new folder is furnished, jobs run in it, and nothing of it lives afterwards."""
+    up = bastion("up", "--resources=h100=2,cpu=4")
+    try:
+        assert up.returncode == 0, up.stderr
+        assert bastion("up").stderr.endswith(" already\n")
+        ran = bastion("run", "--gpus=2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        assert (ran.returncode, ran.stdout) == (0, "0,1\n")
+        job = bastion("launch", "-q", "--gpus=1", "--", "sleep", "600").stdout.strip()
+        assert bastion("wait", job, "--timeout=0s").returncode == 124
+        refused = bastion("down")
+        assert refused.returncode == 2
+        assert "1 job would be stopped" in refused.stderr
+    finally:
+        down = bastion("down", "--yes")
+    assert down.returncode == 0, down.stderr
+    marked = [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(tmp_path) in word for word in process.info["cmdline"] or ())
+    ]
+    assert not marked
+    assert (tmp_path / "bucket" / "state" / "root.json").exists()
+
+
+def test_a_cloud_bucket_is_none_of_theirs(bastion: Callable[..., Ran]) -> None:
+    """`down` never reaches for a bastion elsewhere."""
+    for verb in ("up", "down"):
+        ran = bastion(verb, "--root=gs://bucket/bastion")
+        assert ran.returncode == 2
+        assert ran.stderr.startswith("error: gs://bucket/bastion is no folder\n")
