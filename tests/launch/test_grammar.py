@@ -84,7 +84,7 @@ def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
         (["restart", "train"], "bastion rerun train"),
         (["tail", "train"], "bastion logs -f train"),
         (["history"], "bastion list --all"),
-        (["ssh", "train"], "there is none yet; instead: bastion exec JOB -- COMMAND runs beside its processes"),
+        (["web"], "there is none yet; instead: bastion list --watch"),
         (["LIST"], "bastion list"),
         (["cancle", "x"], "bastion --help"),
         (["launch", "--requirements=r.txt", "--", "x"],
