@@ -513,7 +513,7 @@ reason = "new cooling"
 
 def test_a_job_says_on_the_command_line_that_it_does_not_borrow(run: Run, bucket: Bucket) -> None:
     """`--no_borrow` is in the spec; without it the field is left out."""
-    flags = ["launch", "--resources=v4=8", "--project_id=blue", "--dry_run"]
+    flags = ["launch", "--resources=v4=8", "--project_id=blue", "--dry_run", "--json"]
     for borrows, more in ((True, []), (False, ["--no_borrow"])):
         (job,) = json.loads(run(*flags, *more, "--", "true").out)["launch"]["jobs"]
         assert job.get("borrow", True) == borrows
