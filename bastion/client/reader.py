@@ -12,44 +12,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bastion.client.change.inbox import Inbox
-from bastion.client.change.presence import Presence
-from bastion.client.change.requests import Requests
-from bastion.client.change.user import login_name
+from bastion.client.connection import Connection
 from bastion.client.follow.log_filter import Wanted
 from bastion.client.follow.log_reader import Chunk
-from bastion.client.follow.logs import Logs
 from bastion.client.look.array_views import each_of, states_of
 from bastion.client.look.find_job import find, find_all
-from bastion.client.look.published import Published
-from bastion.client.look.quota_file import QuotaFile
 from bastion.client.look.views import EventView, JobView, PoolsView, StatusView, Why
-from bastion.client.look.watch import WaitReport, Watch, no_report
-from bastion.client.patience import Outage, PatientStore, first_contact_s
-from bastion.clock import Clock, SystemClock
+from bastion.client.look.watch import WaitReport, no_report
 from bastion.errors import NotFoundError, SpecError
-from bastion.spec import Sweep, check_name, task_id, tasks_named
-from bastion.store.open import open_store
-from bastion.store.port import ObjectStore
-from bastion.store.reach import Reach, reach_of
+from bastion.spec import Sweep, task_id, tasks_named
 
 if TYPE_CHECKING:
     from bastion.client.code.outputs import Fetched
     from bastion.client.code.stored_code import CodeView
-    from bastion.profile import Profile
     from bastion.records.request import SpecRecord
     from bundler.progress import Report
     from quota.tree import Quota
 
-POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
-"""Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
 MAX_RECORDS = 100
 """Final records of tasks that are read at once: a few seconds' worth on a cloud."""
-_LOG_POLLS = 3
-"""Polls between two looks at a log: agents send what is new five times a second at most."""
 
 
-class Reader:
+class Reader(Connection):
     """
     What `Client` reads. Its arguments are those of `Client`.
 
@@ -57,59 +41,6 @@ class Reader:
         SpecError: The URL, the user or the project is malformed.
         StoreRefusedError: There can be no store at that place.
     """
-
-    def __init__(
-        self,
-        root: str = "",
-        *,
-        user: str | None = None,
-        project: str | None = None,
-        store: ObjectStore | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        if not root and store is None:
-            named = _surrounding()
-            root, user, project = named.root, user or named.user, project or named.project
-        self.root = root
-        self.user = user or login_name()
-        self.project = project or ""
-        problems = check_name("user", self.user)
-        problems += check_name("project", self.project) if self.project else []
-        if problems:
-            raise SpecError(*problems)
-        self.clock = clock or SystemClock()
-        opened = open_store(root) if store is None else store
-        outage = Outage(self.clock)
-        self._hasty, self._outage = opened, outage
-        patient = PatientStore(opened, outage, self.clock, first_s=first_contact_s(root))
-        self.store: ObjectStore = patient
-        reach = reach_of(root)
-        self.is_local = reach is Reach.FOLDER
-        self.poll_s = POLL_S[reach]
-        self._published = Published(self.store, self.clock.wall, place=root)
-        self._quota_file = QuotaFile(self.store)
-        inbox = Inbox(patient, self.clock, poll_s=self.poll_s, outage=outage)
-        # What comes back for another look anyway asks once, and keeps to its own time.
-        looked = self._published.through(opened)
-        self.presence = Presence(self._published, looked, self.root, self.clock)
-        self._requests = Requests(inbox, self.clock, self.user, self.presence)
-        self.watch = Watch(
-            looked,
-            self.clock,
-            poll_s=self.poll_s,
-            outage=outage,
-            on_look=self.presence.glance,
-        )
-        self.following = Logs(
-            self.store,
-            opened,
-            looked,
-            None if self.is_local else self._requests,
-            self.watch,
-            self.clock,
-            poll_s=_LOG_POLLS * self.poll_s,
-            outage=outage,
-        )
 
     def jobs(
         self,
@@ -511,15 +442,3 @@ class Reader:
             StoreError: Out of reach.
         """
         return find_all(self._published, name, project=project)
-
-
-def _surrounding() -> Profile:
-    from bastion.profile import surrounding
-
-    named = surrounding()
-    if not named.root:
-        raise SpecError(
-            "no bastion named: neither a root, BASTION_ROOT nor a profile",
-            hint="Client('gs://bucket/bastion'), or once for all: bastion config set root=URL",
-        )
-    return named
