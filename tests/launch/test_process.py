@@ -13,26 +13,12 @@ from pathlib import Path
 
 import pytest
 
-import launch
 from launch.grammar.shells import script
 from launch.reference import PLACE, reference
 from launch.verbs import build
 from tests.launch.bucket import JOB, Bucket
+from tests.launch.process import COMMAND, ROOT, environment
 from tests.rigs.scripted_bastion import print_log, publish, row
-
-ROOT = Path(launch.__file__).parents[1]
-COMMAND = (sys.executable, "-m", "launch.cli")
-
-
-def environment(bucket: Bucket, tmp_path: Path) -> dict[str, str]:
-    """What the command needs, and nothing of the person who runs the test."""
-    return {
-        "PATH": f"{tmp_path}:/usr/bin:/bin",
-        "PYTHONPATH": str(ROOT),
-        "HOME": str(tmp_path),
-        "BASTION_ROOT": bucket.url,
-        "BASTION_USER": "ada",
-    }
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from bastion.records import layout
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
-from tests.launch.test_process import COMMAND, environment
+from tests.launch.process import COMMAND, environment
 from tests.rigs.scripted_bastion import QUOTA, end, print_log, publish, put, row
 
 FULL = "error: standard output: No space left on device"
