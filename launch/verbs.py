@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Mapping
 
 from launch.commands.admin import bucket, demo, local, quota, service, setup
-from launch.commands.change import exec as execute
 from launch.commands.change import jobs as change
+from launch.commands.enter import exec as execute
+from launch.commands.enter import notebook, ssh
 from launch.commands.here import completion, config, help_page
 from launch.commands.look import fetch, job, jobs, logs, pool, status, wait
 from launch.commands.submit import bundle, imports, launch, rerun
@@ -17,7 +18,7 @@ from launch.grammar.vocabulary import FAMILIES
 _NOUNS = (
     *(launch, rerun, imports, bundle),
     *(jobs, job, logs, fetch, wait, pool, status),
-    *(change, execute),
+    *(change, execute, ssh, notebook),
     *(local, service, quota, bucket, demo, setup),
     *(config, completion, help_page),
 )

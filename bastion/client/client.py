@@ -34,6 +34,7 @@ from quota.amounts import Amounts
 
 if TYPE_CHECKING:
     from bastion.client.code.upload import ResolvedCode
+    from bastion.provider.way_in import WayIn
     from bastion.scheduler.whatif import Outlook, QuotaOutlook
     from bundler.progress import Report
     from quota.tree import Quota
@@ -371,6 +372,25 @@ class Client(Reader):
             outage=self._outage,
             is_over=lambda: self._published.result(job.project, job.id) is not None,
         )
+
+    def way_in(self, name: str, *, replica: int = 0, host: int = 0, project: str = "") -> WayIn:
+        """
+        How the machine of one host of a running job is reached with tools of the user's own.
+
+        Args:
+            name: The job.
+            replica: Of the job.
+            host: Of the replica, where it has several.
+            project: Only look for the job in this project.
+
+        Raises:
+            NotFoundError: There is no such job or host, or its machine cannot be reached.
+            StoreError: Out of reach.
+        """
+        from bastion.client.look.way_in import way_to
+
+        job = self.job(name, project=project)
+        return way_to(self._published, job, replica=replica, host=host)
 
     # Quota
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 FAMILIES = {
     "submit": ("launch", "run", "rerun", "import", "bundle"),
     "see": ("list", "show", "why", "events", "logs", "fetch", "wait", "pool", "machines", "status"),
-    "change": ("cancel", "hold", "release", "prioritize", "update", "exec"),
+    "change": ("cancel", "hold", "release", "prioritize", "update"),
+    "enter": ("exec", "ssh", "notebook"),
     "admin": ("up", "down", "serve", "agent", "quota", "fsck", "restore", "demo"),
     "set up": ("config", "setup", "completion", "help"),
 }

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import http.cookiejar
+import socket
+import subprocess
 import sys
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,3 +77,71 @@ def test_a_host_that_comes_back_goes_on(own: Programs) -> None:
         assert ran.stdout == "here\n"
     finally:
         server.resume()
+
+
+def test_a_shell_is_where_the_job_runs(own: Programs) -> None:
+    """`bastion ssh` runs a command on the host of a replica, and what it cannot do it says."""
+    job = own.run("launch", "-q", "--resources=h100=8", "--", "sleep", "1000").stdout.strip()
+    until(lambda: own.client.status().counts.get("running"), "it runs")
+    (zone,) = (each["zone"] for each in own.json("machines")["machines"] if each["jobs"])
+    there = own.run("ssh", job, "--", "sh", "-c", "echo it is $HOME")
+    assert there.stdout.endswith(f"/{zone}\n")
+    refused = own.run("ssh", f"{job}/1", check=False)
+    assert (refused.returncode, refused.stderr) == (
+        103,
+        f"error: {job}: replica 1 is none of it; it has 1, from 0\n",
+    )
+
+
+def test_a_notebook_is_reached_through_a_tunnel(own: Programs) -> None:
+    """`bastion notebook` prints where Jupyter is, and only its password opens it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        here = free.getsockname()[1]
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    words = ("--app=server", f"--port={here}", f"--env=PATH={path}", "--resources=h100=8")
+    notebook = subprocess.Popen(
+        [*own.command, "notebook", *words],
+        cwd=own.project,
+        env=own.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert notebook.stdout is not None
+    assert notebook.stderr is not None
+    try:
+        url = notebook.stdout.readline().strip()
+        said = next(line for line in notebook.stderr if line.startswith("password: "))
+        password = said.removeprefix("password: ").strip()
+        assert url == f"http://localhost:{here}/"
+        until(lambda: asked(here) == 403, "it answers, and wants a password")
+        assert asked(here, "wrong") == 403
+        assert asked(here, password) == 200
+    finally:
+        notebook.terminate()
+        notebook.communicate()
+    assert own.client.status().counts.get("running") == 1
+    bucket = (each for each in own.folder.rglob("*") if each.is_file())
+    assert not any(password.encode() in each.read_bytes() for each in bucket)
+
+
+def asked(port: int, password: str = "") -> int:
+    """What Jupyter answers to a look at its files, once `password` was tried; 0: nothing."""
+    cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+    browser = urllib.request.build_opener(cookies)
+    url = f"http://localhost:{port}"
+    try:
+        if password:
+            browser.open(f"{url}/login", timeout=10).read()
+            token = next(each.value for each in cookies.cookiejar if each.name == "_xsrf")
+            form = urllib.parse.urlencode({"password": password, "_xsrf": token}).encode()
+            try:
+                browser.open(f"{url}/login", form, timeout=10).read()
+            except urllib.error.HTTPError as refused:
+                assert refused.code == 401
+        return int(browser.open(f"{url}/api/contents", timeout=10).status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0

@@ -53,6 +53,7 @@ CHANCE = (
     "bastion/agent/",  # keeper and agent use the clock of their machine
     "bastion/provider/boot/bootstrap.py",  # a program of its own, that knows no Clock
     "bastion/client/",  # names a request: a ULID is time and chance
+    "launch/commands/enter/notebook.py",  # the password of a notebook
     "bastion/store/folder_identity.py",  # two folders must not share a token
     "bastion/store/local.py",  # temporary files of many processes must not collide
     "bastion/store/probe.py",  # two probes of one store must not collide

@@ -130,6 +130,16 @@ class Published:
         pools = (decode(Pool, json.dumps(row).encode(), key=layout.view("pool")) for row in rows)
         return {pool.name: pool for pool in pools}
 
+    def bucket(self) -> str:
+        """
+        The bucket's own name, which the machines of clouds carry.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        return str(self._view("pool").get("bucket") or "")
+
     def status(self) -> StatusView:
         """
         The bastion as it last described itself.

@@ -65,6 +65,8 @@ class JobView:
     attempt: int = 0
     preemptions: int = 0
     machines: tuple[str, ...] = ()
+    placement: tuple[tuple[str, ...], ...] = ()
+    """While it is admitted: the machine of each host, replica by replica."""
     after: tuple[str, ...] = ()
     """What it still waits for before it joins the queue, as `train-x7k2` or `train-x7k2:any`."""
     text: str = ""
@@ -135,6 +137,8 @@ class MachineView:
     hostname: str = ""
     zone: str = ""
     """Where its provider made it; of hosts that are owned, the host."""
+    address: str = ""
+    """Where machines of its gang reach it."""
     heard_at: float = 0.0
 
 
@@ -295,6 +299,7 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         attempt=row.get("attempt", 0),
         preemptions=row.get("preemptions", 0),
         machines=tuple(row.get("machines") or ()),
+        placement=tuple(tuple(hosts) for hosts in row.get("placement") or ()),
         after=tuple(_awaited(each["on"], each.get("when")) for each in row.get("after") or ()),
         text=row.get("text", ""),
         reason=row.get("reason") or {},
@@ -360,6 +365,7 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         tier=row.get("tier", 0),
         hostname=row.get("hostname", ""),
         zone=row.get("zone", ""),
+        address=row.get("address", ""),
         heard_at=row.get("heard_at", 0.0),
     )
 

@@ -184,6 +184,7 @@ def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
         "attempt": job.attempts,
         "preemptions": job.preemptions,
         "machines": _machines_of(job),
+        "placement": _placement_of(job),
         "reason": None,
         "text": "",
     }
@@ -219,6 +220,13 @@ def _machines_of(job: JobRecord) -> list[str]:
     return sorted({place.machine for _, _, place, _ in job.attempt.each_host()})
 
 
+def _placement_of(job: JobRecord) -> list[list[str]]:
+    """The machine of each host, replica by replica; empty while it has none."""
+    if job.attempt is None:
+        return []
+    return [[host.machine for host in replica.hosts] for replica in job.attempt.placement]
+
+
 def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
     """Return every machine with its resources, what of them is used, and by which jobs."""
     used: dict[str, Amounts] = {}
@@ -238,6 +246,7 @@ def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
         "schema": 1,
         "now": root.now,
         "seq": root.seq,
+        "bucket": root.bucket,
         "machines": machines,
         "pools": [plain(pool) for pool in pools.values()],
     }

@@ -48,7 +48,7 @@ bastion launch spec.toml
 bastion launch script.py --size=large
 bastion launch job.sbatch -- arguments of the script""",
     )
-    _flags(launch)
+    add_launch_flags(launch)
     switch(launch, "--watch", "then follow, as run does")
     switch(launch, "--dry_run", "print the launch as a file that launch takes, submit nothing")
     run = verbs.add(
@@ -59,10 +59,11 @@ bastion launch job.sbatch -- arguments of the script""",
         text=f"From {_SOURCES}.",
         example="bastion run --resources=h100=1 -- python3 train.py",
     )
-    _flags(run)
+    add_launch_flags(run)
 
 
-def _flags(parser: Parser) -> None:
+def add_launch_flags(parser: Parser) -> None:
+    """Add the flags that describe a launch of one job."""
     parser.add_argument(
         "source",
         nargs="*",
@@ -154,7 +155,8 @@ def submit(args: argparse.Namespace) -> int:
         return run_script(session, given=_shaping(args))
     if args.dry_run:
         return _foresee(session)
-    handle = _submitted(session)
+    handle = submitted(session)
+    tell_submitted(session, handle, following=args.watch)
     if args.watch:
         return follow(session, handle)
     tell_next(session, handle)
@@ -190,21 +192,21 @@ def submit_and_follow(args: argparse.Namespace) -> int:
     session = Session(args)
     if _is_script(args):
         raise UsageError("run: a script submits for itself", hint="bastion launch SCRIPT")
-    return follow(session, _submitted(session))
+    handle = submitted(session)
+    tell_submitted(session, handle, following=True)
+    return follow(session, handle)
 
 
-def _submitted(session: Session) -> LaunchHandle:
+def submitted(session: Session) -> LaunchHandle:
+    """Submit the launch that the command line describes."""
     args = session.args
     with bar(shown=not session.is_quiet, is_bytes=True) as draw:
-        handle = session.client.launch(
+        return session.client.launch(
             _launch_of(session),
             idempotency_key=args.idempotency_key,
             origin=_origin(args),
             report=lambda now: draw(now.step, now.done, now.total),
         )
-    following = args.verb_name == "run" or args.watch
-    tell_submitted(session, handle, following=following)
-    return handle
 
 
 def _origin(args: argparse.Namespace) -> Origin:

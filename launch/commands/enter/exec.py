@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from launch import exits
+from launch.commands.enter.place import add_place, place_of
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, number, text
 from launch.screen.notes import note
@@ -29,10 +30,7 @@ def register(verbs: Verbs) -> None:
 bastion exec trainer -- nvidia-smi
 bastion exec trainer/2 -- py-spy dump --pid 1""",
     )
-    parser.add_argument(
-        "job", metavar="JOB[/REPLICA]", help="an id or a name, and which replica (0)"
-    )
-    number(parser, "--host", "of the replica, where it is a slice of several (0)")
+    add_place(parser)
     number(parser, "--process", "of the replica's processes there (0)")
     text(parser, "--max_runtime", "when it is stopped, as 90s, 8h (1h)", metavar="TIME")
 
@@ -43,14 +41,12 @@ def execute(args: argparse.Namespace) -> int:
         raise UsageError(
             "no command", hint=f"it stands after --: bastion exec {args.job} -- nvidia-smi"
         )
-    name, _, replica = args.job.partition("/")
-    if replica and not replica.isdecimal():
-        raise UsageError(f"{replica!r} is no replica; the first is 0, as in {name}/0")
+    name, replica = place_of(args.job)
     session = Session(args)
     command = session.client.execute(
         name,
         args.command,
-        replica=int(replica or 0),
+        replica=replica,
         host=args.host or 0,
         process=args.process or 0,
         max_runtime=args.max_runtime or "1h",

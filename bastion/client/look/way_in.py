@@ -1,0 +1,40 @@
+"""From a job to the way to one of its machines."""
+
+from __future__ import annotations
+
+import socket
+
+from bastion.client.look.published import Published
+from bastion.client.look.views import JobView
+from bastion.errors import NotFoundError
+from bastion.provider.way_in import Target, WayIn, way_in
+
+
+def way_to(published: Published, job: JobView, *, replica: int, host: int) -> WayIn:
+    """
+    Return how the machine of one host of `job` is reached from here.
+
+    Raises:
+        NotFoundError: The job does not run, has no such host, or its machine cannot be reached.
+        StoreError: Out of reach.
+    """
+    if not job.placement:
+        raise NotFoundError(f"{job.id} is {job.state}: it has no machine")
+    if not 0 <= replica < len(job.placement):
+        count = len(job.placement)
+        raise NotFoundError(f"{job.id}: replica {replica} is none of it; it has {count}, from 0")
+    hosts = job.placement[replica]
+    if not 0 <= host < len(hosts):
+        raise NotFoundError(f"{job.id}: host {host} is none of a replica; each has {len(hosts)}")
+    machines = {machine.name: machine for machine in published.pools().machines}
+    machine = machines.get(hosts[host])
+    pool = published.pool_records().get(machine.pool) if machine is not None else None
+    if machine is None or pool is None:
+        raise NotFoundError(f"{hosts[host]}: nothing is published of this machine or its pool")
+    target = Target(
+        machine=machine.name,
+        zone=machine.zone,
+        hostname=machine.hostname,
+        address=machine.address,
+    )
+    return way_in(target, pool, bucket=published.bucket(), host_here=socket.gethostname())

@@ -1,0 +1,159 @@
+"""
+How a person's own tools reach a machine: OpenSSH, gcloud, the AWS command line, docker. Pure.
+
+No port of a machine is open for it. Each cloud has a way of its own through its own front door, and
+decides who may use it: nothing here gives a right.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+
+from bastion.errors import NotFoundError
+from bastion.machine import Pool
+from bastion.provider.aws.ec2_pool import region_of
+from bastion.provider.docker_request import name_of
+from bastion.provider.gcp.names import Names
+from bastion.value import value
+
+_OWN_SHELL = 'exec "${SHELL:-/bin/sh}"'
+
+HERE, THERE, LINE, PARAMETERS = "{here}", "{there}", "{line}", "{parameters}"
+"""
+What stands for the user's port, the machine's port, a shell line, and a shell line as Amazon's
+session manager takes it.
+"""
+
+
+@value
+class Target:
+    """The machine that is to be reached."""
+
+    machine: str
+    zone: str
+    hostname: str
+    address: str
+
+
+@value
+class WayIn:
+    """Argument lists for programs that the user has."""
+
+    interactive: tuple[str, ...]
+    """Opens a shell on the machine."""
+    command: tuple[str, ...]
+    """Runs a shell line there, which stands for `LINE` or `PARAMETERS`."""
+    forward: tuple[str, ...]
+    """Makes the port `THERE` of the machine `HERE`; empty where it is one of this machine."""
+
+    def running(self, line: str) -> tuple[str, ...]:
+        """Return `command` for a line."""
+        said = {LINE: line, PARAMETERS: json.dumps({"command": [line]})}
+        return tuple(said.get(word, word) for word in self.command)
+
+    def forwarding(self, here: int, there: int) -> tuple[str, ...]:
+        """Return `forward` for two ports."""
+        ports = {HERE: str(here), THERE: str(there)}
+        return tuple(_filled(word, ports) for word in self.forward)
+
+
+def way_in(target: Target, pool: Pool, *, bucket: str, host_here: str) -> WayIn:
+    """
+    Return how `target` is reached from the host called `host_here`.
+
+    Raises:
+        NotFoundError: No tool reaches machines of this provider.
+    """
+    match pool.provider:
+        case "local":
+            return _local(target, host_here)
+        case "ssh":
+            return _openssh(target.zone, pool.options.get("ssh_config", ""))
+        case "gce":
+            name = Names(bucket=bucket, pool=pool.name).cloud(target.machine)
+            words = ("gcloud", "compute", "ssh", name, *_google(target, pool))
+            return _gcloud((*words, "--tunnel-through-iap"))
+        case "gcp_tpu":
+            names = Names(bucket=bucket, pool=pool.name)
+            host = names.parse(target.machine).host or 0
+            tool = ("gcloud", "compute", "tpus", "tpu-vm", "ssh", names.cloud(target.machine))
+            return _gcloud((*tool, f"--worker={host}", *_google(target, pool)))
+        case "ec2":
+            return _amazon_session(target, bucket)
+        case "docker":
+            return _docker(target, pool, bucket)
+        case other:
+            raise NotFoundError(f"a machine of provider {other} cannot be reached from here")
+
+
+def _local(target: Target, host_here: str) -> WayIn:
+    if target.hostname and target.hostname != host_here:
+        return _openssh(target.hostname, "")
+
+    return WayIn(interactive=("sh", "-c", _OWN_SHELL), command=("/bin/sh", "-c", LINE), forward=())
+
+
+def _openssh(host: str, config: str) -> WayIn:
+    ssh = ("ssh", *(("-F", config) if config else ()))
+    return WayIn(
+        interactive=(*ssh, "-t", host),
+        command=(*ssh, host, "--", LINE),
+        forward=(*ssh, "-N", "-L", f"{HERE}:localhost:{THERE}", host),
+    )
+
+
+def _google(target: Target, pool: Pool) -> tuple[str, ...]:
+    project = pool.options.get("project", "")
+    return (f"--zone={target.zone}", *((f"--project={project}",) if project else ()))
+
+
+def _gcloud(ssh: tuple[str, ...]) -> WayIn:
+    return WayIn(
+        interactive=ssh,
+        command=(*ssh, "--command", LINE),
+        forward=(*ssh, "--", "-N", "-L", f"{HERE}:localhost:{THERE}"),
+    )
+
+
+def _amazon_session(target: Target, bucket: str) -> WayIn:
+    """Through Amazon's session manager, which knows an instance by its id alone."""
+    region = region_of(target.zone)
+    find = shlex.join(
+        [
+            *("aws", "ec2", "describe-instances", "--region", region, "--output", "text"),
+            *("--query", "Reservations[].Instances[].InstanceId", "--filters"),
+            f"Name=tag:bastion,Values={bucket}",
+            f"Name=private-ip-address,Values={target.address}",
+            "Name=instance-state-name,Values=running",
+        ]
+    )
+    begin = f'exec aws ssm start-session --region {shlex.quote(region)} --target "$({find})"'
+    asked = f"{begin} --document-name AWS-StartInteractiveCommand --parameters"
+    ports = f'{{"portNumber":["{THERE}"],"localPortNumber":["{HERE}"]}}'
+    return WayIn(
+        interactive=("sh", "-c", begin),
+        command=("sh", "-c", f'{asked} "$1"', "sh", PARAMETERS),
+        forward=(
+            *("sh", "-c"),
+            f"{begin} --document-name AWS-StartPortForwardingSession --parameters '{ports}'",
+        ),
+    )
+
+
+def _docker(target: Target, pool: Pool, bucket: str) -> WayIn:
+    engine = pool.options.get("host", "")
+    docker = ("docker", *(("--host", engine) if engine else ()), "exec")
+    name = name_of(bucket, target.machine)
+    return WayIn(
+        interactive=(*docker, "-it", name, "/bin/sh"),
+        command=(*docker, name, "/bin/sh", "-c", LINE),
+        forward=(),
+    )
+
+
+def _filled(word: str, ports: Mapping[str, str]) -> str:
+    for name, port in ports.items():
+        word = word.replace(name, port)
+    return word

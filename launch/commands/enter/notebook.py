@@ -1,0 +1,139 @@
+"""`bastion notebook`: Jupyter as a job, and the way to it."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import secrets
+import shlex
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.commands.enter.ssh import become, ports
+from launch.commands.submit.launch import add_launch_flags, submitted
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, choice, text
+from launch.screen.followed import Teller, tell_ended
+from launch.screen.notes import note
+from launch.screen.printout import Printout
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import LaunchHandle
+
+_URL = re.compile(rb"http://[^\s/]+:(\d+)(/\S*)?")
+"""How Jupyter says where it is. Source: jupyter_server, `ServerApp.display_url`."""
+_LOG_BYTES = 1 << 20
+"""Of what Jupyter prints before it says that; more is no Jupyter."""
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    parser = verbs.add(
+        "notebook",
+        open_notebook,
+        "run Jupyter as a job and open the way to it",
+        prints=True,
+        text=(
+            "Jupyter must be in the job's Python: --python_env names a lock file of the code that"
+            " has it. Without --code notebooks are kept in the job's output folder. Ctrl-C closes"
+            " the way, and the notebook goes on until it is idle or cancelled."
+        ),
+        example="""\
+bastion notebook --resources=h100=1
+bastion notebook --instance_type=tpu-v4-8 --code=. --python_env=requirements.txt --idle=30m
+bastion notebook --name=mine --app=server --port=8000""",
+    )
+    add_launch_flags(parser)
+    group = parser.add_argument_group("the notebook")
+    choice(group, "--app", ("lab", "notebook", "server"), "which of Jupyter's programs")
+    text(group, "--idle", "stop it after so long without activity (1h)", metavar="TIME")
+    text(group, "--port", "of this machine; by default Jupyter's own", metavar="PORT")
+
+
+def open_notebook(args: argparse.Namespace) -> int:
+    """`bastion notebook`."""
+    from bastion.spec import seconds_of
+
+    if args.command or args.source:
+        raise UsageError("notebook: runs Jupyter, and takes no command or file", hint="bastion run")
+    if args.port:
+        ports(args.port)
+    password = secrets.token_urlsafe(12)
+    idle_s = int(seconds_of("--idle", args.idle or "1h"))
+    args.name = args.name or "notebook"
+    args.command = ["sh", "-c", command_line(args.app, password, idle_s, has_code=bool(args.code))]
+    session = Session(args)
+    handle = submitted(session)
+    for warning in handle.warnings:
+        note(f"warning: {warning}")
+    try:
+        found = _wait_for_url(session, handle)
+        if found is None:
+            (ended,) = handle.wait().jobs
+            tell_ended(session.out, session.client.clock, ended)
+            return exits.of_job(ended)
+        return _enter(session, handle, *found, password)
+    except KeyboardInterrupt:
+        note(f"{handle.jobs[0]} goes on; bastion cancel {handle.jobs[0]} ends it")
+        return exits.DETACHED
+
+
+def command_line(app: str, password: str, idle_s: int, *, has_code: bool) -> str:
+    """
+    The shell line that runs Jupyter; it holds a digest of the password, for specs are readable.
+
+    Source: jupyter_server, `auth.security.passwd_check`: algorithm:salt:digest of password + salt.
+    """
+    salt = secrets.token_hex(6)
+    digest = hashlib.sha256(f"{password}{salt}".encode()).hexdigest()
+    flags = [
+        "--no-browser",
+        "--ip=127.0.0.1",
+        "--allow-root",
+        "--IdentityProvider.token=",
+        f"--PasswordIdentityProvider.hashed_password=sha256:{salt}:{digest}",
+        f"--ServerApp.shutdown_no_activity_timeout={idle_s}",
+        f"--MappingKernelManager.cull_idle_timeout={idle_s}",
+        "--MappingKernelManager.cull_connected=True",
+    ]
+    words = shlex.join(["python3", "-m", "jupyter", app, *flags])
+    return f"exec {words}" + ("" if has_code else ' --ServerApp.root_dir="$BASTION_OUTPUT_DIR"')
+
+
+def _wait_for_url(session: Session, handle: LaunchHandle) -> tuple[int, str] | None:
+    """The port and path of Jupyter once it listens; None where its job has ended before."""
+    tell = Teller(Printout(session.client.clock), quiet=session.is_quiet)
+    seen = b""
+    places = dict.fromkeys(handle.jobs, handle.project)
+    for chunk in session.client.following.of_new(places, tell=tell):
+        seen += chunk.data
+        found = _URL.search(seen)
+        if found is not None and (found.end() < len(seen)):
+            return int(found[1]), (found[2] or b"/").decode("ascii", "replace").partition("?")[0]
+        if len(seen) > _LOG_BYTES:
+            break
+    note(seen[-2000:].decode("utf-8", "replace").strip())
+    return None
+
+
+def _enter(  # noqa: RET503 - it becomes another program
+    session: Session, handle: LaunchHandle, there: int, path: str, password: str
+) -> int:
+    """Open the way until Ctrl-C, where one is needed."""
+    (job,) = handle.jobs
+    here = int(session.args.port or there)
+    way = session.client.way_in(job, project=handle.project).forwarding(here, there)
+    url = f"http://localhost:{here if way else there}{path}"
+    if session.out.format == "json":
+        session.out.json({"job": job, "url": url, "password": password, "forward": list(way)})
+        return exits.OK
+    print(url, flush=True)
+    note(f"password: {password}")
+    if not way:
+        note(f"bastion cancel {job} ends it")
+        return exits.OK
+    note(f"Ctrl-C closes the way, and bastion ssh {job} --forward={there}:{here} opens it again")
+    note(f"the notebook goes on until it is idle; bastion cancel {job} ends it")
+    become(way)

@@ -1,0 +1,27 @@
+"""`JOB[/REPLICA]`: where in a job a verb goes."""
+
+from __future__ import annotations
+
+from launch.errors import UsageError
+from launch.grammar.parser import Parser, number
+
+
+def add_place(parser: Parser) -> None:
+    """Add the arguments that name a host of a job."""
+    parser.add_argument(
+        "job", metavar="JOB[/REPLICA]", help="an id or a name, and which replica (0)"
+    )
+    number(parser, "--host", "of the replica, where it is a slice of several (0)")
+
+
+def place_of(written: str) -> tuple[str, int]:
+    """
+    The job and the replica in `written`.
+
+    Raises:
+        UsageError: What stands behind the slash is no number.
+    """
+    name, _, replica = written.partition("/")
+    if replica and not replica.isdecimal():
+        raise UsageError(f"{replica!r} is no replica; the first is 0, as in {name}/0")
+    return name, int(replica or 0)

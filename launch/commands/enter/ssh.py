@@ -1,0 +1,96 @@
+"""`bastion ssh`: a shell on the machine of a running job, or one of its ports."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+from typing import NoReturn
+
+from launch import exits
+from launch.commands.enter.place import add_place, place_of
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, switch, text
+from launch.screen.notes import note
+from launch.session import Session
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    parser = verbs.add(
+        "ssh",
+        enter,
+        "open a shell on the machine of a running job",
+        text=(
+            "With OpenSSH, gcloud or the AWS command line, as the job's machine asks for: they use"
+            " your own identity and keys. A command after -- is run there in place of a shell;"
+            " bastion exec runs one in the job's own place."
+        ),
+        example="""\
+bastion ssh trainer
+bastion ssh trainer/1 -- nvidia-smi
+bastion ssh trainer --forward=6006""",
+    )
+    add_place(parser)
+    text(
+        parser,
+        "--forward",
+        "make a port of the machine one of this machine, until Ctrl-C",
+        metavar="THERE[:HERE]",
+    )
+    switch(parser, "--print", "print the command instead of running it")
+
+
+def enter(args: argparse.Namespace) -> int:  # noqa: RET503 - it becomes another program
+    """`bastion ssh JOB[/REPLICA]`."""
+    name, replica = place_of(args.job)
+    way = Session(args).client.way_in(
+        name, replica=replica, host=args.host or 0, project=args.project_id
+    )
+    if args.forward and args.command:
+        raise UsageError("--forward: gives a port, and a command after -- is for a shell; give one")
+    if args.forward:
+        there, here = ports(args.forward)
+        words = way.forwarding(here, there)
+        if not words:
+            note(f"{name} runs on this machine: its port {there} is one of this machine already")
+            return exits.OK
+        note(f"port {there} of {name}'s machine is http://localhost:{here} until Ctrl-C")
+    elif args.command:
+        words = way.running(shlex.join(args.command))
+    else:
+        words = way.interactive
+    if args.print:
+        print(shlex.join(words))
+        return exits.OK
+    become(words)
+
+
+def ports(written: str) -> tuple[int, int]:
+    """
+    The port of the machine, and the one it becomes here.
+
+    Raises:
+        UsageError: It is none.
+    """
+    there, _, here = written.partition(":")
+    here = here or there
+    if not (there.isdecimal() and here.isdecimal()) or not 0 < max(int(there), int(here)) < 65536:
+        raise UsageError(f"--forward: {written!r} is no port; such as 6006, or 6006:16006")
+    return int(there), int(here)
+
+
+def become(words: tuple[str, ...]) -> NoReturn:
+    """
+    Run another program in place of this one: signals and the terminal are its own.
+
+    Raises:
+        UsageError: The program is not installed.
+    """
+    if shutil.which(words[0]) is None:
+        raise UsageError(
+            f"{words[0]} is not installed, and machines of this pool are reached by it",
+            hint=f"install it, or run where it is: {shlex.join(words)}",
+        )
+    os.execvp(words[0], words)  # noqa: S606 - the user's own tool, for the user
