@@ -15,10 +15,11 @@ from urllib.parse import unquote, urlsplit
 
 from bastion.errors import ProviderRefusedError, SpecError
 from bastion.machine import Pool
+from bastion.provider.boot.script import OPTIONS as BOOT_OPTIONS
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS
 
-OPTIONS = ("host", "gpus", "cdi", "mounts", "shm", "env")
+OPTIONS = ("host", "gpus", "cdi", "mounts", "shm", "env", *BOOT_OPTIONS)
 """What `options` of a pool may hold."""
 BUCKET, POOL, MACHINE, DEVICES = "bastion", "pool", "machine", "bastion.devices"
 """Keys of the labels."""

@@ -6,6 +6,7 @@ Adapters are imported here, when they are chosen, so that unused cloud SDKs are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from bastion.bucket_name import is_from_url
@@ -14,7 +15,7 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.port import Provider
 
-PROVIDERS = ("local", "ssh", "fake")
+PROVIDERS = ("local", "ssh", "ec2", "docker", "fake")
 """The providers that a pool may name."""
 
 INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker"})
@@ -34,8 +35,17 @@ def problems_of(pool: Pool) -> tuple[str, ...]:
 
     It asks no provider: a pool is checked before anything is made.
     """
-    if pool.provider == "fake":
-        return ()  # whatever a test wants of it
+    match pool.provider:
+        case "fake":
+            return ()  # whatever a test wants of it
+        case "ec2":
+            from bastion.provider.aws.ec2_pool import problems
+
+            return problems(pool)
+        case "docker":
+            from bastion.provider.docker_request import problems
+
+            return problems(pool)
     made = Pool(name="", provider="", resources=pool.resources, max_machines=0)
     wrong = [
         f"{field.removesuffix('_gib')}: a {pool.provider} pool does not make its machines;"
@@ -85,6 +95,24 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
             from bastion.provider.ssh import SshProvider
 
             return SshProvider(root_url, pool, bucket=bucket, build=build_digest())
+        case "ec2":
+            from bastion.provider.aws.ec2 import Ec2Provider
+            from bastion.provider.boot import cloud_init
+
+            start = _script(root_url, bucket)
+            return Ec2Provider(
+                pool, bucket=bucket, script=lambda of, name: cloud_init(start(of, name))
+            )
+        case "docker":
+            from bastion.provider.docker import DockerProvider
+
+            return DockerProvider(
+                pool,
+                bucket=bucket,
+                root_url=root_url,
+                script=_script(root_url, bucket, stays=True),
+                clock=SystemClock(),
+            )
         case "fake":
             from bastion.provider.fake import FakeProvider
 
@@ -94,3 +122,18 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
                 f"pools.{pool.name}.provider: {pool.provider!r} is unknown;"
                 f" must be one of {', '.join(PROVIDERS)}"
             )
+
+
+def _script(root_url: str, bucket: str, *, stays: bool = False) -> Callable[[Pool, str], str]:
+    """
+    Return what writes the start-up scripts of new machines.
+
+    The wheel of this program, whose digest they name, is made when the first one is written.
+    """
+    from bastion.provider.boot import Boot, startup_script
+
+    def script(pool: Pool, machine: str) -> str:
+        boot = Boot.here(root_url, bucket, stays=stays)
+        return startup_script(pool, boot, machine=machine)
+
+    return script

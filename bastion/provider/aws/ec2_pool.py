@@ -12,8 +12,10 @@ import re
 from bastion.catalog import lookup
 from bastion.errors import SpecError
 from bastion.machine import Pool
+from bastion.provider.boot.script import OPTIONS as BOOT_OPTIONS
 
 OPTIONS = (
+    *BOOT_OPTIONS,
     "machine_type",
     "security_groups",
     "placement_group",

@@ -11,6 +11,7 @@ moto as an EC2 on loopback, behind a layer that adds what moto lacks.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import logging
 from collections.abc import Callable, Iterator
@@ -72,6 +73,8 @@ class Ec2World:
     """The parameters of each RunInstances that made instances."""
     on_boot: Callable[[Any], None] = lambda instance: None
     """Is given each instance that begins to run."""
+    on_end: Callable[[Any], None] = lambda instance: None
+    """Is given each instance that has ended."""
 
     def __post_init__(self) -> None:
         self._lock = RLock()
@@ -104,7 +107,7 @@ class Ec2World:
         """Let a while pass."""
         with self._lock:
             self._now += 1
-            booted = []
+            booted, ended = [], []
             for each in self.instances():
                 if each.state == "pending" and self._now - self._made[each.id] >= self.boot:
                     _enter(each, "running", 16)
@@ -113,14 +116,18 @@ class Ec2World:
                     _enter(each, "stopped", 80)
                 elif each.state == "shutting-down" and not self.stays:
                     _enter(each, "terminated", 48)
+                    ended.append(each)
         for each in booted:
             self.on_boot(each)
+        for each in ended:
+            self.on_end(each)
 
     def interrupt(self, instance: Any) -> None:
         """Take a spot instance back."""
         _enter(instance, "terminated", 48)
         instance.state_reason.code = "Server.SpotInstanceTermination"
         instance.state_reason.message = "Server.SpotInstanceTermination: Spot instance termination"
+        self.on_end(instance)
 
     def forget_the_dead(self) -> None:
         """Let an hour pass: instances that have ended are listed no more."""
@@ -277,6 +284,12 @@ class Ec2World:
             self._app(environ, lambda status, headers, *_: said.extend((status, headers)))
         )
         return said[0], said[1], data
+
+
+def parsed_user_data(instance: Any) -> bytes:
+    """The user data of an instance as cloud-init reads it, whether it is compressed or not."""
+    data = base64.b64decode(str(instance.user_data))
+    return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
 
 def user_data(request: dict[str, str]) -> bytes:

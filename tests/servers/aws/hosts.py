@@ -1,0 +1,85 @@
+"""What instances become when they boot: processes here that do what cloud-init does."""
+
+from __future__ import annotations
+
+import email
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.servers.aws.ec2 import Ec2World, parsed_user_data
+from tests.servers.aws.metadata import Metadata, metadata_of
+
+
+class Hosts:
+    """
+    One host for each instance that runs: its user data is run, and killed when the instance ends.
+
+    Args:
+        world: The region.
+        folder: Of their files, one folder for each instance.
+    """
+
+    def __init__(self, world: Ec2World, folder: Path) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+        self.metadata: dict[str, Metadata] = {}
+        """What each instance is told of itself."""
+        world.on_boot, world.on_end = self.boot, self.end
+
+    def boot(self, instance: Any) -> None:
+        """Run the shell scripts of an instance's user data, as at each boot."""
+        home = self._folder / instance.id
+        tools = home / "bin"
+        tools.mkdir(parents=True, exist_ok=True)
+        # An orphan halts its host, which is this one.
+        (tools / "shutdown").write_text(f"#!/bin/sh\ntouch {home}/halted\n")
+        (tools / "shutdown").chmod(0o755)
+        metadata = self._stack.enter_context(metadata_of(instance))
+        self.metadata[instance.id] = metadata
+        env = {
+            "PATH": f"{tools}:{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(home),
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata.endpoint,
+            "BASTION_BOOT_DIR": str(home / "bastion"),
+        }
+        for at, part in enumerate(email.message_from_bytes(parsed_user_data(instance)).walk()):
+            if part.get_content_type() == "text/x-shellscript":
+                script = home / f"part-{at}"
+                script.write_bytes(part.get_payload(decode=True))
+                with (home / "cloud-init.log").open("ab") as log:
+                    subprocess.Popen(["sh", script], env=env, stdout=log, stderr=log).wait()
+
+    def end(self, instance: Any) -> None:
+        """Kill everything on the host of an instance."""
+        mark = f"BASTION_BOOT_DIR={self._folder / instance.id}/".encode()
+        home = f"{self._folder / instance.id}/".encode()
+        while found := [pid for pid in _pids() if _has(pid, mark, home)]:
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Stop the metadata services."""
+        self._stack.close()
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+
+
+def _has(pid: int, mark: bytes, home: bytes) -> bool:
+    """Whether a process that lives is of a host, by its environment or its command line."""
+    with suppress(OSError):
+        process = Path(f"/proc/{pid}")
+        if process.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return False
+        said = process.joinpath("environ").read_bytes() + b"\0"
+        return (
+            mark in said.replace(b"\0", b"/\0") or home in process.joinpath("cmdline").read_bytes()
+        )
+    return False
