@@ -84,10 +84,11 @@ def rented(tmp_path: Path, world: Ec2World) -> Iterator[Programs]:
 
 
 def test_a_gang_runs_on_instances_that_end(rented: Programs, world: Ec2World) -> None:
-    """Two instances are made for a gang, greet by the names of their machines, run it, and end."""
+    """Two instances are made by one request, greet by the names of their machines, run, and end."""
     gang = ("--replicas=2", "--resources=cpu=2", "--project_id=red", "--shell")
     ran = rented.run("run", *gang, "--", "echo $BASTION_REPLICA_INDEX of $BASTION_REPLICA_COUNT")
     assert sorted(ran.stdout.splitlines()) == ["0 of 2", "1 of 2"]
+    assert world.calls.count("RunInstances") == 1
     assert len(world.instances()) == 2
     until(lambda: not world.alive(), "idle instances end")
     until(lambda: not rented.json("machines")["machines"], "their machines leave the records")
