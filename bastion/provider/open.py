@@ -35,17 +35,16 @@ def problems_of(pool: Pool) -> tuple[str, ...]:
 
     It asks no provider: a pool is checked before anything is made.
     """
-    match pool.provider:
-        case "fake":
-            return ()  # whatever a test wants of it
-        case "ec2":
-            from bastion.provider.aws.ec2_pool import problems
+    if pool.provider == "fake":
+        return ()  # whatever a test wants of it
+    if pool.provider == "ec2":
+        from bastion.provider.aws.ec2_pool import problems as of_ec2
 
-            return problems(pool)
-        case "docker":
-            from bastion.provider.docker_request import problems
+        return of_ec2(pool)
+    if pool.provider == "docker":
+        from bastion.provider.docker_request import problems as of_docker
 
-            return problems(pool)
+        return of_docker(pool)
     made = Pool(name="", provider="", resources=pool.resources, max_machines=0)
     wrong = [
         f"{field.removesuffix('_gib')}: a {pool.provider} pool does not make its machines;"
