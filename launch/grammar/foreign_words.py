@@ -100,11 +100,9 @@ VERBS = {
 """What other systems call a verb, and our command for it."""
 
 NOT_YET = {
-    "ssh": "bastion exec JOB -- COMMAND runs beside its processes",
     "web": "bastion list --watch",
     "ui": "bastion list --watch",
     "dashboard": "bastion list --watch",
-    "notebook": "bastion run -- jupyter lab --port=PORT prints its address",
     "query": "bastion list --all --json prints what a program can read",
     "cost": "bastion list --all --json has when each job began and ended, and on how much",
     "port_forward": "ssh -L PORT:MACHINE:PORT, where the job's machine can be reached",
