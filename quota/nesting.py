@@ -39,6 +39,15 @@ class Nesting:
         self.kept = Amounts(kept)
         """What groups close of the pool while no project closes anything."""
 
+    def copy(self) -> Nesting:
+        """A nesting of equal sums that goes its own way from here; without groups, this one."""
+        if not self._taken:
+            return self
+        twin = object.__new__(Nesting)
+        twin._quota, twin.kept = self._quota, self.kept
+        twin._taken = {name: taken.copy() for name, taken in self._taken.items()}
+        return twin
+
     def taken(self, group: str, resource: str) -> int:
         """What the members of `group` close together: it stands against the group's limits."""
         return self._taken[group].get(resource, 0)

@@ -179,6 +179,19 @@ def test_kept_sums_are_those_of_the_ledger(quota: Quota, changes: Claims) -> Non
             assert room == ledger.available(quota, usage, project)[resource]
 
 
+@given(quotas(), st.sampled_from(PROJECTS), st.sampled_from(TYPES))
+def test_a_copy_goes_its_own_way(quota: Quota, project: str, resource: str) -> None:
+    """What a copy is told, the one that it was made of does not learn, and the other way round."""
+    one = Nesting(quota)
+    other = one.copy()
+    before = {name: one.taken(name, resource) for name in quota.groups}
+    other.add(project, resource, 3)
+    assert {name: one.taken(name, resource) for name in quota.groups} == before
+    again = Nesting(quota)
+    again.add(project, resource, 3)
+    assert other.copy().add(project, resource, 2) == again.add(project, resource, 2)
+
+
 @given(quotas(), usages, st.sampled_from(PROJECTS), amounts.filter(bool))
 def test_nesting_finds_the_same_share(
     quota: Quota, usage: Usage, project: str, asked: Amounts
