@@ -24,7 +24,7 @@ WAIT_TIMED_OUT = 124
 DETACHED = 130
 """Ctrl-C while following: 128 + SIGINT, as shells have it."""
 BROKEN_PIPE = 141
-"""128 + SIGPIPE: nobody reads what we print."""
+"""128 + SIGPIPE: the reader of our output is gone."""
 
 MEANINGS = {
     OK: "done; for run, wait and logs --exit: the job succeeded",

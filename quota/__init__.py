@@ -1,5 +1,5 @@
 """
-Who may hold how much of what: the quota file, and the arithmetic over it.
+Shares of projects in a pool of resources: the quota file, and the arithmetic over it.
 
 `parse` (in `quota.file`) makes a `Quota` of the file's text, `Amounts` counts units, `quota.ledger`
 tells what is free, borrowed and lent, `quota.nesting` keeps the sums of groups up to date, and

@@ -218,7 +218,7 @@ class Amounts:
 
 
 def _of(units: dict[str, int]) -> Amounts:
-    """`units` as they are: no zeros, all whole, owned by nobody else."""
+    """Wrap `units` without a copy: no zeros, all whole, with no other owner."""
     made = _blank(Amounts)
     made._units = units
     return made

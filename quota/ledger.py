@@ -2,7 +2,7 @@
 Quota arithmetic: small functions over a `Quota` and what every project holds.
 
 Rules: only types under quota count; every other type is left out of what is returned and restricts
-nobody. A project that has left the file keeps what it holds, all of it borrowed (see
+no project. A project that has left the file keeps what it holds, all of it borrowed (see
 `Quota.project`), so no function here fails on a name. Where a name is asked for, that of a group
 will do unless only a project is named; a group holds what its members hold.
 
@@ -72,8 +72,8 @@ def available(quota: Quota, usage: Usage, project: str) -> Amounts:
     """
     How much `project` could still be admitted to now, without preempting anything.
 
-    Own unused nominal share plus what others would lend and what is nobody's share, as far as it
-    is not in use, cut by the ceilings of the project and of its groups. Negative while it is
+    Own unused nominal share plus what others would lend and what is no project's share, as far as
+    it is not in use, cut by the ceilings of the project and of its groups. Negative while it is
     over-admitted: a quota or the total was cut, or lenders took theirs back. A project that does
     not borrow is told what it could have if it did: see `may_borrow`.
     """

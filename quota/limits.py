@@ -4,7 +4,7 @@
 Rules: a limit that is absent limits nothing. What a job is charged counts, so only types under
 quota are limited.
 
-It must not know who runs what: usage is an argument.
+It must not know jobs: usage is an argument.
 """
 
 from __future__ import annotations

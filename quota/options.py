@@ -35,13 +35,13 @@ class SchedulerOptions:
     usage_half_life_s: float = 604800.0
     """Decay of borrowed usage in the order of borrowers; above zero."""
     order: Order = "fair"
-    """Who goes first among equals of class."""
+    """The order of jobs of equal class."""
     admission: Admission = "all"
     """Which queued jobs are considered at all."""
     placement: Placement = "best-fit"
     """Which machines a gang gets."""
     preemption: Preemption = "reclaim"
-    """Who may be stopped for whom; the guarantees hold for `reclaim` only."""
+    """Which jobs may preempt which; the guarantees hold for `reclaim` only."""
     max_queued_per_user: int = 10_000
     """Jobs that one user may have waiting; more are refused."""
     load_limit: float = 1.0

@@ -1,4 +1,4 @@
-"""Why a request cannot be charged to a project: values, rendered when somebody asks."""
+"""Why a request cannot be charged to a project: values, rendered only when they are shown."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Rules: shares are whole units of the sum of all tiers; a type is under quota exa
 gives it a total, even a total of zero. Groups and projects form trees: no two have one name, each
 is in at most one group. Values made here come from `quota.file.config`, which has checked them.
 
-It must not know who runs what: usage is an argument of `quota.ledger`.
+It must not know jobs: usage is an argument of `quota.ledger`.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class Tier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What one project may hold, and who it is."""
+    """One project: its users, and what it may hold."""
 
     name: str
     members: People = People()
     admins: People = People()
-    """Those who may change, stop and hold other members' jobs."""
+    """Users who may change, stop and hold other members' jobs."""
     fractions: Mapping[str, Decimal] = field(default_factory=dict)
     """Of the total, by type, as the file has them."""
     nominal: Amounts = NOTHING
@@ -255,7 +255,7 @@ class Quota:
         The project that a request of `user` is charged to, or why there is none.
 
         Args:
-            user: Who asks.
+            user: The user of the request.
             project: What the request names; with None the user's only project is meant.
         """
         own = self.projects_of(user)

@@ -272,7 +272,7 @@ class Reader(Connection):
 
     def status(self) -> StatusView:
         """
-        The bastion: who leads, for how long, which quota is in force, what is wrong.
+        Return the bastion's status: its leader, the files in force, the problems.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.

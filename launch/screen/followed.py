@@ -32,7 +32,7 @@ def write(
     What `of` has for a job stands before its origins.
 
     Raises:
-        BrokenPipeError: Nobody reads it any more.
+        BrokenPipeError: Its reader is gone.
     """
     rest: dict[str, bytes] = {}
     for chunk in chunks:
@@ -48,7 +48,7 @@ def write(
 
 
 def tell_ended(out: Output, clock: Clock, job: JobView) -> None:
-    """Say how a job ended, and after how long; its exit code says enough to who wants it quiet."""
+    """Print how a job ended, and after how long; with `--quiet` the exit code is enough."""
     from bastion.job import state_phrase
 
     if out.is_quiet:

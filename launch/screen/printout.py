@@ -45,7 +45,7 @@ class Printout:
         Write what a job printed.
 
         Raises:
-            BrokenPipeError: Nobody reads it any more.
+            BrokenPipeError: Its reader is gone.
         """
         sys.stdout.buffer.write(data if self._terminal is None else self._terminal.safe(data))
         sys.stdout.buffer.flush()

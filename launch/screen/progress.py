@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 Draw = Callable[[str, int, int], None]
-"""What is being done, how much of it is done, and how much there is (0: nobody knows)."""
+"""What is being done, how much of it is done, and how much there is (0: not known)."""
 
 _AFTER_S = 1.0
 

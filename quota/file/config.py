@@ -1,11 +1,11 @@
 """
 TOML text -> `Quota`, or every problem of the text at once.
 
-Rules: a key that nobody declared is a problem, never ignored; fractions are added exactly, as the
-decimals they are written as, and are refused rather than normalised; one mistake is told once.
+Rules: an unknown key is a problem, never ignored; fractions are added exactly, as the decimals they
+are written as, and are refused rather than normalised; one mistake is told once.
 
-It must not read files, and it does not know which quota is in force: whoever called keeps the last
-good one when this raises.
+It must not read files, and it does not know which quota is in force: the caller keeps the last good
+one when this raises.
 """
 
 from __future__ import annotations

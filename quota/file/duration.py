@@ -8,7 +8,7 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 """Seconds by unit."""
 
 _DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{1,15})?[smhdw])+", re.ASCII)
-"""So many digits and no more: nobody means them, and a float holds what they make."""
+"""The digits of a number are limited: longer ones are never meant, and a float holds these."""
 
 
 def seconds_in(text: str) -> float | None:

@@ -51,9 +51,7 @@ def test_whose_identity_is_unknown_is_told(run: Run, quota: str) -> None:
     """Who gets no rights is named, with the flag that changes it."""
     ran = run("setup", "s3", "--root=s3://bucket/b", quota, "--bastion_account=B", "--user=ada=A")
     assert ran.code == 0
-    assert ran.err == (
-        "ben gets no rights: name his identity with --users or --user=ben=IDENTITY\n"
-    )
+    assert ran.err == "ben gets no rights: name an identity with --users or --user=ben=IDENTITY\n"
 
 
 def test_webhooks_that_everybody_can_read_are_told(run: Run, quota: str) -> None:

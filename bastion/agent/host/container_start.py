@@ -2,9 +2,9 @@
 An attempt whose processes live in containers: what the keeper is asked to start, and to undo.
 
 A container has the user, the network and the folders of a plain process, at the same paths, and the
-devices of its host's attempt, no others. What its image says stands but for the program: working
-directory, variables that nobody else sets. Containers of one attempt share /dev/shm, with nobody
-else, and its size is the machine's: frameworks pass tensors through it.
+devices of its host's attempt, no others. The image's settings hold, except for the program: its
+working directory, and variables that are set nowhere else. The containers of one attempt, and no
+others, share a /dev/shm of the machine's size: frameworks pass tensors through it.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _host(
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
         "NetworkMode": "host",
-        # What it writes is passed on at once: nobody else keeps it, so nothing limits it.
+        # Its output is passed on at once. The engine keeps none, so no limit applies.
         "LogConfig": {"Type": "none"},
         "Mounts": [
             {"Type": "bind", "Source": folders.marks, "Target": folders.marks},

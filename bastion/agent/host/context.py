@@ -35,7 +35,7 @@ class Surroundings:
     nonce: Callable[[], str]
     """A fresh `write_id` each time."""
     port: Callable[[], int]
-    """A port that nobody listens on."""
+    """Returns a free port."""
     moment: Callable[[], int]
     """A number that grows with time, to name what is kept now."""
     say: Callable[[str], None]

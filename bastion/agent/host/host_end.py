@@ -47,7 +47,7 @@ class HostEnd:
         self._drained: int | None = None
 
     def exists(self, end: End) -> None:
-        """Record that the register holds `end`, whoever wrote it: the devices are free."""
+        """Record that the register holds `end`, ours or another's: the devices are free."""
         self._is_written = True
         self._context.bells.ring(facts.Ended(of=self._of, end=end))
 

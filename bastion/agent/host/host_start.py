@@ -66,7 +66,7 @@ class HostStart:
     # 1. The claim.
 
     def settle_claim(self, now: float) -> None:
-        """Take the claim, or look up who has it."""
+        """Win the claim, or look up whose it is."""
         context = self._context
         errand = f"claim {self._key}"
         if not context.errands.is_free(errand, now):

@@ -62,7 +62,7 @@ class Published:
     Args:
         store: The bucket.
         wall: This machine's clock, only to say how old something looks.
-        place: Where the bucket is, for those who read errors.
+        place: The URL of the bucket, for messages.
     """
 
     def __init__(
@@ -295,7 +295,7 @@ class Published:
                 yield event
 
     def _segment(self, key: str, job: str) -> Iterator[Any]:
-        """The lines of a segment that may be of `job`; one that nobody can read is left out."""
+        """Yield the events of a segment that may be of `job`; unreadable lines are left out."""
         needle = f'"{job}'.encode() if job else b""
         for line in (self._bytes(key) or b"").splitlines():
             if needle in line:

@@ -72,7 +72,7 @@ class QuotaFile:
         What is in force, or None where that cannot be known here: the bastion will judge.
 
         That is what the file says, and while it is broken the last good one.
-        A file that did not change is not parsed again: who submits much asks often.
+        An unchanged file is not parsed again: a script may submit many launches.
 
         Raises:
             StoreError: Out of reach.

@@ -77,8 +77,8 @@ class JobView:
     """When it will probably start."""
     sure: str = ""
     """How sure that is: `promised` at the latest, `planned` unless one within its share comes
-    first, `limits` if who runs uses all of its `max_runtime` and nobody comes before it,
-    `history` if what runs takes as long as earlier runs and nobody comes before it."""
+    first. `limits` if running jobs use all of their `max_runtime`, `history` if they take as long
+    as earlier runs; both if no job is queued ahead of it."""
     rests_on: int = 0
     """How many earlier runs `history` is."""
     off_by_s: float = 0.0

@@ -1,8 +1,8 @@
 """
-What would happen now: the bastion's own scheduler, asked on this machine about root as it stands.
+A dry run: the bastion's own scheduler, run on this machine with a copy of root.
 
-Nothing is written and nobody is asked, so it works while the bastion is down. It is as true as root
-is young; the bastion decides again, on what is true then.
+It writes nothing and needs no bastion. Its answer is as good as root is recent: the bastion decides
+again, on the state at that time.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class AdminFile:
         self.problem = ""
         """Why a newer file is not in force."""
         self.trouble = ""
-        """Why nobody knows whether there is a newer file."""
+        """Why it is not known whether there is a newer file."""
         self.text = ""
 
     def adopt(self, text: str) -> bool:

@@ -72,7 +72,7 @@ NEAR = Pace(
     sweep_s=2.0,
     view_s=0.3,
 )
-"""A server on this machine: nobody bills for asking it."""
+"""A server on this machine: requests to it are free."""
 
 
 def pace_of(root_url: str) -> Pace:

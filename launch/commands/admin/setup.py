@@ -1,4 +1,4 @@
-"""Preparing a bucket: who may do what in it, and the settings it needs."""
+"""Preparing a bucket: the rights in it, and the settings it needs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def setup(args: argparse.Namespace) -> int:
     quota = _quota(session)
     people = _people(args, quota)
     for user in unknown(people, members(quota, people.users)):
-        note(f"{user} gets no rights: name his identity with --users or --user={user}=IDENTITY")
+        note(f"{user} gets no rights: name an identity with --users or --user={user}=IDENTITY")
     if people.agents:
         note(
             f"{', '.join(people.agents)}: may act for the machines of every pool:"

@@ -100,7 +100,7 @@ def show_tasks(session: Session) -> int:
 
 
 def _start(of: JobView | Why) -> str:
-    """When it will probably start, and how sure that is; empty where nobody knows."""
+    """When it will probably start, and how sure that is; empty if it is not known."""
     if not of.estimated_at:
         return ""
     return iso(of.estimated_at) + (f" ({of.sure_text})" if of.sure_text else "")

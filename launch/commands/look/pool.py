@@ -1,4 +1,4 @@
-"""Pools and machines: what there is, what is free, who is on it."""
+"""Pools and machines: what there is, what is free, which jobs run there."""
 
 from __future__ import annotations
 

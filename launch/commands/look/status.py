@@ -1,4 +1,4 @@
-"""The bastion itself: who leads, what it knows, what is wrong."""
+"""The bastion itself: its leader, the files in force, the problems."""
 
 from __future__ import annotations
 
