@@ -2,8 +2,8 @@
 Errands: outside calls, and what follows each of them on the agent's own thread.
 
 Callers are level-triggered: they `send` the same errand at every turn until it has succeeded. While
-it is under way, or waits for another try, that does nothing. A `StoreError` is never told to the
-caller: it only makes the next try wait, and is logged once, not thousands of times.
+it is under way or waits for a retry, that does nothing. A `StoreError` does not reach the caller:
+it only delays the next try, and is logged once.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Errands:
     The outside calls of one agent.
 
     Args:
-        lane: Where calls are made that take no longer than the store does.
-        long_lane: Where work is done that may take minutes, so that no call waits behind it.
+        lane: Makes calls that take no longer than the store does.
+        long_lane: Does work that may take minutes, so that no call waits behind it.
         retry_s: Longest pause between two tries.
         say: Takes one line for the agent's log.
     """
@@ -61,7 +61,7 @@ class Errands:
         """How many were sent so far, looks left out."""
 
     def is_free(self, key: str, now: float) -> bool:
-        """Whether `send` of `key` would do something."""
+        """Whether `send` of `key` would start the errand."""
         if key in self._then:
             return False
         failed = self._failed.get(key)

@@ -53,9 +53,9 @@ class Folders:
     marks: str
     notice_file: str
     secrets: str
-    """A folder that is made only where there are such files."""
+    """A folder; made only if there are such files."""
     python: str
-    """A link that is made only where there is such an environment."""
+    """A link; made only if there is such an environment."""
 
 
 @value
@@ -125,7 +125,7 @@ class Home(Protocol):
         ...
 
     def has_output(self, key: str) -> bool:
-        """Whether the host left anything in its output folder; true where that cannot be seen."""
+        """Whether the host left files in its output folder; true if that cannot be determined."""
         ...
 
     def forget_secrets(self, key: str) -> None:
@@ -137,7 +137,7 @@ class Home(Protocol):
         ...
 
     def unwell(self) -> str:
-        """Why nothing can be started on this machine now, in a few words; empty when it can."""
+        """Return why this machine cannot start processes now, or an empty string."""
         ...
 
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:

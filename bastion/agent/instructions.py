@@ -1,12 +1,11 @@
 """
-Instructions: batches of them, read by number, each a cheap look at one name.
+Instructions to a keeper life, in batches that are read by number: one read of a known key each.
 
-Every instruction is idempotent, so reading one twice is harmless. The number up to which all that
-was asked is done with is kept in the home, so that an agent that starts anew need not read them
-all. A batch that cannot be read or is another life's is logged and stepped over; one that is too
-old starts nothing, and the hosts that it should have started end as lost. So is
-one that a newer Bastion wrote, but it is not done with: a newer agent reads it again, and all after
-it.
+Every instruction is idempotent, so reading one twice is harmless. The home keeps the number up to
+which all instructions are done, so that a restarted agent need not read all of them. A batch that
+cannot be read or is another life's is logged and stepped over; one that is too old starts nothing,
+and the hosts that it should have started end as lost. A batch of a newer Bastion is skipped too,
+but counts as not done: a newer agent reads it again, with all after it.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ _FIRST = 1
 """Number of the first batch of a life: the committed count of batches after it is allocated."""
 
 _AT_ONCE = 64
-"""Most batches read in one go, so that a long backlog does not keep its first start waiting."""
+"""Most batches read at once, so that a long backlog does not delay its first start."""
 
 _SAVE_S = 1.0
-"""Between two saves of what is done with: what is read again in vain is at most so much."""
+"""Batches between two saves of the number; at most this many are read twice."""
 
 
 @value
 class _Found:
-    """One batch that was read: what it holds, or why it is stepped over."""
+    """A batch that was read: its instructions, or why it is skipped."""
 
     batch: Batch | None = None
     wrong: str = ""
@@ -67,7 +66,7 @@ class Instructions:
         self._say = say
         done = home.number("instructions", life)
         self._is_lost = done is None
-        """Whether it is not known which are done with: all that stand are read, harmless twice."""
+        """Whether the number is unknown: all batches that exist are read again."""
         if self._is_lost:
             say(f"what is remembered of instructions is damaged: all of life {life} are read again")
         self._next = max(_FIRST, done or 0)
@@ -77,9 +76,9 @@ class Instructions:
         self._arrived: list[tuple[int, Instruction, str]] = []
         self._look_at = 0.0
         self.proof_sent_at: float | None = None
-        """When the latest look that was answered had been sent: what a permit counts from."""
+        """When the last answered read was sent."""
         self.found_at = 0.0
-        """When something was last found."""
+        """When a batch was last found."""
 
     def turn(self, now: float, *, pause_s: float, store_time: tuple[float, float]) -> None:
         """Look for the next batches, `pause_s` after the last look that found none."""
@@ -95,9 +94,8 @@ class Instructions:
 
     def take(self) -> tuple[tuple[int, Instruction, str], ...]:
         """
-        What arrived since the last call, each with the number of its batch.
-
-        The last of the three is why it is too old to start anything, or empty.
+        Return the instructions since the last call, each with the number of its batch, and why it
+        is too old to start anything, or an empty string.
         """
         arrived, self._arrived = self._arrived, []
         return tuple(arrived)

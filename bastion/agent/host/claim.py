@@ -1,9 +1,9 @@
 """
-The right to start one host of an attempt: won, or found to be another's.
+The claim of one host of an attempt: won by this agent, or found to belong to another.
 
-A claim is good for one start by the keeper life that won it. An agent that meets its own claim
-(it died after winning it) asks `end` first: the keeper forgets what has ended and is in the bucket,
-so a key it does not know may have run already, but then its `end` stands.
+A claim is valid for one start by the keeper life that won it. An agent that finds its own claim (it
+died after winning it) reads `end` first. The keeper forgets hosts whose end is in the bucket, so a
+host it does not know may have run already; then its `end` exists.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NotOurs:
 
     why: str
     is_settled: bool = True
-    """Whether that stays so: a newer agent can tell whose a claim is that a newer one wrote."""
+    """Whether this is final: a newer agent may be able to decode the claim."""
 
 
 Standing = Taken | Over | OlderLife | NotOurs
@@ -105,7 +105,7 @@ def standing(
     launch_of: Callable[[], Launch | str],
 ) -> Standing:
     """
-    What the claim that was `found` means to an agent whose own claim would be `mine`.
+    Return what the claim that was `found` means to an agent whose own claim would be `mine`.
 
     Raises:
         StoreError: Out of reach.
@@ -123,7 +123,7 @@ def standing(
 
 
 class Launches:
-    """Specs of launches, the latest few kept: the hosts of a gang are started together."""
+    """The specs of launches; the latest few are kept: the hosts of a gang start together."""
 
     _KEPT = 32
 
@@ -165,7 +165,7 @@ def mine(settings: AgentSettings, *, life: int, port: int) -> Claim:
 
 
 def asked(store: ObjectStore, of: HostFact, claim: Claim) -> Standing:
-    """What stands where a stop names a host that the agent, which would `claim` it, knows not."""
+    """Return the state of a host that a stop names and that this agent does not know."""
     try:
         found = look(store, claim_key(of, claim.machine), ClaimRegister)
     except ForeignRecordError as error:
