@@ -150,14 +150,25 @@ def test_the_reference_page_shows_a_configuration() -> None:
     assert all(f"`{key}`" in page for key in _PoolTable.model_fields)
 
 
+@pytest.mark.parametrize(
+    ("page", "pools"),
+    [("run-on-aws.md", {"gpu", "spot"}), ("run-on-your-own-hosts.md", {"rack", "boxes"})],
+)
+def test_the_guides_show_configurations(page: str, pools: set[str]) -> None:
+    """Every pool that a guide shows is accepted by its provider."""
+    text = (Path(__file__).parents[4] / "docs/guides" / page).read_text()
+    shown = [block.partition("```")[0] for block in text.split("```toml\n")[1:]]
+    assert set(parse_config("".join(shown)).pools) == pools
+
+
 def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
     """A pool nobody can make machines for is a mistake of the file, and stops no other pool."""
     text = '[pools.a]\nprovider = "locl"\ncount = 1\nresources = { cpu = 1 }'
     with pytest.raises(SpecError) as caught:
         parse_config(text)
     assert str(caught.value) == (
-        "config/bastion.toml: pools.a.provider: 'locl' is unknown; must be one of local, ssh, fake;"
-        " did you mean local?"
+        "config/bastion.toml: pools.a.provider: 'locl' is unknown;"
+        " must be one of local, ssh, ec2, docker, fake; did you mean local?"
     )
 
 
