@@ -207,7 +207,9 @@ def _is_lost(place: HostPlace, state: HostState, machines: Mapping[str, Machine]
     machine = machines.get(place.machine)
     if machine is None:
         return True
-    return state.claim is not None and state.claim.life < machine.life
+    if state.claim is None:
+        return machine.phase is MachinePhase.DELETING
+    return state.claim.life < machine.life
 
 
 def _start_hosts(

@@ -28,6 +28,8 @@ from bastion.value import value
 
 LISTINGS_TO_BE_GONE = 2
 """Listings in a row that must lack a machine: a single one may be a provider's error."""
+LISTING_LAG_S = 300.0
+"""How long a listing may lack a machine that was just made: providers' lists lag by a minute."""
 BOOT_PATIENCE = 5.0
 """
 In boot times of its pool. A machine that has not registered by then is deleted, and its jobs are
@@ -137,19 +139,20 @@ def machine_actions(
     `seq` is the commit's number. `listings` holds the newest listing of every pool.
     """
     shown = {seen.name: seen for seens in listings.values() for seen in seens}
-    unfinished = {each.slice for each in machines.values() if _is_kept(each)}
+    unfinished = {each.slice for each in machines.values() if each.slice and _is_kept(each)}
     actions: list[MachineAction] = []
     for machine in machines.values():
         seen = shown.get(machine.name)
         if machine.phase is MachinePhase.DELETING:
-            is_half = machine.slice and machine.slice in unfinished
-            if not is_half and (seen is None or not seen.gone):
+            if machine.slice not in unfinished and (seen is None or not seen.gone):
                 actions.append(Delete(machine=machine.name, pool=machine.pool))
         elif _wants_create(machine, seen):
             actions.append(Create(machine=machine.name))
     for seen in shown.values():
         named = parse_machine(seen.name, seen.pool)
-        if named and named.seq <= seq and seen.name not in machines and not seen.gone:
+        if named is None or str(replace(named, host=None)) in unfinished:
+            continue  # its siblings are in use, and a provider deletes a slice whole
+        if named.seq <= seq and seen.name not in machines and not seen.gone:
             actions.append(Delete(machine=seen.name, pool=seen.pool))
     return tuple(actions)
 
@@ -213,11 +216,10 @@ def _apply_listing(machine: Machine, seen: Seen | None, now: float) -> Machine |
     if seen is None and machine.permit_s:
         return machine  # its host may only be unreachable
     absent = seen is None or seen.gone
-    is_creating = machine.phase is MachinePhase.CREATING
-    if is_creating and seen is None and machine.made_at is None:
+    if seen is None and machine.made_at is None and _may_be_unlisted(machine, now):
         return machine
     if seen is not None and not absent:
-        is_made = is_creating and machine.made_at is None and not seen.waits
+        is_made = machine.made_at is None and not seen.waits
         made_at = now if is_made else machine.made_at
         shown = (made_at, seen.waits, 0)
         if (machine.made_at, machine.waits, machine.missing) == shown:
@@ -225,6 +227,11 @@ def _apply_listing(machine: Machine, seen: Seen | None, now: float) -> Machine |
         return replace(machine, made_at=made_at, waits=seen.waits, missing=0)
     missing = machine.missing + 1
     return None if missing >= LISTINGS_TO_BE_GONE else replace(machine, missing=missing)
+
+
+def _may_be_unlisted(machine: Machine, now: float) -> bool:
+    """Whether `machine` may exist though no listing has shown it yet."""
+    return machine.phase is MachinePhase.CREATING or now - machine.created_at <= LISTING_LAG_S
 
 
 def _waiting_in_vain(

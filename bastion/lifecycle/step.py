@@ -303,12 +303,12 @@ def _requeue_lost(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -
 
 
 def _is_machine_fault(attempt: Attempt) -> bool:
-    """Whether every loss of `attempt` is a fault of its machine, or no machine ever took it up."""
+    """Whether every loss of `attempt` is a fault of its machine, or nothing of it ever ran."""
     states = [state for _, _, _, state in attempt.each_host()]
     lost = [state.end for state in states if state.end is not None and state.end.kind == "lost"]
     if lost:
         return all(end.by_machine for end in lost)
-    return attempt.started_at is None and all(state.claim is None for state in states)
+    return attempt.started_at is None
 
 
 def _requeue_unstarted(job: JobRecord, last: Outcome, now: float) -> JobRecord:

@@ -28,7 +28,7 @@ POOL = Pool(
     idle_timeout_s=60.0,
     labels={"cluster": "c"},
 )
-READY = Machine(name="gpu-1-0", pool="gpu", phase=MachinePhase.READY)
+READY = Machine(name="gpu-1-0", pool="gpu", phase=MachinePhase.READY, created_at=-1000.0)
 RUNS = Seen(name="gpu-1-0", pool="gpu", runs=True, gone=False)
 
 
@@ -113,6 +113,16 @@ def test_two_listings_must_agree() -> None:
     assert turn(once)["gpu-1-0"].missing == 1, "a turn without a listing says nothing"
 
 
+def test_a_new_machine_may_be_missing_from_a_list_that_lags() -> None:
+    """A machine that greeted before any list showed it is not taken for gone for a while."""
+    young = replace(READY, created_at=1000.0)
+    kept = turn(young, listing=(), now=1300.0)["gpu-1-0"]
+    assert kept.missing == 0
+    assert turn(kept, listing=(), now=1301.0)["gpu-1-0"].missing == 1
+    shown = turn(young, listing=(RUNS,), now=1010.0)["gpu-1-0"]
+    assert turn(shown, listing=(), now=1020.0)["gpu-1-0"].missing == 1
+
+
 def test_a_machine_listed_as_gone_counts_as_missing() -> None:
     """A listing that has a machine as gone counts like one without it."""
     gone = Seen(name="gpu-1-0", pool="gpu", runs=False, gone=True)
@@ -122,7 +132,7 @@ def test_a_machine_listed_as_gone_counts_as_missing() -> None:
 
 def test_a_creating_machine_is_not_missing() -> None:
     """A machine that is creating and not listed yet is created again, not removed."""
-    coming = replace(READY, phase=MachinePhase.CREATING)
+    coming = replace(READY, phase=MachinePhase.CREATING, created_at=0.0)
     for _ in range(5):
         coming = turn(coming, listing=())["gpu-1-0"]
     assert coming.missing == 0
@@ -312,7 +322,14 @@ def test_no_host_of_a_slice_is_deleted_before_all_may_be() -> None:
     assert len(machine_actions(whole, {}, seq=5)) == 2
 
 
-COMING = replace(READY, phase=MachinePhase.CREATING)
+def test_a_lost_host_of_a_slice_in_use_is_no_orphan() -> None:
+    """A host that lists show again after it was given up waits for the end of its slice."""
+    listed = tuple(seen_of(host) for host in HOSTS)
+    assert machine_actions({HOSTS[1].name: HOSTS[1]}, {"tpu": listed}, seq=5) == ()
+    assert len(machine_actions({}, {"tpu": listed}, seq=5)) == 2
+
+
+COMING = replace(READY, phase=MachinePhase.CREATING, created_at=0.0)
 
 
 def test_a_machine_that_is_not_made_leaves_at_once() -> None:

@@ -16,6 +16,7 @@ from tests.simulation.away import away
 from tests.simulation.baton import SimulationError
 from tests.simulation.chains import chains
 from tests.simulation.clocks import clocks
+from tests.simulation.clouds import clouds, queues
 from tests.simulation.hostile import hostile
 from tests.simulation.hosts import hosts
 from tests.simulation.mischief import mischief
@@ -48,6 +49,8 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "poor": poor,
     "mischief": mischief,
     "hosts": hosts,
+    "clouds": clouds,
+    "queues": queues,
 }
 """Every world that a seed can be replayed in, by name."""
 

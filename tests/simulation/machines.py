@@ -11,7 +11,7 @@ import errno
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from bastion.agent.home import FolderHome, Folders, Home, Marks, Word
 from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Reaction, Script
@@ -24,7 +24,7 @@ from bastion.agent.keeper.port import (
 )
 from bastion.errors import NoCapacityError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
-from bastion.provider.port import Listed
+from bastion.provider.port import Listed, State
 from bastion.records.root import Root
 from tests.simulation.baton import Baton, SimClock
 from tests.simulation.fates import LIVE, Fate, Fates
@@ -238,7 +238,8 @@ class SimMachine:
         self.pool = pool
         self.zone = zone
         self.permit_s = permit_s
-        self.state: Literal["creating", "running", "stopped", "deleting", "gone"] = "creating"
+        self.slice = ""
+        self.state: State = "creating"
         self.clock = clock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
         self.home = FakeHome()
         self.folders: Home = SimHome(Port(baton, fates, OSError), self.home)

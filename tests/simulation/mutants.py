@@ -33,6 +33,7 @@ from bastion.service.act.webhook import DeliveryError
 from bastion.service.draft.root_draft import Draft
 from bastion.service.leader import Leader
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
+from tests.simulation.cloud_mutants import CLOUD_MUTANTS
 from tests.simulation.outside import OUTSIDE
 from tests.simulation.processes import Parts
 from tests.simulation.wrapped import Wrapped
@@ -319,5 +320,6 @@ MUTANTS: dict[str, Parts] = {
     "notifications kept in memory": Parts(leader=OutboxInMemory),
     "what was sent is taken for told": Parts(notifier=SentIsTaken),
     **OUTSIDE,
+    **CLOUD_MUTANTS,
 }
 """The safeguards of the bucket, each taken out."""

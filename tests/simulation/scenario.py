@@ -169,21 +169,26 @@ def slices(seed: int, parts: Parts = SOUND) -> World:
         baton,
         quota=SLICES,
         config=SLICE_CONFIG,
-        wishes=[
-            _slice(0.0, "ann", "one", runs_s=60),
-            _slice(5.0, "ann", "borrows", runs_s=90),
-            _slice(60.0, "cat", "reclaims", runs_s=30),
-            _slice(70.0, "cat", "fails", runs_s=15, codes="3"),
-            _slice(80.0, "ben", "both", runs_s=20, replicas=2),
-            _slice(90.0, "ben", "unwanted", runs_s=500),
-            verb(150.0, "ben", "cancel", "unwanted"),
-        ],
+        wishes=slice_wishes(),
         fates=Storm(baton.chance, rates, spared=USERS),
         bastions=baton.chance.choice((1, 2)),
         parts=parts,
         machines=4,
         per_machine=Amounts({"v4": 8}),
     )
+
+
+def slice_wishes() -> list[Wish]:
+    """What is asked of slices: both are borrowed, one is reclaimed, a gang takes both."""
+    return [
+        _slice(0.0, "ann", "one", runs_s=60),
+        _slice(5.0, "ann", "borrows", runs_s=90),
+        _slice(60.0, "cat", "reclaims", runs_s=30),
+        _slice(70.0, "cat", "fails", runs_s=15, codes="3"),
+        _slice(80.0, "ben", "both", runs_s=20, replicas=2),
+        _slice(90.0, "ben", "unwanted", runs_s=500),
+        verb(150.0, "ben", "cancel", "unwanted"),
+    ]
 
 
 def _slice(at_s: float, user: str, name: str, **job: object) -> Wish:

@@ -13,6 +13,7 @@ from bastion.records import layout
 from tests.simulation.away import away_from
 from tests.simulation.chains import chains
 from tests.simulation.clocks import all_step
+from tests.simulation.clouds import kept_for_ever, made_late, mute_host, old_lists
 from tests.simulation.fates import Calm, Choice, Fate, Fates
 from tests.simulation.hostile import forged_end, meddling
 from tests.simulation.hosts import long_cut
@@ -112,6 +113,12 @@ SCHEDULES: dict[str, Schedule] = {
     # Each host is cut off for longer than its permit, while jobs run there.
     "a host that is not listed is taken for gone": long_cut,
     "a silent host is taken for off": long_cut,
+    # A zone is sold out, and the create that was in doubt lands all the same.
+    "a machine that was refused is never looked for": made_late,
+    "a list that lags is believed": old_lists,
+    # One host of a slice has a claim while the agent of the other never comes.
+    "a host of a slice is deleted by itself": mute_host,
+    "a request that is kept is waited for without end": kept_for_ever,
     # All clocks go back ten days while jobs run.
     "a machine counts seconds by its date": all_step,
     "a bastion counts seconds by its date": all_step,

@@ -13,6 +13,7 @@ from tests.simulation.asking import launch, one, verb
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Calm, Fates
 from tests.simulation.invariants import OUTCOMES
+from tests.simulation.machines import SimProvider
 from tests.simulation.processes import SOUND, Parts, Wish
 from tests.simulation.storm import CONFIG, QUOTA
 from tests.simulation.world import PER_MACHINE, World
@@ -54,6 +55,7 @@ def small(
     machines: int = 2,
     per_machine: Amounts = PER_MACHINE,
     more: Sequence[Wish] = (),
+    provider: type[SimProvider] = SimProvider,
 ) -> World:
     """A world of these jobs and those of `more`; the former end as program and users say."""
     world = World(
@@ -68,6 +70,7 @@ def small(
         store_skew_s=store_skew_s,
         machines=machines,
         per_machine=per_machine,
+        provider=provider,
     )
     world.checks.append(lambda: check_outcomes(world, may_be_lost=fates is not None))
     return world

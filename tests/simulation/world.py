@@ -46,6 +46,7 @@ class World:
         through: What stands between the bucket and everything that uses it.
         strangers: Names of actors that may ask for what they are not allowed.
         store_skew_s: How far the date of the store is off.
+        provider: Where machines come from.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class World:
         through: Callable[[ObjectStore], ObjectStore] = lambda store: store,
         strangers: tuple[str, ...] = (),
         store_skew_s: float = 0.0,
+        provider: type[SimProvider] = SimProvider,
     ) -> None:
         self.baton = baton
         self.checks: list[Callable[[], None]] = []
@@ -84,7 +86,7 @@ class World:
         )
         self.store = SimStore(through(self.bucket), baton, self.fates, self._wrote, self.rights)
         self.webhooks = SimWebhooks(baton, self.fates)
-        self.provider = SimProvider(
+        self.provider = provider(
             baton,
             self.fates,
             capacity=machines,

@@ -22,6 +22,7 @@ from bastion.records.request import Answer
 from bastion.records.root import Event, Root, Segment
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import with_end
+from bastion.service.draft.machine_news import machine_news
 from bastion.spec import tasks_of_id
 
 MAX_OUTBOX = 1000
@@ -274,6 +275,8 @@ class Draft:
             return
         self.machines[machine.name] = machine
         self.is_changed = True
+        for what, text in machine_news(before, machine, self.now):
+            self.tell(what=what, text=text)
         if before is None or _standing(before) != _standing(machine):
             self.is_scheduling = True
 

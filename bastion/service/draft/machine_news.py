@@ -1,0 +1,37 @@
+"""What is told of a machine on its way from its allocation to its end, each step with its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bastion.machine import Machine, MachinePhase
+from bastion.spec.quantity import text_of_seconds
+
+
+def machine_news(before: Machine | None, after: Machine, now: float) -> Iterator[tuple[str, str]]:
+    """
+    (what, text) of every step between two records of a machine; `before` is None for a new one.
+
+    That it is ready, gone or not made is told where it is learned.
+    """
+    if before is None:
+        where = f" in zone {after.zone}" if after.zone else ""
+        batch = f", in one call with batch {after.batch}" if after.batch else ""
+        yield "machine asked for", f"{after.name} of pool {after.pool}{where}{batch}"
+        return
+    if before.made_at is None and after.made_at is not None and not before.life:
+        took = text_of_seconds(round(after.made_at - before.created_at, 1))
+        yield "machine made", f"{after.name}, {took} after it was asked for"
+    if after.waits and after.waits != before.waits:
+        yield "machine waits", f"{after.name}: {after.waits}"
+    if after.phase is MachinePhase.DELETING and before.phase is not MachinePhase.DELETING:
+        yield "machine deleted", f"{after.name} of pool {after.pool}{_why(before, now)}"
+
+
+def _why(machine: Machine, now: float) -> str:
+    if machine.phase is MachinePhase.CREATING and not machine.life:
+        age = text_of_seconds(float(int(now - machine.created_at)))
+        return f": its agent has not come {age} after it was asked for"
+    if machine.idle_since is not None:
+        return f": idle for {text_of_seconds(float(int(now - machine.idle_since)))}"
+    return ""
