@@ -320,6 +320,8 @@ class PastAttempt:
     code: int | None = None
     machines: tuple[tuple[str, ...], ...] = ()
     """Replica by replica, host by host."""
+    failed_on: str = ""
+    """The machine of the host that failed first; empty if none failed by itself."""
 
 
 @value

@@ -3,8 +3,8 @@ The life of a job as pure functions: its phases, its events, and how its attempt
 
 In come a `JobRecord`, one event and the time; out comes the record after the event. Nothing here
 reads a clock or the bucket. Read `events` first (what can happen), then `step` (the table of phases
-and events), `outcome` (how an attempt ended), `dependencies` (what a job waits for) and `remark`
-(what users are told of an active job).
+and events), `outcome` (how an attempt ended), `dependencies` (what a job waits for), `remark`
+(what users are told of an active job) and `suspect` (which machine is to blame).
 """
 
 from bastion.lifecycle.events import (
@@ -38,6 +38,7 @@ from bastion.lifecycle.events import (
 from bastion.lifecycle.outcome import kept_outcome
 from bastion.lifecycle.remark import remark, trouble
 from bastion.lifecycle.step import LifecycleError, step
+from bastion.lifecycle.suspect import suspect_of
 
 __all__ = [
     "Admitted",
@@ -70,5 +71,6 @@ __all__ = [
     "kept_outcome",
     "remark",
     "step",
+    "suspect_of",
     "trouble",
 ]

@@ -343,7 +343,15 @@ def _past_attempt(attempt: Attempt, last: Outcome, now: float) -> PastAttempt:
         kind=last.kind,
         code=last.code,
         machines=tuple(tuple(host.machine for host in r.hosts) for r in attempt.placement),
+        failed_on=_failed_on(attempt) if last.kind in FAILURES else "",
     )
+
+
+def _failed_on(attempt: Attempt) -> str:
+    if attempt.first_failure is None:
+        return ""
+    replica, host = attempt.first_failure
+    return attempt.placement[replica].hosts[host].machine
 
 
 def _attempt(job: JobRecord) -> Attempt:

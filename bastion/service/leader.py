@@ -22,6 +22,7 @@ from bastion.clock import Clock
 from bastion.errors import BastionError, LeaseError, StoreError
 from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
+from bastion.lifecycle import DrainEnded
 from bastion.monitor import Options, due, watch
 from bastion.pool import Seen
 from bastion.records.outlook import snapshot_of
@@ -45,7 +46,7 @@ from bastion.service.decide.schedulable_machines import digestible
 from bastion.service.draft.active_names import ActiveNames, Owners
 from bastion.service.draft.dependencies import settle
 from bastion.service.draft.launch_failures import end_failed_launches, failing_launches
-from bastion.service.draft.machine_health import try_again
+from bastion.service.draft.machine_health import cordon_suspect, try_again
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.bells import hear
@@ -281,6 +282,8 @@ class Leader:
                 return
             for event in watched.events:
                 draft.apply(job_id, event)
+                if isinstance(event, DrainEnded):
+                    cordon_suspect(draft, job_id)
             for machine, instruction in watched.instructions:
                 draft.instruct(machine, instruction)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bastion.job import End
+from bastion.job import End, Stop, StopReason
+from bastion.lifecycle import StopWanted, suspect_of
+from bastion.records.facts import Interruption
 from bastion.service.draft.root_draft import Draft
 
 MAX_FAILED_STARTS = 3
@@ -42,6 +44,48 @@ def host_ended(draft: Draft, machine_name: str, end: End) -> None:
         pause_s = min(MAX_PAUSE_S, PAUSE_S * 2 ** min(times - MAX_FAILED_STARTS, 10))
         reason = f"could not start {times} jobs in a row: {why}"
         _stop_using(draft, machine_name, reason, until=draft.now + pause_s)
+
+
+def cordon_suspect(draft: Draft, job_id: str) -> None:
+    """Cordon the machine that the ended attempts of a job speak against, if there is one."""
+    suspect = suspect_of(draft.jobs[job_id].past)
+    machine = draft.machines.get(suspect.machine) if suspect is not None else None
+    if suspect is None or machine is None or machine.cordoned:
+        return
+    how = f"{suspect.kind} with code {suspect.code}" if suspect.code is not None else suspect.kind
+    reason = (
+        f"{job_id} {how} {suspect.times} times here and in none of {suspect.others}"
+        f" {'attempt' if suspect.others == 1 else 'attempts'} elsewhere"
+    )
+    draft.tell(what="machine cordoned", text=f"{machine.name}: {reason}")
+    draft.put_machine(replace(machine, cordoned=reason[:MAX_REASON_CHARACTERS]))
+
+
+def interrupted(draft: Draft, machine_name: str, interruption: Interruption) -> None:
+    """
+    Start nothing more on a machine that its cloud takes back, and preempt what runs there.
+
+    Agents have given their own hosts the notice. The other hosts of their jobs are elsewhere, and a
+    gang ends as a whole. What is only likely preempts nothing.
+    """
+    when = f"in {interruption.in_s:.0f} s" if interruption.is_certain else "perhaps soon"
+    said = f": {interruption.text}" if interruption.text else ""
+    told_health(draft, machine_name, f"its cloud takes it back {when}{said}")
+    if not interruption.is_certain:
+        return
+    stop = Stop(
+        reason=StopReason.PREEMPT,
+        at=draft.now,
+        deadline=draft.now + interruption.in_s,
+        by=f"the cloud, which takes back machine {machine_name}",
+    )
+    for job in draft.working_jobs():
+        is_here = job.attempt is not None and any(
+            place.machine == machine_name and state.end is None
+            for _, _, place, state in job.attempt.each_host()
+        )
+        if is_here and draft.can(job.id, StopWanted(stop=stop)):
+            draft.apply(job.id, StopWanted(stop=stop))
 
 
 def told_health(draft: Draft, machine_name: str, unwell: str) -> None:

@@ -49,7 +49,7 @@ from bastion.records.facts import (
     Started,
 )
 from bastion.records.inbox import Ringing
-from bastion.service.draft.machine_health import host_ended, told_health
+from bastion.service.draft.machine_health import host_ended, interrupted, told_health
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.proofs import Proof, has_host, placed
 
@@ -117,7 +117,7 @@ def _apply(
             _tell_health(draft, machine, fact)
             told_health(draft, machine.name, fact.unwell)
         case Interruption():
-            told_health(draft, machine.name, _interruption(fact))
+            interrupted(draft, machine.name, fact)
         case BootFailed(step=step, text=text):
             told_health(draft, machine.name, f"its {step} failed: {text}")
         case Heartbeat():
@@ -132,12 +132,6 @@ def _apply(
         case _:
             if placed(draft.jobs.get(fact.of.job), fact.of, machine.name) is not None:
                 happen(draft, fact.of, _event_of(fact, draft.now))
-
-
-def _interruption(fact: Interruption) -> str:
-    """Why no job starts on a machine that its cloud takes back, or may take back."""
-    when = f"in {fact.in_s:.0f} s" if fact.is_certain else "perhaps soon"
-    return f"its cloud takes it back {when}" + (f": {fact.text}" if fact.text else "")
 
 
 def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:

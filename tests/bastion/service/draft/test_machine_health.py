@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bastion.job import End
 from bastion.lifecycle.remark import SILENT_S
-from bastion.records.facts import Health
+from bastion.records.facts import Health, Interruption
 from bastion.service.draft.machine_health import MAX_FAILED_STARTS, PAUSE_S
 from bastion.service.publish.views import queue_view
-from tests.rigs.leader import Rig
+from tests.rigs.leader import QUOTA, Rig
 
 TWO = """
 [pools.gpu]
@@ -99,3 +99,45 @@ def test_a_start_that_its_machine_does_not_answer_names_the_machine() -> None:
     rig.turn(2)
     (row,) = queue_view(rig.root, rig.leader._plan)["jobs"]
     assert f"waits for machine {name}, which has not answered for" in row["text"]
+
+
+def test_a_machine_that_alone_fails_a_job_is_cordoned() -> None:
+    """Twice the same failure on one machine and none elsewhere cordons it, and says why."""
+    rig = Rig(config=TWO)
+    rig.turn(3)
+    job = rig.start(h100=8, retries=5, retry_backoff="1s")
+    bad = rig.agent_of(job)
+    bad.end(job, 7)
+    rig.until_attempt(job, 2)
+    assert rig.agent_of(job) is bad
+    bad.ring(Health(unwell="too hot"))
+    bad.end(job, 7)
+    rig.until_attempt(job, 3)
+    bad.ring(Health())
+    assert not rig.root.machines[bad.name].cordoned, "it was tried nowhere else yet"
+    rig.agent_of(job).end(job, 0)
+    rig.ended(job)
+    assert rig.root.machines[bad.name].cordoned == (
+        f"{job} failed with code 7 2 times here and in none of 1 attempt elsewhere"
+    )
+
+
+def test_a_gang_leaves_a_machine_that_its_cloud_takes_back() -> None:
+    """A certain notice preempts the whole gang, at no cost; one that is only likely does not."""
+    rig = Rig(
+        config=TWO.replace("min_machines = 2", ""),
+        quota=QUOTA.replace("0.5", "1.0", 1).replace("h100 = 0.5", "h100 = 0.0"),
+    )
+    gang = rig.start("gang", h100=8, replicas=2)
+    taken, left = rig.agent_of(gang), rig.agent_of(gang, replica=1)
+    taken.ring(Interruption(in_s=120.0, is_certain=False, text="rebalance"))
+    rig.turn(2)
+    assert rig.phase(gang) == "running"
+    assert not rig.root.machines[taken.name].accepts
+    taken.ring(Interruption(in_s=30.0, text="spot"))
+    rig.until(lambda: rig.phase(gang) != "running")
+    rig.turn(3)
+    assert [stop.reason for stop in left.stops] == ["preempt"]
+    job = rig.root.jobs[gang]
+    assert (job.preemptions, job.failures, job.losses_in_row) == (1, 0, 0)
+    assert job.past[0].kind.value == "preempted"
