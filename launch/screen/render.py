@@ -7,8 +7,10 @@ plain columns, so that ten thousand jobs list at once. Colour never carries what
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from functools import cache
@@ -139,12 +141,41 @@ class Output:
         return f"{span(self.now - seconds)} ago" if self.terminal else iso(seconds)
 
     def _table(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> None:
-        if self.terminal and 0 < len(items) <= RICH_ROWS:
+        if not self.terminal or not 0 < len(items) <= RICH_ROWS:
+            write_lines(self._plain(items, columns))
+            return
+        width = shutil.get_terminal_size().columns
+        if _needed(items, columns) <= width:
             self._rich(items, columns)
         else:
-            write_lines(self._plain(items, columns))
+            write_lines(self._narrow(items, columns, width))
 
-    def _plain(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> Iterable[str]:
+    def _narrow(
+        self, items: Sequence[_T], columns: Sequence[Column[_T]], width: int
+    ) -> Iterator[str]:
+        """
+        A table for a terminal that is too narrow for it: names are never cut or folded.
+
+        Columns of which every cell is the same go, unless they name the row; then the last column,
+        which is prose, gets lines of its own.
+        """
+        first, *rest = columns
+        kept = [first, *(c for c in rest if len({c.text(item) for item in items}) > 1)]
+        kept = kept if len(items) > 1 else list(columns)
+        if _needed(items, kept) <= width:
+            yield from self._plain(items, kept)
+            return
+        *short, last = kept if kept[-1] is columns[-1] else [*kept, columns[-1]]
+        heads, *rows = self._plain(items, short)
+        yield heads
+        for row, item in zip(rows, items, strict=True):
+            yield row
+            if told := visible(last.text(item)):
+                yield textwrap.fill(
+                    told, width - 1, initial_indent="    ", subsequent_indent="    "
+                )
+
+    def _plain(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> Iterator[str]:
         cells = [[visible(column.text(item)) or "-" for item in items] for column in columns]
         widths = [max(map(len, (c.title, *cell))) for c, cell in zip(columns, cells, strict=True)]
         heads = (f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True))
@@ -174,6 +205,12 @@ class Output:
                 )
             )
         Console(no_color=not self.colored, highlight=False).print(table)
+
+
+def _needed(items: Sequence[_T], columns: Sequence[Column[_T]]) -> int:
+    """How wide a table would be in which nothing is folded."""
+    widest = (max(len(c.title), *(len(visible(c.text(item))) for item in items)) for c in columns)
+    return sum(widest) + 2 * (len(columns) - 1)
 
 
 def write_lines(lines: Iterable[str]) -> None:

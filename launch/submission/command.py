@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
+import select
+import stat
+import sys
+import termios
 from pathlib import Path
 
 from launch.errors import UsageError
 from launch.screen.notes import note
+
+MAX_STDIN_BYTES = 64 << 10
+"""It becomes part of the spec, which is small."""
 
 
 def checked_command(args: argparse.Namespace) -> list[str]:
@@ -36,6 +45,57 @@ def checked_command(args: argparse.Namespace) -> list[str]:
     if left := left_behind(command, sends_code=_sends_code(args)):
         note(f"note: {left} is a file here, but no code is sent; --code=. sends it")
     return command
+
+
+def with_stdin(command: list[str], *, sends: bool) -> list[str]:
+    """
+    `command`, which reads what is piped into this process where `sends` says so.
+
+    The shell that hands it over is replaced by the command, so signals and codes are its own.
+
+    Raises:
+        UsageError: What is piped in is too large, or is no text.
+    """
+    if not sends:
+        if _is_piped():
+            note("note: what is piped in is not sent; bastion run --stdin sends it")
+        return command
+    data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
+    if len(data) > MAX_STDIN_BYTES:
+        raise UsageError(
+            f"--stdin: more than {MAX_STDIN_BYTES} bytes are piped in",
+            hint="put them into a file beside the code, and send it with --code=.",
+        )
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise UsageError("--stdin: what is piped in is no text", hint="send it as a file: --code=.")
+    end = "END_OF_STDIN"
+    while end in text:
+        end += "_"
+    line = f"exec \"$@\" <<'{end}'\n{text}{'' if text.endswith(chr(10)) else chr(10)}{end}"
+    return ["/bin/sh", "-c", line, "sh", *command]
+
+
+def _is_piped() -> bool:
+    """Whether something was piped into this process already."""
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(0).st_mode)
+    except OSError:
+        return False
+    return is_pipe and bool(select.select([0], [], [], 0)[0]) and _bytes_waiting()
+
+
+def _bytes_waiting() -> bool:
+    """Whether there are bytes in the pipe, which an end of file has not."""
+    count = bytearray(4)
+    try:
+        fcntl.ioctl(0, termios.FIONREAD, count)
+    except OSError:
+        return False
+    return any(count)
 
 
 def is_quoted(word: str) -> bool:

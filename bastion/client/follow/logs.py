@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from bastion.client.change.requests import Requests
 from bastion.client.follow.log_filter import Wanted
@@ -63,6 +63,13 @@ class Logs:
         log = JobLog(self._hasty, job.project, job.id)
         follower = log.followed(wanted, outage=self._outage)
         return self._followed([follower], {job.id: job.project}, _no_report)
+
+    def of_several(self, jobs: Iterable[JobView], wanted: Wanted) -> Iterator[Chunk]:
+        """What `jobs` print, as it comes, until nothing more can come of any."""
+        places = {job.id: job.project for job in jobs}
+        logs = (JobLog(self._hasty, project, job) for job, project in places.items())
+        followers = [log.followed(wanted, outage=self._outage) for log in logs]
+        return self._followed(followers, places, _no_report)
 
     def of_new(
         self, jobs: Mapping[str, str], *, tell: Callable[[JobView], None]

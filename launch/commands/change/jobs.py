@@ -7,17 +7,23 @@ import argparse
 from launch import exits
 from launch.commands.job_verb import add_job_verb
 from launch.errors import UsageError
-from launch.grammar.parser import Verbs
+from launch.grammar.parser import Verbs, many, switch
 from launch.screen.notes import note
 from launch.screen.render import (
     Column,
 )
 from launch.session import Session
 
+ACTIVE = ("queued", "held", "starting", "running", "stopping", "draining", "preempted")
+"""The states of jobs that have not ended."""
+
 
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
-    add_job_verb(verbs, "cancel", cancel, "end jobs, or all jobs of a launch", count="+")
+    ended = add_job_verb(verbs, "cancel", cancel, "end jobs, or all jobs of a launch", count="*")
+    switch(ended, "--mine", "every active job of yours")
+    switch(ended, "--all", "every active job of the project that -p names, of everyone")
+    many(ended, "--state", "of those, only in this state", metavar="STATE", words=ACTIVE)
     add_job_verb(verbs, "hold", hold, "keep waiting jobs from starting", count="+")
     add_job_verb(
         verbs,
@@ -52,7 +58,33 @@ def register(verbs: Verbs) -> None:
 def cancel(args: argparse.Namespace) -> int:
     """`bastion cancel JOB...`."""
     session = Session(args)
-    return _changed(session, session.client.cancel(*args.job, project=args.project_id), "cancelled")
+    names = _chosen(session) if args.mine or args.all or args.state else args.job
+    if not names and not (args.mine or args.all or args.state):
+        raise UsageError("which jobs?", hint="bastion cancel JOB..., or bastion cancel --mine")
+    if not names:
+        note("nothing to do: no such job is active")
+        return exits.OK
+    return _changed(session, session.client.cancel(*names, project=args.project_id), "cancelled")
+
+
+def _chosen(session: Session) -> list[str]:
+    """
+    The ids of the active jobs that flags choose.
+
+    Raises:
+        UsageError: They do not say whose, or jobs are named too.
+    """
+    args, client = session.args, session.client
+    if args.job:
+        raise UsageError(
+            f"{', '.join(args.job)}: jobs are named, and --mine, --all and --state choose others",
+            hint="give one or the other",
+        )
+    if args.all and (args.mine or not session.args.project_id):
+        raise UsageError("--all: of which project?", hint="bastion cancel --all -p PROJECT")
+    user = "" if args.all else client.user
+    jobs = client.jobs(project=args.project_id, user=user, states=args.state)
+    return [job.id for job in jobs if not job.has_ended]
 
 
 def hold(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from launch import exits
 from launch.commands.job_verb import add_job_verb
 from launch.commands.look.code import show_code
 from launch.grammar.parser import Verbs, switch, text
+from launch.screen.job_spec import spec_fields, stored
 from launch.screen.job_table import asks_of, id_of, parameters_of
 from launch.screen.notes import note
 from launch.screen.render import (
@@ -20,6 +21,7 @@ from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client import EventView, JobView, Why
+    from bastion.spec import Job
 
 
 def register(verbs: Verbs) -> None:
@@ -42,8 +44,10 @@ def show_one(args: argparse.Namespace) -> int:
     if args.tasks:
         return show_tasks(session)
     job = session.client.job(args.job, project=args.project_id)
+    spec = _spec_of(session, job)
     if session.out.format in ("json", "name"):
-        session.out.show("jobs", [job], [], name=id_of)
+        more = {} if spec is None else {"spec": stored(spec)}
+        session.out.show("jobs", [job], [], name=id_of, more=more)
         return exits.OK
     out = session.out
     out.fields(
@@ -55,6 +59,7 @@ def show_one(args: argparse.Namespace) -> int:
             ("user", job.user),
             ("launch", job.launch),
             ("asks", asks_of(job)),
+            *(() if spec is None else spec_fields(spec)),
             *((state, f"tasks {indices}") for state, indices in job.ranges.items()),
             ("at once", str(job.at_once or "")),
             ("parameters", parameters_of(job)),
@@ -77,6 +82,17 @@ def show_one(args: argparse.Namespace) -> int:
     if not job.has_ended:
         session.note_absence()
     return exits.OK
+
+
+def _spec_of(session: Session, job: JobView) -> Job | None:
+    """What was asked for it, as it is stored; None where that was deleted or cannot be read."""
+    from bastion.errors import BastionError
+
+    try:
+        jobs = session.client.spec(job.id, project=job.project).launch.jobs
+    except BastionError:
+        return None
+    return next((each for each in jobs if len(jobs) == 1 or each.name == job.name), None)
 
 
 def show_tasks(session: Session) -> int:

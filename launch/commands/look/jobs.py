@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from launch import exits
-from launch.grammar.parser import Verbs, many, number, switch
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, many, number, switch, text
 from launch.screen.job_table import id_of, job_columns
 from launch.screen.notes import note
 from launch.screen.render import (
@@ -14,6 +16,11 @@ from launch.screen.render import (
     iso,
 )
 from launch.session import Session
+
+_WATCH_S = 1.0
+"""Between two drawings, or two looks at a store that is slower to ask."""
+_CLEAR = "\x1b[H\x1b[2J"
+"""To the first line, and erase the screen (ECMA-48)."""
 
 
 def register(verbs: Verbs) -> None:
@@ -25,32 +32,70 @@ def register(verbs: Verbs) -> None:
         aliases=("ls", "queue"),
         prints=True,
         text="Where --project_id or --user_id is given, only theirs.",
-        example="bastion list --state=running\nbastion list -q | xargs bastion cancel",
+        example="bastion list --state=running\nbastion list --all --since=1d\nbastion list --watch",
     )
     many(jobs, "--state", "only in this state", metavar="STATE", words=list(STATE_COLORS))
     switch(jobs, "--mine", "only my own")
     switch(jobs, "-a --all", "finished jobs too")
+    text(
+        jobs, "--since", "only what was submitted or ended in the last 90s, 2h, ...", metavar="TIME"
+    )
     switch(jobs, "--tasks", "tasks of arrays too that were admitted, each on a line of its own")
     number(jobs, "--limit", "at most so many finished jobs", default=50)
+    switch(jobs, "--watch", "show it again and again, until Ctrl-C")
 
 
 def show_list(args: argparse.Namespace) -> int:
     """`bastion list`."""
     session = Session(args)
-    client = session.client
-    finished = args.limit if args.all else 0
+    if args.limit < 0:
+        raise UsageError(f"--limit: {args.limit} is below zero; 0 or more finished jobs")
+    if not args.watch:
+        _show(session)
+        return exits.OK
+    if not session.out.terminal or session.is_quiet:
+        raise UsageError(
+            "--watch: draws on a terminal", hint="bastion list --json prints it once, for programs"
+        )
+    try:
+        while True:
+            sys.stdout.write(_CLEAR)
+            _show(session)
+            session.client.clock.sleep(max(_WATCH_S, session.client.poll_s))
+            session = Session(args)
+    except KeyboardInterrupt:
+        return exits.OK
+
+
+def _show(session: Session) -> None:
+    from bastion.spec import seconds_of
+
+    client, args = session.client, session.args
     jobs = client.jobs(
         project=args.project_id,
         user=client.user if args.mine else args.user_id,
         states=args.state,
-        finished=finished,
+        finished=args.limit if args.all else 0,
         tasks=args.tasks,
     )
     as_of = client.queue_as_of()
+    if args.since:
+        oldest = as_of - seconds_of("--since", args.since)
+        jobs = tuple(job for job in jobs if (job.ended_at or job.submitted_at) >= oldest)
     session.out.show(
         "jobs", jobs, job_columns(session.out, as_of, jobs), name=id_of, more={"as_of": iso(as_of)}
     )
     if not session.is_quiet:
         note(f"{counted(len(jobs), 'job')} as of {session.out.time(as_of)}")
+        if not jobs and args.project_id:
+            _note_unknown_project(session)
     session.note_absence()
-    return exits.OK
+
+
+def _note_unknown_project(session: Session) -> None:
+    """Say that the project that was asked for is none, where that is known."""
+    from quota.choice import choose
+
+    quota, name = session.client.quota_in_force(), session.args.project_id
+    if quota is not None and name not in quota.projects:
+        note(f"no project is called {name}; {choose(name, quota.projects)}")

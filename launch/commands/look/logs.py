@@ -14,10 +14,14 @@ from launch.grammar.parser import Verbs, choice, number, switch, text
 from launch.screen.followed import write
 from launch.screen.notes import note
 from launch.screen.printout import Printout
+from launch.screen.render import counted
 from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client import Chunk, JobView, Wanted
+
+_MOST_FOLLOWED = 100
+"""Each is a folder of the bucket that is listed again and again."""
 
 
 def register(verbs: Verbs) -> None:
@@ -33,7 +37,7 @@ bastion logs trainer --replica=2 --tail=100
 bastion logs sweep.17 -f
 bastion logs sweep --grep=Error""",
     )
-    logs.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
+    logs.add_argument("job", metavar="JOB", help="an id or a name, or the beginning of an id")
     switch(logs, "-f --follow", "go on until the job has ended")
     number(logs, "--replica", "only this one")
     number(logs, "--process", "only this one of each replica")
@@ -83,17 +87,40 @@ def show(args: argparse.Namespace) -> int:
 def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
     """The logs of several tasks, one after the other, each line with its task."""
     args = session.args
-    if args.follow or args.download or args.exit:
-        one = tasks[0].id
+    if args.download or args.exit:
         raise UsageError(
-            f"{args.job} names {len(tasks)} tasks, and --follow, --download and --exit are for one",
-            hint=f"bastion logs {one} -f",
+            f"--download and --exit are for one task; {args.job} names {len(tasks)}",
+            hint=f"bastion logs {tasks[0].id} --exit",
         )
+    if args.follow:
+        return _follow_tasks(session, tasks)
     wanted, out = wanted_of(args, now=session.out.now), Printout(session.client.clock, raw=args.raw)
     for task in tasks:
         if task.state not in ("queued", "held"):
             chunks = session.client.following.of(task, wanted, follow=False)
             write(chunks, out, prefix=args.prefix != "never", of={task.id: f"{task.task}/"})
+    return exits.OK
+
+
+def _follow_tasks(session: Session, tasks: Sequence[JobView]) -> int:
+    """The logs of several tasks as they come, until the last one has ended."""
+    args, client = session.args, session.client
+    left = [task for task in tasks if not task.has_ended]
+    if len(left) > _MOST_FOLLOWED:
+        raise UsageError(
+            f"{args.job} names {counted(len(left), 'task')} that go on; at most {_MOST_FOLLOWED}"
+            " are followed at once",
+            hint=f"bastion logs {left[0].launch}.0-{_MOST_FOLLOWED - 1} -f, or bastion wait",
+        )
+    out = Printout(client.clock, raw=args.raw)
+    names = {task.id: f"{task.task}/" for task in tasks}
+    chunks = client.following.of_several(left, wanted_of(args, now=session.out.now))
+    try:
+        write(chunks, out, prefix=args.prefix != "never", of=names)
+    except KeyboardInterrupt:
+        out.end_line()
+        note(f"detached; {args.job} goes on, bastion logs {args.job} -f comes back to it")
+        return exits.DETACHED
     return exits.OK
 
 

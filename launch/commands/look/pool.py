@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -81,7 +82,7 @@ def show_machines(args: argparse.Namespace) -> int:
         Column(title="HOST", text=lambda machine: machine.hostname, wide=True),
         Column(title="TIER", text=lambda machine: str(machine.tier), wide=True),
         Column(title="HEARD", text=lambda machine: session.out.time(machine.heard_at), wide=True),
-        Column(title="JOBS", text=lambda machine: ", ".join(machine.jobs)),
+        Column(title="JOBS", text=lambda machine: ", ".join(tasks_joined(machine.jobs))),
     ]
     session.out.show(
         "machines",
@@ -94,6 +95,18 @@ def show_machines(args: argparse.Namespace) -> int:
         note(f"as of {session.out.time(view.as_of)}")
     session.note_absence()
     return exits.OK
+
+
+def tasks_joined(jobs: Sequence[str]) -> list[str]:
+    """Ids of jobs, tasks of one array as one: `sweep-tynyqdb38e.28-31,35`."""
+    from bastion.spec import tasks_of_id
+    from bastion.spec.indices import Indices
+
+    arrays: dict[str, list[int]] = {}
+    for job in jobs:
+        tasks = tasks_of_id(job)
+        arrays.setdefault(job if tasks is None else tasks[0], []).extend(tasks[1] if tasks else ())
+    return [f"{name}.{Indices.of(each)}" if each else name for name, each in arrays.items()]
 
 
 def _phase(machine: MachineView) -> str:

@@ -60,6 +60,7 @@ bastion launch job.sbatch -- arguments of the script""",
         example="bastion run --resources=h100=1 -- python3 train.py",
     )
     add_launch_flags(run)
+    switch(run, "--stdin", "send what is piped in, text of at most 64 KiB, as its input")
 
 
 def add_launch_flags(parser: Parser) -> None:
@@ -229,10 +230,10 @@ def _launch_of(session: Session) -> Launch:
         return _launch_of_file(args)
     if not args.command:
         raise UsageError(f"nothing to run: give {_SOURCES}", hint="bastion launch --help")
-    from launch.submission.command import checked_command
+    from launch.submission.command import checked_command, with_stdin
     from launch.submission.flags import launch_of
 
-    args.command = checked_command(args)
+    args.command = with_stdin(checked_command(args), sends=getattr(args, "stdin", False))
     return launch_of(args)
 
 

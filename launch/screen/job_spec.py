@@ -1,0 +1,44 @@
+"""What was asked for a job, as one reads it: command, environment, resources, limits."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from launch.screen.render import amounts
+
+if TYPE_CHECKING:
+    from bastion.spec import Job, Process
+
+
+def spec_fields(job: Job) -> Iterator[tuple[str, str]]:
+    """Name and text of each thing that was asked for; empty texts stand for what was not."""
+    for process in job.processes:
+        yield "command", _command(process)
+    yield "each asks", amounts(job.per_replica) if job.replicas > 1 else ""
+    yield "instance type", job.instance_type
+    yield "environment", " ".join(f"{name}={shlex.quote(text)}" for name, text in job.env.items())
+    yield "secrets", ", ".join(secret.name for secret in job.secrets)
+    yield "max runtime", _span(job.max_runtime_s)
+    yield "retries", str(job.retries or "")
+    yield "grace", _span(job.grace_s)
+
+
+def stored(job: Job) -> Any:
+    """`job` as JSON values, as its launch has it."""
+    from bastion.records.codec import plain
+
+    return plain(job)
+
+
+def _command(process: Process) -> str:
+    if process.shell:
+        return " ".join(process.command)
+    return shlex.join(process.command)
+
+
+def _span(seconds: float | None) -> str:
+    from bastion.spec.quantity import text_of_seconds
+
+    return text_of_seconds(seconds) if seconds else ""

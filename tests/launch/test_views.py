@@ -1,0 +1,168 @@
+"""What views show: filters, whole names in narrow terminals, everything known of a job."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from bastion.records.request import LaunchRequest
+from launch.commands.look.pool import tasks_joined
+from tests.launch.bucket import JOB, Bucket
+from tests.launch.command_line import Run
+from tests.launch.process import COMMAND, environment
+from tests.rigs.scripted_bastion import NOW, end, print_log, publish, row
+
+LONG = "training-of-a-large-language-model-0123456789"
+OTHER = "eval-9876543210"
+WHY = "asks for 24 h100; the share of vision is used up, and starts when language frees 4 h100"
+
+
+def drawn(words: list[str], bucket: Bucket, tmp_path: Path, *, columns: int) -> list[str]:
+    """What a command draws on a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, columns))
+    env = environment(bucket, tmp_path) | {"TERM": "xterm-256color", "NO_COLOR": "1"}
+    with subprocess.Popen([*COMMAND, *words], env=env, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # Linux says EIO where the other side is closed
+            while data := os.read(ours, 4096):
+                shown += data
+        assert process.wait() == 0
+    os.close(ours)
+    return shown.decode().splitlines()
+
+
+@pytest.mark.parametrize("columns", [80, 180])
+def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) -> None:
+    """In a narrow terminal what is equal in every row goes, and the reason gets its own line."""
+    rows = [row(LONG, text=WHY), row(OTHER, state="running", text="short")]
+    publish(bucket.store, "queue", {"jobs": rows})
+    lines = drawn(["list"], bucket, tmp_path, columns=columns)
+    assert all(len(line) <= columns for line in lines[:-1])
+    assert any(line.startswith(f"{LONG} ") for line in lines)
+    assert any(line.startswith(f"{OTHER} ") for line in lines)
+    assert ("PROJECT" in lines[0]) is (columns == 180)
+    if columns == 80:
+        assert "    asks for 24 h100; the share of vision is used up," in lines[2]
+
+
+def test_tasks_of_one_array_are_one_name() -> None:
+    """A machine that runs four tasks of a sweep names them as they are asked for."""
+    jobs = [JOB, "sweep-tynyqdb38e.28", "sweep-tynyqdb38e.30", "sweep-tynyqdb38e.29"]
+    assert tasks_joined(jobs) == [JOB, "sweep-tynyqdb38e.28-30"]
+
+
+def test_show_tells_what_was_asked(run: Run, bucket: Bucket) -> None:
+    """Command, environment, resources of each replica, limits and retries; also as JSON."""
+    flags = "--resources=h100=2 --replicas=2 --env=LR=0.1 --retries=3 --max_runtime=8h"
+    with bucket.bastion() as bastion:
+        job = run("launch", "-q", *flags.split(), "--", "train", "--x=a b").out.strip()
+        assert isinstance(bastion.taken[0][1], LaunchRequest)
+    end(bucket.store, job)
+    told = {line.split("  ")[0]: line.split("  ")[-1] for line in run("show", job).out.splitlines()}
+    assert told["command"].strip() == "train '--x=a b'"
+    assert told["environment"].strip() == "LR=0.1"
+    assert told["each asks"].strip() == "2 h100"
+    assert (told["max runtime"].strip(), told["retries"].strip()) == ("8h", "3")
+    spec = json.loads(run("show", job, "--json").out)["spec"]
+    assert spec["processes"][0]["command"] == ["train", "--x=a b"]
+
+
+def test_list_has_a_window_of_time(run: Run, bucket: Bucket) -> None:
+    """What was submitted or ended lately, by the store's clock."""
+    old = row("old-0123456789", submitted_at=NOW - 7200)
+    publish(bucket.store, "queue", {"jobs": [row(JOB), old]})
+    assert run("list", "-q").out.split() == [JOB, "old-0123456789"]
+    assert run("list", "-q", "--since=1h").out.split() == [JOB]
+    assert run("list", "--limit=-1").err.startswith("error: --limit: -1 is below zero")
+
+
+def test_watching_needs_a_terminal(run: Run) -> None:
+    """A program gets the list once."""
+    ran = run("list", "--watch")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: --watch: draws on a terminal\n")
+
+
+def test_jobs_are_cancelled_by_what_they_are(run: Run, bucket: Bucket) -> None:
+    """Mine, those of a project, those in a state; never those of others by accident."""
+    rows = [
+        row("mine-0123456789"),
+        row("runs-0123456789", state="running"),
+        row("hers-0123456789", user="eve"),
+    ]
+    publish(bucket.store, "queue", {"jobs": rows})
+    assert run("cancel").err.startswith("error: which jobs?\n")
+    assert run("cancel", "--all").err.startswith("error: --all: of which project?\n")
+    assert run("cancel", "--mine", "mine").code == 2
+    with bucket.bastion():
+        assert run("cancel", "-q", "--state=queued").out.split() == ["mine-0123456789"]
+        assert run("cancel", "-q", "--mine").out.split() == ["mine-0123456789", "runs-0123456789"]
+        assert len(run("cancel", "-q", "--all", "-p", "blue").out.split()) == 3
+    assert run("cancel", "--mine", "--state=held").err == "nothing to do: no such job is active\n"
+
+
+def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: Path) -> None:
+    """Each line says which task printed it, until the last has ended."""
+    with bucket.bastion():
+        ran = ran_with(["launch", "-q", "--array=0-1", "--", "true"], bucket, tmp_path)
+    array = ran.stdout.strip()
+    rows = [
+        row(f"{array}.{n}", state="running", launch=array, task=n, phase="running") for n in (0, 1)
+    ]
+    view = {"id": array, "project": "blue", "user": "ada", "state": "running", "phase": "running"}
+    counts = {"waiting": "", "counts": {"running": 2}}
+    publish(bucket.store, "queue", {"jobs": rows, "arrays": [view | counts]})
+    for n in (0, 1):
+        print_log(bucket.store, f"{array}.{n}", f"line {n}\n".encode())
+        end(bucket.store, f"{array}.{n}", launch=array)
+    ran = ran_with(["logs", array, "-f"], bucket, tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(ran.stdout.splitlines()) == ["0/r0/p0 | line 0", "1/r0/p0 | line 1"]
+
+
+def ran_with(
+    words: list[str], bucket: Bucket, tmp_path: Path, *, piped: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A command line as a process, with text piped in."""
+    return subprocess.run(
+        [*COMMAND, *words],
+        env=environment(bucket, tmp_path),
+        input=piped,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> None:
+    """`run --stdin` hands it to the command; without the flag a note says that it stays."""
+    said = "note: what is piped in is not sent; bastion run --stdin sends it\n"
+    with bucket.bastion():
+        words = ["launch", "-q", "--", "cat"]
+        assert ran_with(words, bucket, tmp_path, piped="x\n").stderr == said
+        assert ran_with(words, bucket, tmp_path, piped="").stderr == ""
+    code = (
+        "import json; from launch.submission.command import with_stdin\n"
+        "print(json.dumps(with_stdin(['cat', '-n'], sends=True)))"
+    )
+    sent = subprocess.run(
+        [sys.executable, "-c", code],
+        input="it's $HOME\nEND_OF_STDIN",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    command = json.loads(sent.stdout)
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown == "     1\tit's $HOME\n     2\tEND_OF_STDIN\n"
