@@ -27,7 +27,7 @@ class Window:
     pools: tuple[str, ...] = ()
     """Pools of which every machine is closed."""
     machines: tuple[str, ...] = ()
-    """Machines that are closed beside those of `pools`; with neither, everything is closed."""
+    """Machines, or their hosts, that are closed too; with neither, everything is closed."""
     reason: str = ""
     """For users, as the file has it."""
 
@@ -38,22 +38,26 @@ class Window:
         what = ", ".join((*self.pools, *self.machines)) or "everything"
         return f"{what} from {begin} to {end} UTC{f': {self.reason}' if self.reason else ''}"
 
-    def covers(self, pool: str, machine: str) -> bool:
-        """Whether it closes `machine` of `pool`."""
+    def covers(self, pool: str, machine: str, host: str = "") -> bool:
+        """Whether it closes `machine`, which is of `pool` and on `host`."""
         if not self.pools and not self.machines:
             return True
-        return pool in self.pools or machine in self.machines
+        return pool in self.pools or machine in self.machines or host in self.machines
 
 
-def next_window(windows: Iterable[Window], now: float, *, pool: str, machine: str) -> Window | None:
+def next_window(
+    windows: Iterable[Window], now: float, *, pool: str, machine: str, host: str = ""
+) -> Window | None:
     """The window that closes `machine` of `pool` now, or else the next one that will."""
-    ahead = (each for each in windows if each.ends_at > now and each.covers(pool, machine))
+    ahead = (each for each in windows if each.ends_at > now and each.covers(pool, machine, host))
     return min(ahead, key=lambda each: (each.starts_at, each.ends_at), default=None)
 
 
-def closes_at(windows: Iterable[Window], now: float, *, pool: str, machine: str) -> float:
+def closes_at(
+    windows: Iterable[Window], now: float, *, pool: str, machine: str, host: str = ""
+) -> float:
     """When `machine` of `pool` is closed: in the past while it is, infinite when it never is."""
-    window = next_window(windows, now, pool=pool, machine=machine)
+    window = next_window(windows, now, pool=pool, machine=machine, host=host)
     return math.inf if window is None else window.starts_at
 
 

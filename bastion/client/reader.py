@@ -270,6 +270,18 @@ class Reader(Connection):
         """
         return self._published.pools()
 
+    def quota_notes(self, quota: Quota) -> tuple[str, ...]:
+        """
+        Return what of `quota` has no effect in this bucket: windows of pools that it has not.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        from bastion.client.look.quota_file import unknown_pools
+
+        return tuple(unknown_pools(quota, self._published.pool_records()))
+
     def status(self) -> StatusView:
         """
         Return the bastion's status: its leader, the files in force, the problems.

@@ -487,6 +487,15 @@ reason = "new cooling"
 """
     )
     assert run("quota", "apply", str(more)).code == 0
+    named = tmp_path / "named.toml"
+    named.write_text(more.read_text() + 'pools = ["gpuu"]\n')
+    pool = {"name": "gpu", "provider": "fake", "resources": {"v4": 8}, "max_machines": 1}
+    publish(bucket.store, "pool", {"pools": [pool]})
+    for action in ("diff", "apply"):
+        told = run("quota", action, str(named)).err
+        assert "maintenance: no pool 'gpuu' here (gpuu from 2030-01-05 08:00" in told
+        assert told.rstrip().endswith("allowed is gpu, nearest is gpu")
+    assert run("quota", "apply", str(more)).code == 0
     shown = run("quota", "show")
     assert [line.split()[0] for line in shown.out.splitlines()] == [
         "PROJECT",

@@ -33,6 +33,12 @@ def test_a_machine_closes_with_the_first_window_that_has_not_ended(
     assert closes_at((ALL, POOL, ONE), now, pool=pool, machine=machine) == closes
 
 
+def test_a_machine_is_named_by_its_host_too() -> None:
+    """A host of your own keeps its name while machines on it come and go."""
+    assert closes_at((ONE,), 0.0, pool="ssh", machine="ssh-17-0", host="host-1") == 20.0
+    assert closes_at((ONE,), 0.0, pool="ssh", machine="ssh-17-0", host="host-2") == math.inf
+
+
 def test_a_window_says_what_it_closes_when_and_why() -> None:
     """One line for users, in UTC."""
     assert str(ALL) == "everything from 1970-01-01 00:01 to 1970-01-01 00:03 UTC"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from bastion.errors import ConflictError, NotFoundError, SpecError
@@ -125,6 +126,18 @@ class QuotaFile:
             return self._store.read(layout.QUOTA)
         except NotFoundError:
             return None
+
+
+def unknown_pools(quota: Quota, pools: Collection[str]) -> list[str]:
+    """Return which pools, named by maintenance windows, are none of `pools`: nothing closes."""
+    from quota.choice import choose
+
+    return [
+        f"maintenance: no pool {pool!r} here ({window}), {choose(pool, pools)}"
+        for window in quota.maintenance
+        for pool in window.pools
+        if pool not in pools
+    ]
 
 
 def _parsed_or_none(data: bytes) -> Quota | None:

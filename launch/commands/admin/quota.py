@@ -105,7 +105,18 @@ def _diff(session: Session) -> int:
     write_lines(str(each) for each in lines)
     for line in foreseen if change else ["nothing would change"]:
         note(line)
+    _note_unknown(session, new)
     return exits.OK
+
+
+def _note_unknown(session: Session, found: Quota) -> None:
+    """Tell what has no effect in this bucket, where a bastion has said what there is."""
+    from bastion.errors import NotFoundError
+
+    if found.maintenance:
+        with suppress(NotFoundError):
+            for line in session.client.quota_notes(found):
+                note(line)
 
 
 def _in_force(session: Session) -> Quota:
@@ -124,9 +135,10 @@ def _in_force(session: Session) -> Quota:
 
 def _apply(session: Session) -> int:
     file = session.args.file
-    _parsed(file)
+    found = _parsed(file)
     session.client.apply_quota(_read(file))
     note(f"{session.args.file} is in the bucket; the bastion takes it on its next turn")
+    _note_unknown(session, found)
     return exits.OK
 
 
