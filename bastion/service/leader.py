@@ -385,7 +385,9 @@ class Leader:
         problems = tuple(dict.fromkeys((*self._journal.problems, *self._notifier.problems)))
         root = self.held.root
         works: dict[str, Callable[[], Callable[[], object] | None]] = {
-            "views": lambda: self._publisher.works(root, self._plan, self._files, problems),
+            "views": lambda: self._publisher.works(
+                root, self._plan, self._files, problems, self._machines.shortages(self.now)
+            ),
             "copy": lambda: self._copies.work(root),
             "garbage": lambda: self._garbage.work(root),
             "log": lambda: self._journal.flush(self._store),

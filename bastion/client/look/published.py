@@ -30,6 +30,7 @@ from bastion.client.look.views import (
     job_of_row,
     machine_of_row,
     name_of,
+    shortage_of_row,
     status_of,
 )
 from bastion.errors import NotFoundError, RecordError
@@ -114,7 +115,12 @@ class Published:
         view = self._view("pool")
         machines: tuple[MachineView, ...] = tuple(map(machine_of_row, view.get("machines", ())))
         as_of = self._true_until(view)
-        return PoolsView(as_of=as_of, machines=machines, pools=tuple(view.get("pools") or ()))
+        return PoolsView(
+            as_of=as_of,
+            machines=machines,
+            pools=tuple(view.get("pools") or ()),
+            shortages=tuple(map(shortage_of_row, view.get("shortages") or ())),
+        )
 
     def pool_records(self) -> dict[str, Pool]:
         """

@@ -133,6 +133,8 @@ class MachineView:
     cordoned: str = ""
     unwell: str = ""
     """Why it starts nothing now, or empty."""
+    waits: str = ""
+    """Why its provider keeps the request for it, in the provider's words; else empty."""
     tier: int = 0
     hostname: str = ""
     zone: str = ""
@@ -143,12 +145,28 @@ class MachineView:
 
 
 @value
+class ShortageView:
+    """What one provider lacks or refuses now."""
+
+    pool: str
+    zone: str
+    """Empty: all of the pool, or a pool without zones."""
+    why: str
+    """`sold out`, `limit` (of the account), `refused` (rights or settings) or `busy`."""
+    said: str
+    """The provider's own words."""
+    until: float
+    """When it is asked again."""
+
+
+@value
 class PoolsView:
     """Every machine, and what the pools say of themselves."""
 
     as_of: float
     machines: tuple[MachineView, ...]
     pools: tuple[Mapping[str, object], ...] = ()
+    shortages: tuple[ShortageView, ...] = ()
 
 
 @value
@@ -362,11 +380,23 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         jobs=tuple(row.get("jobs") or ()),
         cordoned=row.get("cordoned") or "",
         unwell=row.get("unwell") or "",
+        waits=row.get("waits") or "",
         tier=row.get("tier", 0),
         hostname=row.get("hostname", ""),
         zone=row.get("zone", ""),
         address=row.get("address", ""),
         heard_at=row.get("heard_at", 0.0),
+    )
+
+
+def shortage_of_row(row: Mapping[str, Any]) -> ShortageView:
+    """A shortage of `view/pool.json`."""
+    return ShortageView(
+        pool=row["pool"],
+        zone=row.get("zone") or "",
+        why=row.get("why") or "",
+        said=row.get("said") or "",
+        until=row.get("until") or 0.0,
     )
 
 

@@ -24,6 +24,7 @@ from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.reasons.reason import text
+from bastion.service.act.shortages import Shortage
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.intake.requests import told
 from bastion.service.publish.array_rows import array_rows, plain_start
@@ -49,12 +50,18 @@ class Publisher:
         self._published = -1
         self._shown: tuple[object, ...] = ()
         self._shown_seq = -1
+        self._shortages: tuple[Shortage, ...] = ()
         self._totals: tuple[tuple[object, ...], Totals] | None = None
         self._is_writing = False
         self._versions: dict[str, Version] = {}
 
     def works(
-        self, root: Root, plan: Plan | None, files: AdminFiles, problems: tuple[str, ...]
+        self,
+        root: Root,
+        plan: Plan | None,
+        files: AdminFiles,
+        problems: tuple[str, ...],
+        shortages: tuple[Shortage, ...] = (),
     ) -> Callable[[], None] | None:
         """
         Return the work that publishes the views that have changed, or None if none is due.
@@ -65,14 +72,15 @@ class Publisher:
         now = self._clock.monotonic()
         shown = (root.jobs, root.arrays, root.machines, plan)
         is_same = len(self._shown) == len(shown) and all(a is b for a, b in zip(shown, self._shown))
+        is_same = is_same and shortages == self._shortages
         if self._is_writing or now < self._next_at or (root.seq == self._published and is_same):
             return None
         self._published = root.seq
         bodies: dict[str, dict[str, Any]] = {}
         if not is_same:
-            self._shown, self._shown_seq = shown, root.seq
+            self._shown, self._shown_seq, self._shortages = shown, root.seq, shortages
             bodies["queue"] = queue_view(root, plan)
-            bodies["pool"] = pool_view(root, files.config.pools)
+            bodies["pool"] = pool_view(root, files.config.pools, shortages)
         bodies["status"] = status_view(
             root, files, problems, totals=self._totals_of(root, files.quota)
         ) | {"views_seq": self._shown_seq}
@@ -227,8 +235,14 @@ def _placement_of(job: JobRecord) -> list[list[str]]:
     return [[host.machine for host in replica.hosts] for replica in job.attempt.placement]
 
 
-def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
-    """Return every machine with its resources, what of them is used, and by which jobs."""
+def pool_view(
+    root: Root, pools: Mapping[str, Pool], shortages: tuple[Shortage, ...] = ()
+) -> dict[str, Any]:
+    """
+    Return every machine with its resources, what of them is used, and by which jobs.
+
+    `shortages` are what providers lack or refuse now.
+    """
     used: dict[str, Amounts] = {}
     jobs: dict[str, list[str]] = {}
     for job in root.jobs.values():
@@ -249,6 +263,7 @@ def pool_view(root: Root, pools: Mapping[str, Pool]) -> dict[str, Any]:
         "bucket": root.bucket,
         "machines": machines,
         "pools": [plain(pool) for pool in pools.values()],
+        "shortages": [plain(each) for each in shortages],
     }
 
 
@@ -264,6 +279,7 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
         "jobs": sorted(set(jobs)),
         "cordoned": machine.cordoned,
         "unwell": machine.unwell,
+        "waits": machine.waits,
         "draining": machine.draining,
         "bad_devices": {kind: list(bad) for kind, bad in machine.bad_devices.items()},
         "tier": machine.tier,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.grammar.parser import Verbs
 from launch.screen.notes import note
-from launch.screen.render import Column, amounts, iso
+from launch.screen.render import Column, amounts, iso, span
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -52,9 +52,28 @@ def show_pools(args: argparse.Namespace) -> int:
         Column(title="JOBS", text=lambda name: str(sum(len(m.jobs) for m in by_pool[name]))),
     ]
     if session.out.format == "json":
-        session.out.json({"as_of": iso(view.as_of), "pools": [dict(pool) for pool in view.pools]})
+        session.out.json(
+            {
+                "as_of": iso(view.as_of),
+                "pools": [dict(pool) for pool in view.pools],
+                "shortages": [
+                    {
+                        "pool": lacks.pool,
+                        "zone": lacks.zone,
+                        "why": lacks.why,
+                        "said": lacks.said,
+                        "until": iso(lacks.until),
+                    }
+                    for lacks in view.shortages
+                ],
+            }
+        )
         return exits.OK
     session.out.show("pools", sorted(by_pool), columns, name=str)
+    for lacks in view.shortages:
+        wait = span(max(0.0, lacks.until - view.as_of))
+        where = f"{lacks.pool}, zone {lacks.zone}" if lacks.zone else lacks.pool
+        note(f"{where}: {lacks.why}: {lacks.said}; asked again in {wait}")
     if not session.is_quiet:
         note(f"as of {session.out.time(view.as_of)}")
     session.note_absence()
@@ -112,4 +131,6 @@ def tasks_joined(jobs: Sequence[str]) -> list[str]:
 def _phase(machine: MachineView) -> str:
     if machine.cordoned:
         return f"{machine.phase}, cordoned: {machine.cordoned}"
+    if machine.waits:
+        return f"{machine.phase}, waits at its provider: {machine.waits}"
     return f"{machine.phase}, unwell: {machine.unwell}" if machine.unwell else machine.phase

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from bastion.client.look.published import Published
 from bastion.errors import (
     NoCapacityError,
     OutdatedError,
@@ -197,6 +198,18 @@ def test_what_a_provider_says_is_told_to_those_who_wait() -> None:
         assert words in reason.words(rig.leader.now)
         assert code - 10.0 < reason.until - rig.leader.now <= code
         assert reason.said in text_of(rig, late)
+
+
+def test_the_view_of_pools_tells_what_each_zone_lacks() -> None:
+    """By pool and zone: why, the provider's words, and when it is asked again."""
+    rig = Rig(quota=WIDE, config=ZONES)
+    rig.turn()
+    rig.providers["gpu"].sold_out = {"a"}
+    rig.start(h100=8)
+    (lacks,) = Published(rig.bucket, rig.clock.wall).pools().shortages
+    assert (lacks.pool, lacks.zone, lacks.why) == ("gpu", "a", "sold out")
+    assert lacks.said == "no machine in gpu"
+    assert lacks.until > rig.leader.now
 
 
 def test_a_zone_is_asked_less_and_less_often() -> None:
