@@ -95,6 +95,7 @@ def reconcile(
     *,
     seq: int,
     unmade: Mapping[str, str] | None = None,
+    deaf: Collection[str] = (),
 ) -> Reconciled:
     """
     Return the machines to commit.
@@ -108,11 +109,14 @@ def reconcile(
         now: The store's time.
         seq: The number of the next commit; it goes into the names of new machines.
         unmade: Machines that their provider refused to make -> why.
+        deaf: Machines whose agents answer nothing; they are deleted, in use or not.
     """
     kept: dict[str, Machine] = {}
     shown = {pool: {seen.name: seen for seen in seens} for pool, seens in listings.items()}
     for name, machine in machines.items():
         with_idle = _update_idle(machine, pools.get(machine.pool), name in in_use, now)
+        if name in deaf:
+            with_idle = replace(with_idle, phase=MachinePhase.DELETING)
         updated: Machine | None = _apply_silence(with_idle, now)
         if updated is not None and machine.pool in shown:
             updated = _apply_listing(updated, shown[machine.pool].get(name), now)

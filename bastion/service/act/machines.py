@@ -20,13 +20,17 @@ from bastion.provider.port import Listed, Provider
 from bastion.records.root import Root
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.service.act.shortages import MAX_SAID_CHARACTERS, Shortage, Shortages
+from bastion.service.draft.deaf_machines import DEAF_S, deaf_machines
 from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.withdrawn_attempts import withdraw_attempts
 from bastion.service.journal import Journal
+from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 
 RETRY_S = 10.0
 """The least time between two calls for one machine, so that a listing can show it first."""
+LONGEST_GAP_S = 60.0
+"""Between two turns. After a longer one, as in an outage, agents get their time to answer anew."""
 _CREATE = "create "
 _WAITS = "the provider keeps the request until it has machines"
 
@@ -77,6 +81,8 @@ class Machines:
         self._unmade: dict[str, str] = {}
         """Machines that their provider refused to make -> why."""
         self._shortages = Shortages()
+        self._turned_at = self._steady_since = float("-inf")
+        """In the store's seconds: the last turn, and the first of those without a gap."""
 
     def open_pools(self, pools: Mapping[str, Pool]) -> None:
         """
@@ -136,6 +142,7 @@ class Machines:
             then unchanged. Empty if there is none.
         """
         now = draft.now
+        deaf = self._deaf(draft)
         stocked = {name: self._only_in_stock(pool, now) for name, pool in pools.items()}
         reconciled = reconcile(
             draft.machines,
@@ -145,6 +152,7 @@ class Machines:
             now,
             seq=draft.seq,
             unmade=dict(self._refused(draft.machines, now)),
+            deaf=deaf,
         )
         if reconciled.stale:
             return reconciled.stale
@@ -152,6 +160,9 @@ class Machines:
             machine = draft.machines[name]
             if machine.waits:
                 self._shortages.waited_in_vain(machine.pool, machine.zone, why, now)
+        for name in sorted(deaf):
+            silence = text_of_seconds(DEAF_S)
+            draft.tell(what="machine deaf", text=f"{name}: has answered nothing for {silence}")
         withdraw_attempts(draft, reconciled.given_up, options)
         for name in [name for name in draft.machines if name not in reconciled.machines]:
             draft.drop_machine(name, reconciled.given_up.get(name, ""))
@@ -190,6 +201,16 @@ class Machines:
         """Submit no more calls."""
         for opened in self._pools.values():
             opened.lane.close()
+
+    def _deaf(self, draft: Draft) -> frozenset[str]:
+        """Machines whose agents answer nothing, in turns that follow each other without a gap."""
+        if draft.now - self._turned_at > LONGEST_GAP_S:
+            self._steady_since = draft.now
+        self._turned_at = draft.now
+        if draft.now - self._steady_since <= DEAF_S:
+            return frozenset()
+        jobs = draft.working_jobs()
+        return deaf_machines(jobs, draft.machines, draft.now, steady_since=self._steady_since)
 
     def _learn(self, pool: Pool, done: Done, now: float) -> None:
         """Note what the end of one call says of its provider."""
