@@ -15,14 +15,14 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.port import Provider
 
-PROVIDERS = ("local", "ssh", "ec2", "docker", "fake")
+PROVIDERS = ("local", "ssh", "gce", "gcp_tpu", "ec2", "docker", "fake")
 """The providers that a pool may name."""
 
 INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker"})
 """Those whose new machines install Bastion from the bucket, by `bastion.provider.boot`."""
 
 OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
-"""What `options` of a pool may hold, by provider."""
+"""What `options` of a pool may hold, by provider; those of clouds stand beside their adapters."""
 
 
 _OF_CLOUDS = ("reservation", "image", "disk_gib", "network", "tags", "identity", "setup")
@@ -35,16 +35,31 @@ def problems_of(pool: Pool) -> tuple[str, ...]:
 
     It asks no provider: a pool is checked before anything is made.
     """
-    if pool.provider == "fake":
-        return ()  # whatever a test wants of it
-    if pool.provider == "ec2":
-        from bastion.provider.aws.ec2_pool import problems as of_ec2
+    match pool.provider:
+        case "fake":
+            return ()  # whatever a test wants of it
+        case "gce":
+            from bastion.provider.gcp.gce_request import problems as of_gce
 
-        return of_ec2(pool)
-    if pool.provider == "docker":
-        from bastion.provider.docker_request import problems as of_docker
+            return of_gce(pool)
+        case "gcp_tpu":
+            from bastion.provider.gcp.tpu_request import problems as of_tpu
 
-        return of_docker(pool)
+            return of_tpu(pool)
+        case "ec2":
+            from bastion.provider.aws.ec2_pool import problems as of_ec2
+
+            return of_ec2(pool)
+        case "docker":
+            from bastion.provider.docker_request import problems as of_docker
+
+            return of_docker(pool)
+        case _:
+            return _problems_of_given(pool)
+
+
+def _problems_of_given(pool: Pool) -> tuple[str, ...]:
+    """What is wrong with a pool of machines that it does not make."""
     made = Pool(name="", provider="", resources=pool.resources, max_machines=0)
     wrong = [
         f"{field.removesuffix('_gib')}: a {pool.provider} pool does not make its machines;"
@@ -94,6 +109,8 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
             from bastion.provider.ssh import SshProvider
 
             return SshProvider(root_url, pool, bucket=bucket, build=build_digest())
+        case "gce" | "gcp_tpu":
+            return _open_google(pool, root_url=root_url, bucket=bucket)
         case "ec2":
             from bastion.provider.aws.ec2 import Ec2Provider
             from bastion.provider.boot import cloud_init
@@ -121,6 +138,20 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
                 f"pools.{pool.name}.provider: {pool.provider!r} is unknown;"
                 f" must be one of {', '.join(PROVIDERS)}"
             )
+
+
+def _open_google(pool: Pool, *, root_url: str, bucket: str) -> Provider:
+    """Return the provider of a pool of Google's machines."""
+    from bastion.provider.gcp.api import Api
+    from bastion.provider.gcp.gce import GceProvider
+    from bastion.provider.gcp.tpu import GcpTpuProvider
+
+    project, script = pool.options.get("project", ""), _script(root_url, bucket)
+    if pool.provider == "gce":
+        compute = Api("compute", project=project, clock=SystemClock())
+        return GceProvider(pool, bucket=bucket, script=script, api=compute)
+    tpu = Api("tpu", project=project, clock=SystemClock())
+    return GcpTpuProvider(pool, bucket=bucket, script=script, api=tpu)
 
 
 def _script(root_url: str, bucket: str, *, stays: bool = False) -> Callable[[Pool, str], str]:

@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,6 +65,7 @@ class Api:
         self._endpoint = endpoint
         self._opening = threading.Lock()
         self._opened: tuple[Any, Credentials] | None = None
+        self._resources: dict[str, Any] = {}
         self._connections = threading.local()
 
     @property
@@ -74,7 +76,7 @@ class Api:
 
     def open(self) -> Any:
         """
-        Return the client's description of the API, whose methods make requests.
+        Return the client's root of the API.
 
         Raises:
             ProviderRefusedError: The client is not installed, or there are no credentials.
@@ -85,12 +87,29 @@ class Api:
                 self._opened = self._build()
             return self._opened[0]
 
+    def resource(self, path: str) -> Any:
+        """
+        Return the methods of a resource, such as `projects.locations.nodes`.
+
+        Each is made once: the client makes some megabytes of code and prose for it.
+
+        Raises:
+            ProviderError: As `open` does.
+        """
+        made = self._resources.get(path)
+        if made is None:
+            made = self.open()
+            for name in path.split("."):
+                made = getattr(made, name)()
+            self._resources[path] = made
+        return made
+
     def call(self, request: Any, what: str) -> Mapping[str, Any]:
         """
         Send `request` and return the answer.
 
         Args:
-            request: As a method of `open()` made it.
+            request: As a method of a `resource` made it.
             what: What is being done, for the message of an error.
 
         Raises:
@@ -157,8 +176,8 @@ class Api:
             import google.auth
             import google.auth.credentials
             import google.auth.exceptions
-            import httplib2
-            from googleapiclient.discovery import build
+            import google_auth_httplib2  # noqa: F401 - whether it is installed
+            import googleapiclient.discovery  # noqa: F401 - whether it is installed
         except ImportError as error:
             raise ProviderRefusedError(
                 f"Google's machines need packages that are not installed: {error.name}",
@@ -181,15 +200,7 @@ class Api:
                 "the credentials of Google name no project",
                 hint="say options.project of the pool",
             )
-        service = build(
-            self._name,
-            _VERSIONS[self._name],
-            http=httplib2.Http(),
-            client_options={"api_endpoint": endpoint} if endpoint else None,
-            static_discovery=True,
-            cache_discovery=False,
-        )
-        return service, credentials
+        return _service(self._name, endpoint), credentials
 
     def _connection(self) -> Any:
         """This thread's own connections."""
@@ -202,6 +213,22 @@ class Api:
                 self._opened[1], http=httplib2.Http(timeout=CALL_S)
             )
         return self._connections.http
+
+
+@cache
+def _service(name: str, endpoint: str) -> Any:
+    """The client's root of an API; pools share it, as it takes ten megabytes."""
+    import httplib2
+    from googleapiclient.discovery import build
+
+    return build(
+        name,
+        _VERSIONS[name],
+        http=httplib2.Http(),
+        client_options={"api_endpoint": endpoint} if endpoint else None,
+        static_discovery=True,
+        cache_discovery=False,
+    )
 
 
 def _without_token(error: Any) -> ProviderRefusedError | ProviderUnavailableError:

@@ -210,11 +210,11 @@ class GceProvider:
 
     @property
     def _vms(self) -> Any:
-        return self._api.open().instances()
+        return self._api.resource("instances")
 
     @property
     def _operations(self) -> Any:
-        return self._api.open().zoneOperations()
+        return self._api.resource("zoneOperations")
 
 
 def _listed(name: str, pool: str, zone: str, shown: Mapping[str, Any]) -> Listed:

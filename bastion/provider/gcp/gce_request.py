@@ -14,6 +14,7 @@ from typing import Any
 from bastion.catalog import lookup
 from bastion.errors import SpecError
 from bastion.machine import Pool
+from bastion.provider.boot import OPTIONS as BOOT_OPTIONS
 
 OPTIONS = (
     "project",
@@ -22,6 +23,7 @@ OPTIONS = (
     "external_ip",
     "disk_type",
     "placement_policy",
+    *BOOT_OPTIONS,
 )
 """What `options` of a pool may hold."""
 DEFAULT_IMAGE = "projects/debian-cloud/global/images/family/debian-12"

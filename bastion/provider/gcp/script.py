@@ -2,7 +2,8 @@
 How a machine of Google's learns its own name: shell commands for its start-up script. Pure.
 
 VMs of one request share their script, and so do the hosts of a slice, so the metadata server is
-asked. `GCE_METADATA_HOST` names another one, as for Google's own libraries.
+asked. `GCE_METADATA_HOST` names another one, as for Google's own libraries. Half a name, from one
+that did not answer, is asked for again by the start-up script.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Script = Callable[[Pool, str], str]
 """The start-up script of a pool's machines, from a shell command that prints a machine's name."""
 
 _ASKED = (
-    "curl -sS --fail --retry 10 --retry-connrefused -H 'Metadata-Flavor: Google'"
+    "curl -sS --fail --max-time 10 -H 'Metadata-Flavor: Google'"
     ' "http://${{GCE_METADATA_HOST:-metadata.google.internal}}/computeMetadata/v1/instance/{}"'
 )
 """Source: cloud.google.com/compute/docs/metadata/querying-metadata."""

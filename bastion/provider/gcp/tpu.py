@@ -69,8 +69,8 @@ class GcpTpuProvider:
 
     def list(self) -> tuple[Listed, ...]:
         """See the port; two calls for all zones, also those that the pool names no more."""
-        requests = dict(self._ours(self._locations.queuedResources(), "queuedResources"))
-        nodes = dict(self._ours(self._locations.nodes(), "nodes"))
+        requests = dict(self._ours(self._requests, "queuedResources"))
+        nodes = dict(self._ours(self._nodes, "nodes"))
         found: list[Listed] = []
         for name in sorted(requests.keys() | nodes.keys()):
             found += self._hosts(name, requests.get(name, {}), nodes.get(name, {}))
@@ -104,7 +104,7 @@ class GcpTpuProvider:
         """Ask for a slice that was not asked for, or start its agents; whether it is new."""
         path = self._path(zone, "queuedResources", name)
         what = f"{pool.instance_type} in {zone}"
-        shown = self._api.ask(self._locations.queuedResources().get(name=path), what)
+        shown = self._api.ask(self._requests.get(name=path), what)
         if isinstance(shown, Failure):
             return self._request(name, zone, pool, what)
         match shown.get("state", {}).get("state", ""):
@@ -128,7 +128,7 @@ class GcpTpuProvider:
             labels=self._names.labels_of(name),
             script=self._script(pool, host_name(name, hosts=pool.hosts)),
         )
-        request = self._locations.queuedResources().create(
+        request = self._requests.create(
             parent=parent,
             queuedResourceId=called,
             requestId=self._ids.id_of(key),
@@ -146,28 +146,27 @@ class GcpTpuProvider:
     def _start(self, name: str, zone: str, what: str) -> None:
         """Start the node of a slice if it was stopped."""
         path = self._path(zone, "nodes", name)
-        shown = self._api.ask(self._locations.nodes().get(name=path), what)
+        shown = self._api.ask(self._nodes.get(name=path), what)
         if not isinstance(shown, Failure) and shown.get("state") == "STOPPED":
-            self._api.call(self._locations.nodes().start(name=path, body={}), what)
+            self._api.call(self._nodes.start(name=path, body={}), what)
 
     def _delete_slice(self, name: str) -> None:
         known = self._zones.get(name)
         for zone in (known,) if known else self._pool.zones:
             what = f"delete {name} in {zone}"
-            requests, nodes = self._locations.queuedResources(), self._locations.nodes()
             path = self._path(zone, "queuedResources", name)
-            answer = self._api.ask(requests.delete(name=path, force=True), what)
+            answer = self._api.ask(self._requests.delete(name=path, force=True), what)
             if isinstance(answer, Failure) and answer.is_missing:
                 path = self._path(zone, "nodes", name)
-                answer = self._api.ask(nodes.delete(name=path), what)
+                answer = self._api.ask(self._nodes.delete(name=path), what)
             if isinstance(answer, Failure) and not answer.is_missing:
                 raise verdict(answer, what)
 
     def _outcome(self, operation: Mapping[str, Any], what: str) -> Failure | None:
         """Wait for an operation; what it failed with, or None if it did not, or still runs."""
-        operations, name = self._locations.operations(), operation["name"]
+        name = operation["name"]
         operation = self._api.settle(
-            operation, lambda: operations.get(name=name), what, wait_s=WAIT_S
+            operation, lambda: self._operations.get(name=name), what, wait_s=WAIT_S
         )
         error = operation.get("error")
         return None if error is None else of_rpc(error.get("code", 0), error.get("message", ""))
@@ -220,5 +219,13 @@ class GcpTpuProvider:
         return f"{self._parent(zone)}/{kind}/{self._names.cloud(name)}"
 
     @property
-    def _locations(self) -> Any:
-        return self._api.open().projects().locations()
+    def _requests(self) -> Any:
+        return self._api.resource("projects.locations.queuedResources")
+
+    @property
+    def _nodes(self) -> Any:
+        return self._api.resource("projects.locations.nodes")
+
+    @property
+    def _operations(self) -> Any:
+        return self._api.resource("projects.locations.operations")

@@ -13,10 +13,11 @@ from typing import Any
 from bastion.catalog import InstanceType, lookup
 from bastion.errors import SpecError
 from bastion.machine import Pool
+from bastion.provider.boot import OPTIONS as BOOT_OPTIONS
 from bastion.provider.gcp.gce_request import SCOPE, common_problems, has_external_ip
 from bastion.spec import seconds_of
 
-OPTIONS = ("project", "subnetwork", "external_ip", "valid_for")
+OPTIONS = ("project", "subnetwork", "external_ip", "valid_for", *BOOT_OPTIONS)
 """What `options` of a pool may hold."""
 
 _RUNTIMES = {

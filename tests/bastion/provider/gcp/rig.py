@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bastion.machine import Machine, Pool
+from bastion.provider.boot import Boot, startup_script
 from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.gce import GceProvider
 from bastion.provider.gcp.tpu import GcpTpuProvider
@@ -10,6 +11,7 @@ from quota.amounts import Amounts
 from tests.servers.google import Compute, Tpu
 
 BUCKET = "0a1b2c3d4e5f"
+BOOT = Boot(root_url="gs://b/bastion", bucket=BUCKET, wheel="wheels/a/b.whl", digest="a" * 64)
 GPUS = Pool(
     name="gpus",
     provider="gce",
@@ -43,8 +45,8 @@ def tpu(server: Tpu, pool: Pool = TPUS, *, bucket: str = BUCKET) -> GcpTpuProvid
 
 
 def script(pool: Pool, machine: str) -> str:
-    """A start-up script that only tells the name."""
-    return f"#!/bin/sh\n{machine}\n"
+    """The start-up script of a bastion of that bucket."""
+    return startup_script(pool, BOOT, machine=machine)
 
 
 def vms(count: int, pool: Pool = GPUS, *, seq: int = 7, zone: str = "") -> list[Machine]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 from collections.abc import Iterator
 
 import google.auth.exceptions
@@ -118,3 +119,17 @@ def test_pages_without_end_are_no_list() -> None:
         provider = GceProvider(GPUS, bucket=BUCKET, script=script, api=api)
         with pytest.raises(ProviderUnavailableError, match="pages"):
             provider.list()
+
+
+def test_lists_leave_nothing_behind(server: Compute) -> None:
+    """The client's megabytes of a resource are made once, not for each call."""
+    provider = gce(server)
+
+    def made() -> int:
+        return sum(type(each).__name__ == "Resource" for each in gc.get_objects())
+
+    provider.list()
+    before = made()
+    for _ in range(5):
+        provider.list()
+    assert made() == before

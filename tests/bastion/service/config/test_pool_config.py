@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bastion.errors import SpecError
+from bastion.provider.open import PROVIDERS
 from bastion.secret_rules import SecretRule, SecretRules
 from bastion.service.config.pool_config import _PoolTable, parse_config
 from quota import Amounts
@@ -168,7 +169,7 @@ def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
         parse_config(text)
     assert str(caught.value) == (
         "config/bastion.toml: pools.a.provider: 'locl' is unknown;"
-        " must be one of local, ssh, ec2, docker, fake; did you mean local?"
+        f" must be one of {', '.join(PROVIDERS)}; did you mean local?"
     )
 
 
@@ -272,3 +273,13 @@ def test_a_host_is_of_one_pool() -> None:
     assert problems(f"[pools.a]\n{local}") == (
         "config/bastion.toml: pools.a.hosts: only a pool of provider ssh has hosts",
     )
+
+
+@pytest.mark.parametrize("guide", ["run-on-gce-gpus", "run-on-gcp-tpus"])
+def test_the_pool_of_a_guide_is_one(guide: str) -> None:
+    """What a guide to a cloud says to write is in force as it stands there."""
+    page = Path(__file__).parents[4] / "docs" / "guides" / f"{guide}.md"
+    written = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    assert written
+    for text in written:
+        assert parse_config(text).pools
