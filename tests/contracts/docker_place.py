@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bastion.clock import SystemClock
 from bastion.provider.docker import DockerProvider, client
@@ -21,7 +22,8 @@ SCRIPT = "exec sleep 100000"
 @contextlib.contextmanager
 def docker_place(folder: Path) -> Iterator[Place]:
     """A real engine."""
-    with dockerd(folder) as made:
+    # Addresses of sockets are short, and an engine has some deep below its folder.
+    with TemporaryDirectory(prefix="engine") as short, dockerd(Path(short)) as made:
         made.load_image()
         yield from _place(made.daemon, folder)
 
