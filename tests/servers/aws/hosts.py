@@ -56,16 +56,20 @@ class Hosts:
 
     def end(self, instance: Any) -> None:
         """Kill everything on the host of an instance."""
-        mark = f"BASTION_BOOT_DIR={self._folder / instance.id}/".encode()
-        home = f"{self._folder / instance.id}/".encode()
-        while found := [pid for pid in _pids() if _has(pid, mark, home)]:
-            for pid in found:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        kill_host(self._folder / instance.id)
 
     def close(self) -> None:
         """Stop the metadata services."""
         self._stack.close()
+
+
+def kill_host(folder: Path) -> None:
+    """Kill everything whose start-up script had its folder below `folder`."""
+    mark, home = f"BASTION_BOOT_DIR={folder}/".encode(), f"{folder}/".encode()
+    while found := [pid for pid in _pids() if _has(pid, mark, home)]:
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _pids() -> list[int]:

@@ -10,9 +10,6 @@ from bastion.clock import Clock
 from tests.servers.discovery import description
 from tests.servers.google.cloud import ApiError, Cloud, Json, stamp
 
-BOOT_S = 20.0
-DELETE_S = 30.0
-
 
 @dataclass
 class Vm:
@@ -57,6 +54,8 @@ class Compute(Cloud):
     operations: dict[str, Operation] = field(default_factory=dict)
     operation_s: float = 3.0
     """How long each operation takes."""
+    boot_s: float = 20.0
+    delete_s: float = 30.0
     made: int = 0
     """How many VMs were ever made."""
     requests: dict[str, str] = field(default_factory=dict)
@@ -86,13 +85,24 @@ class Compute(Cloud):
         if vm.ended:
             return vm.ended
         age_s = self.since(vm.started_at)
-        return "PROVISIONING" if age_s < 2 else "STAGING" if age_s < BOOT_S else "RUNNING"
+        return (
+            "PROVISIONING"
+            if age_s < self.boot_s / 10
+            else "STAGING"
+            if age_s < self.boot_s
+            else "RUNNING"
+        )
 
     def vm(self, name: str) -> Vm:
         """The VM of that name, wherever it is."""
         with self.lock:
             (found,) = [vm for vm in self._alive() if vm.name == name]
             return found
+
+    def names(self) -> list[str]:
+        """The names of the VMs that there are."""
+        with self.lock:
+            return [vm.name for vm in self._alive()]
 
     def end(self, name: str, status: str = "TERMINATED") -> None:
         """End a VM without deleting it."""
@@ -107,7 +117,7 @@ class Compute(Cloud):
     def _alive(self) -> list[Vm]:
         """Every VM that is not deleted by now."""
         for key, vm in list(self.vms.items()):
-            if vm.deleted_at is not None and self.since(vm.deleted_at) >= DELETE_S:
+            if vm.deleted_at is not None and self.since(vm.deleted_at) >= self.delete_s:
                 del self.vms[key]
         return list(self.vms.values())
 
