@@ -163,12 +163,36 @@ _PACKAGES = ("quota", "bundler")
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'bastion' has no attribute {name!r}")
+        raise _absent(name)
     if home != _MARKS:
         _refuse_shadows()
     found = getattr(import_module(home), name)
     globals()[name] = found
     return found
+
+
+_ELSEWHERE = {
+    "clusterfudge": "from bastion.compat import clusterfudge",
+    "CreateLaunchRequest": "from bastion.compat.clusterfudge import CreateLaunchRequest",
+    "GitRepository": "from bastion import GitRepo",
+    "Config": "bastion.Client(root) takes the root",
+    "Task": "from bastion import Job",
+    "Request": "from bastion import Launch",
+    "Gpu": "from bastion import Resources",
+    "Resource": "from bastion import Resources",
+}
+"""What others call things, and where they are."""
+
+
+def _absent(name: str) -> Exception:
+    """The error for a name that is not here, with where it is or the nearest that is."""
+    from difflib import get_close_matches
+
+    if name in _ELSEWHERE:
+        return ImportError(f"bastion has no {name!r}; write: {_ELSEWHERE[name]}")
+    near = [] if name.startswith("_") else get_close_matches(name, __all__, n=1)
+    nearest = f"; did you mean {near[0]}?" if near else ""
+    return AttributeError(f"module 'bastion' has no attribute {name!r}{nearest}")
 
 
 def __dir__() -> list[str]:

@@ -45,6 +45,8 @@ class BastionError(Exception):
         self.message = message
         self.hint = hint
         self.output = output
+        if hint:
+            self.add_note(f"hint: {hint}")  # which Python prints below an uncaught error
 
     def __str__(self) -> str:
         """The message alone: hints are shown separately."""

@@ -8,7 +8,7 @@ as of when it is true. Changes go through the inbox and are answered by the bast
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -260,9 +260,11 @@ class Client(Reader):
 
     # Change
 
-    def cancel(self, *names: str, project: str = "") -> tuple[str, ...]:
+    def cancel(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
         """
         Request that jobs end, and return their ids; the name of a launch stands for all its jobs.
+
+        Names are given one by one, or in lists.
 
         Jobs that have ended already are left out, since nothing about them can change.
 
@@ -276,7 +278,7 @@ class Client(Reader):
         """
         return self._change("cancel", names, project)
 
-    def hold(self, *names: str, project: str = "") -> tuple[str, ...]:
+    def hold(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
         """
         Keep waiting jobs from starting until released; raises what `cancel` raises.
 
@@ -285,7 +287,7 @@ class Client(Reader):
         """
         return self._change("hold", names, project)
 
-    def release(self, *names: str, project: str = "") -> tuple[str, ...]:
+    def release(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
         """
         Let held jobs start again; raises what `cancel` raises.
 
@@ -294,13 +296,15 @@ class Client(Reader):
         """
         return self._change("release", names, project)
 
-    def prioritize(self, *names: str, priority: int, project: str = "") -> tuple[str, ...]:
+    def prioritize(
+        self, *names: str | Iterable[str], priority: int, project: str = ""
+    ) -> tuple[str, ...]:
         """`update` of the priority alone, 1 (highest) to 5; raises what it raises."""
         return self.update(*names, priority=priority, project=project)
 
     def update(
         self,
-        *names: str,
+        *names: str | Iterable[str],
         priority: int | None = None,
         max_runtime: float | str | None = None,
         project: str = "",
@@ -406,9 +410,18 @@ class Client(Reader):
         return self._quota_file.apply(text)
 
     def _change(
-        self, verb: str, names: Sequence[str], project: str, body_of: ChangeBody = JobsRequest
+        self,
+        verb: str,
+        names: Iterable[str | Iterable[str]],
+        project: str,
+        body_of: ChangeBody = JobsRequest,
     ) -> tuple[str, ...]:
-        named = (find_all(self._published, name, project=project, exact=True) for name in names)
+        every_name = [
+            name for each in names for name in ((each,) if isinstance(each, str) else each)
+        ]
+        named = (
+            find_all(self._published, name, project=project, exact=True) for name in every_name
+        )
         jobs = {job.id: job for every in named for job in every}
         return self._requests.ask_of(verb, jobs.values(), body_of, timeout_s=ANSWER_TIMEOUT_S)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import sys
+from collections.abc import Iterable
+from typing import Protocol, TextIO
 
 from bastion.client.follow.log_filter import Wanted
 from bastion.client.follow.log_reader import JobLog
+from bastion.client.follow.logs import Logs
+from bastion.client.follow.notebook import progress
 from bastion.client.look.views import JobView, LaunchStatus, name_of
 from bastion.client.look.watch import Watch
-from bastion.errors import NotFoundError
+from bastion.errors import NotFoundError, SpecError
 from bastion.spec.task import task_id
 from bastion.store.port import ObjectStore
 
@@ -31,11 +35,16 @@ class LaunchClient(Protocol):
         """The watch of jobs by id."""
         ...
 
+    @property
+    def following(self) -> Logs:
+        """The logs of running jobs."""
+        ...
+
     def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
         """Return every task of an array."""
         ...
 
-    def cancel(self, *names: str, project: str = "") -> tuple[str, ...]:
+    def cancel(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
         """Request that jobs end; return their ids."""
         ...
 
@@ -87,7 +96,9 @@ class LaunchHandle:
             TimedOutError: A job has not ended after `timeout_s`.
         """
         places = dict.fromkeys(self.jobs, self.project)
-        return LaunchStatus(jobs=self._client.watch.wait(places, timeout_s=timeout_s))
+        with progress(self.id) as report:
+            jobs = self._client.watch.wait(places, timeout_s=timeout_s, report=report)
+        return LaunchStatus(jobs=jobs)
 
     def status(self) -> LaunchStatus:
         """
@@ -130,24 +141,60 @@ class LaunchHandle:
         """
         return self._client.cancel(*self.jobs, project=self.project)
 
-    def logs(self, job: str | int, *, replica: int = 0, process: int | None = None) -> str:
+    def logs(
+        self, job: str | int | None = None, *, replica: int = 0, process: int | None = None
+    ) -> str:
         """
         Return what one replica of a job has printed in its newest attempt, as text.
 
         Args:
-            job: Its name in the launch, or its id; a number for that task of an array.
+            job: Its name in the launch, or its id; a number for that task of an array. None: the
+                only job there is.
             replica: The number of the replica.
             process: Only this process; None: all, one after the other.
 
         Raises:
             NotFoundError: The launch has no such job.
+            SpecError: It has several, and none is named.
             StoreError: Out of reach.
         """
         wanted = Wanted(replica=replica, process=process)
         log = JobLog(self._client.store, self.project, self._id_of(job))
         return b"".join(chunk.data for chunk in log.read(wanted)).decode(errors="replace")
 
-    def _id_of(self, job: str | int) -> str:
+    def follow(self, to: TextIO | None = None) -> LaunchStatus:
+        """
+        Write what all jobs print, as it comes, until all have ended; return how they ended.
+
+        Several jobs are written line by line, each line with the name of its job.
+
+        Args:
+            to: Where it is written; None: standard output.
+
+        Raises:
+            StoreError: Out of reach; the jobs go on.
+        """
+        places = dict.fromkeys(self.jobs, self.project)
+        names = dict(zip(self.jobs, self.names, strict=False)) if len(self.jobs) > 1 else {}
+        out = to or sys.stdout
+        for chunk in self._client.following.of_new(places, tell=lambda _: None):
+            text = chunk.data.decode(errors="replace")
+            if names:
+                lines = text.splitlines(keepends=True)
+                text = "".join(f"{names.get(chunk.job, chunk.job)} | {line}" for line in lines)
+            out.write(text)
+            out.flush()
+        return self.wait()
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
+    def _id_of(self, job: str | int | None) -> str:
+        if job is None and len(self.jobs) == 1 and not self.is_array:
+            return self.jobs[0]
+        if job is None:
+            some = "a task's number" if self.is_array else ", ".join(self._by_name or self.jobs)
+            raise SpecError("logs: of which job?", hint=f"name one: {some}")
         if isinstance(job, int):
             return task_id(self.id, job)
         if job in self.jobs:

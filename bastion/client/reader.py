@@ -16,6 +16,7 @@ from bastion.client.connection import Connection
 from bastion.client.follow.log_filter import Wanted
 from bastion.client.follow.log_reader import Chunk
 from bastion.client.look.array_views import each_of, states_of
+from bastion.client.look.display import Rows
 from bastion.client.look.find_job import find, find_all
 from bastion.client.look.views import EventView, JobView, PoolsView, StatusView, Why
 from bastion.client.look.watch import WaitReport, no_report
@@ -71,7 +72,7 @@ class Reader(Connection):
             ended = self._published.finished(places, limit=finished)
             known = {job.id for job in ended}
             rows = [*(row for row in rows if row.id not in known), *ended]
-        return self._with_parameters(
+        chosen = (
             row
             for row in rows
             if project in ("", row.project)
@@ -79,6 +80,7 @@ class Reader(Connection):
             and (not states or row.state in states)
             and (tasks or row.task is None)
         )
+        return Rows(self._with_parameters(chosen))
 
     def queue_as_of(self) -> float:
         """
@@ -381,7 +383,7 @@ class Reader(Connection):
 
     def wait(
         self,
-        names: Sequence[str],
+        names: str | Sequence[str],
         *,
         timeout_s: float | None = None,
         project: str = "",
@@ -393,8 +395,8 @@ class Reader(Connection):
         One that failed and is held to be looked at counts as ended: its `outcome` is certain.
 
         Args:
-            names: Jobs, or launches for all of their jobs; an array ends with its last task. Of
-                several jobs of one name it is the newest.
+            names: A job or several, or launches for all of their jobs; an array ends with its last
+                task. Of several jobs of one name it is the newest.
             timeout_s: How long to wait; None: as long as it takes.
             project: Only look in this project.
             report: Told at every look how many have ended, and of how many.
@@ -405,7 +407,8 @@ class Reader(Connection):
             TimedOutError: One still goes on after `timeout_s`.
             StoreError: Out of reach when the jobs were looked up; afterwards it is waited for.
         """
-        found = (find_all(self._published, name, project=project, newest=True) for name in names)
+        wanted = (names,) if isinstance(names, str) else names
+        found = (find_all(self._published, name, project=project, newest=True) for name in wanted)
         jobs = (each for every in found for each in every)
         places = {one: job.project for job in jobs for one in each_of(job)}
         return self.watch.wait(places, timeout_s=timeout_s, report=report)

@@ -215,7 +215,7 @@ class Client:
         try:
             handle = self._client.launch(launch)
         except RefusedError as error:
-            raise SchedulingError(error.message, hint=error.hint) from error
+            raise SchedulingError(error.message, hint=error.hint) from None
         return CreatedLaunch(create_launch_request, handle)
 
 

@@ -108,7 +108,7 @@ class Outputs:
             fetched_bytes = self._bring(folder, pieces, report)
         except OSError as error:
             where = error.filename or folder
-            raise BastionError(f"{where} cannot be written: {error.strerror}") from error
+            raise BastionError(f"{where} cannot be written: {error.strerror}") from None
         return Fetched(
             folder=folder,
             attempts=tuple(sorted({found[0] for found in newest.values()})),

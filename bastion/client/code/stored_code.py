@@ -96,9 +96,9 @@ def check_out(store: ObjectStore, spec: SpecRecord, directory: Path) -> None:
         with TemporaryDirectory(prefix=".bastion-code-", dir=directory.parent) as cache:
             _check_out(store, spec, directory, Path(cache))
     except BundleError as error:
-        raise BastionError(f"code: {error.message}", hint=error.hint) from error
+        raise BastionError(f"code: {error.message}", hint=error.hint) from None
     except OSError as error:
-        raise BastionError(f"{directory}: {error.strerror}") from error
+        raise BastionError(f"{directory}: {error.strerror}") from None
 
 
 def _check_out(store: ObjectStore, spec: SpecRecord, directory: Path, cache: Path) -> None:

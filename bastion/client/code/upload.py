@@ -77,13 +77,11 @@ def resolve_code(
     try:
         return _resolve_checked(code, store, start=start, report=report, python=python)
     except InvalidCodeError as error:
-        raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from error
+        raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from None
     except BuildError as error:
-        raise BastionError(
-            f"code: {error.message}", hint=error.hint, output=error.output
-        ) from error
+        raise BastionError(f"code: {error.message}", hint=error.hint, output=error.output) from None
     except BundleError as error:
-        raise BastionError(f"code: {error.message}", hint=error.hint) from error
+        raise BastionError(f"code: {error.message}", hint=error.hint) from None
 
 
 def _resolve_checked(
@@ -152,7 +150,7 @@ def _check_lock(env: PythonEnv | None, selected: Selection) -> None:
     try:
         data = (selected.root / env.lock).read_bytes()
     except OSError as error:
-        raise SpecError(f"python: {env.lock} cannot be read: {error.strerror}") from error
+        raise SpecError(f"python: {env.lock} cannot be read: {error.strerror}") from None
     if wrong := env.problems_of(data):
         raise SpecError(*wrong)
 

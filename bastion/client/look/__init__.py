@@ -2,6 +2,7 @@
 Reads: views of jobs, pools and quota that the bastion published in the bucket.
 
 Comes in: the name of a job or a project. Goes out: frozen views. Read `views` (the values),
+`display` (how they look at a prompt),
 `published` (their objects), `array_views` (tasks of arrays), `find_job` (names to jobs), `watch`
 (wait until jobs end), then `quota_file`, which also checks and writes the quota file.
 `way_in` is how the machine of a job is reached.

@@ -163,4 +163,4 @@ def parsed_quota(text: str, *, source: str = "quota file") -> Quota:
         raise SpecError(
             *(f"{source}: {problem}" for problem in error.problems),
             hint="docs/reference/quota-file.md describes every key",
-        ) from error
+        ) from None

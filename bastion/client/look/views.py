@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
+from bastion.client.look.display import moment, table
 from bastion.records.request import Result
 from bastion.spec.sweep import Setting
 from bastion.spec.task import tasks_of_id
@@ -103,6 +105,41 @@ class JobView:
     """Of an array: how many of its tasks may hold devices at once."""
     as_of: float = 0.0
 
+    HEADS: ClassVar = ("job", "state", "project", "user", "asks", "why")
+
+    def __repr__(self) -> str:
+        why = f": {self.text}" if self.text else ""
+        return f"<{self.id} {self.state}{why}>"
+
+    def _repr_html_(self) -> str:
+        return table(self.HEADS, [self.cells])
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table shows of it, in the order of `HEADS`."""
+        asks = " + ".join(f"{n} {kind}" for kind, n in self.units.items())
+        return (self.id, self.state, self.project, self.user, asks, self.text)
+
+    @property
+    def submitted(self) -> datetime | None:
+        """When it was submitted, in UTC."""
+        return moment(self.submitted_at)
+
+    @property
+    def started(self) -> datetime | None:
+        """When its last attempt started, in UTC."""
+        return moment(self.started_at)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When it ended, in UTC."""
+        return moment(self.ended_at)
+
+    @property
+    def starts_about(self) -> datetime | None:
+        """When it will probably start, in UTC."""
+        return moment(self.estimated_at)
+
     @property
     def has_ended(self) -> bool:
         """Whether its state is final."""
@@ -143,6 +180,17 @@ class MachineView:
     """Where machines of its gang reach it."""
     heard_at: float = 0.0
 
+    HEADS: ClassVar = ("machine", "pool", "phase", "has", "free", "jobs")
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.phase}, free: {self.free}, jobs: {', '.join(self.jobs) or '-'}>"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table shows of it, in the order of `HEADS`."""
+        jobs = ", ".join(self.jobs)
+        return (self.name, self.pool, self.phase, str(self.resources), str(self.free), jobs)
+
 
 @value
 class ShortageView:
@@ -167,6 +215,12 @@ class PoolsView:
     machines: tuple[MachineView, ...]
     pools: tuple[Mapping[str, object], ...] = ()
     shortages: tuple[ShortageView, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<{len(self.machines)} machines: {', '.join(map(repr, self.machines))}>"
+
+    def _repr_html_(self) -> str:
+        return table(MachineView.HEADS, (machine.cells for machine in self.machines))
 
 
 @value
@@ -262,12 +316,24 @@ class Why:
     quota_problem: str = ""
     """Why the newest quota file is not in force; empty too once the job has ended."""
 
+    def __repr__(self) -> str:
+        return f"<{self.job} {self.state}: {self.text}>"
+
+    def _repr_html_(self) -> str:
+        return table(("job", "state", "why"), [(self.job, self.state, self.text)])
+
 
 @value
 class LaunchStatus:
     """All jobs of one launch."""
 
     jobs: tuple[JobView, ...]
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(map(repr, self.jobs))}>"
+
+    def _repr_html_(self) -> str:
+        return table(JobView.HEADS, (job.cells for job in self.jobs))
 
     @property
     def counts(self) -> dict[str, int]:

@@ -1,0 +1,35 @@
+"""
+How views look at a Python prompt and in a notebook: one short line, and a table in HTML.
+
+Nothing here reads anything: text is made of the view alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """`seconds` since 1970 as a moment in UTC; None for none."""
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in HTML, every cell escaped."""
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+class Rows(tuple[Any, ...]):
+    """Views that belong together, a tuple; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return "none"
+        return table(self[0].HEADS, (each.cells for each in self))

@@ -1,0 +1,95 @@
+"""The API at a prompt and in a notebook: short lines, tables, moments, first guesses that work."""
+
+from __future__ import annotations
+
+import io
+import traceback
+from datetime import UTC, datetime
+
+import pytest
+
+import bastion
+from bastion.errors import BastionError, SpecError
+from bastion.records.request import JobsRequest
+from bundler.code import LocalDir
+from tests.bastion.client.scripted_client import client_of, launch_of
+from tests.rigs.scripted_bastion import NOW, end, print_log, publish, row
+
+A, B = "train-0123456789", "eval-0123456789"
+
+
+def test_one_name_is_a_list_of_one() -> None:
+    """A text is never taken for the list of its letters."""
+    client, store, _, bastion_ = client_of()
+    publish(store, "queue", {"jobs": [row(A), row(B)]})
+    assert client.cancel("train") == (A,)
+    assert client.cancel(["train", "eval"]) == client.cancel("train", "eval") == (A, B)
+    assert isinstance(bastion_.taken[-1][1], JobsRequest)
+    end(store, A)
+    publish(store, "queue", {"jobs": []})
+    assert [job.id for job in client.wait("train")] == [A]
+    assert [job.id for job in client.wait(["train"])] == [A]
+
+
+def test_views_are_one_line_at_a_prompt_and_a_table_in_a_notebook() -> None:
+    """Text of users is escaped."""
+    client, store, _, _ = client_of()
+    publish(store, "queue", {"jobs": [row(A, text="<b>behind</b>", started_at=NOW + 5)]})
+    jobs = client.jobs()
+    assert repr(jobs[0]) == f"<{A} queued: <b>behind</b>>"
+    assert repr(client.why(A)) == f"<{A} queued: <b>behind</b>>"
+    shown = jobs._repr_html_()  # type: ignore[attr-defined]
+    assert "<td>&lt;b&gt;behind&lt;/b&gt;</td>" in shown
+    assert shown.count("<tr>") == 2
+    assert repr(client) == "Client('memory:', user='ada')"
+
+
+def test_times_are_moments_too() -> None:
+    """Seconds since 1970 stay beside them, for those that compute."""
+    client, store, _, _ = client_of()
+    publish(store, "queue", {"jobs": [row(A, started_at=NOW + 5)]})
+    job = client.job(A)
+    assert job.submitted == datetime.fromtimestamp(NOW, UTC)
+    assert job.started == datetime.fromtimestamp(NOW + 5, UTC)
+    assert job.ended is None
+
+
+def test_the_log_of_the_only_job_needs_no_name() -> None:
+    """Of several one must be named, and the error lists them."""
+    client, store, _, _ = client_of()
+    handle = client.launch(launch_of())
+    print_log(store, handle.jobs[0], b"a line\n")
+    assert handle.logs() == "a line\n"
+    handle.jobs, handle._by_name = (A, B), {"x": A, "y": B}
+    with pytest.raises(SpecError, match="of which job") as caught:
+        handle.logs()
+    assert caught.value.hint == "name one: x, y"
+
+
+def test_a_launch_is_followed_to_its_end() -> None:
+    """What it printed is written, and how it ended is returned."""
+    client, store, _, _ = client_of()
+    handle = client.launch(launch_of())
+    print_log(store, handle.jobs[0], b"one\n", b"two\n")
+    end(store, handle.jobs[0])
+    out = io.StringIO()
+    assert handle.follow(out).counts == {"succeeded": 1}
+    assert out.getvalue() == "one\ntwo\n"
+
+
+def test_a_refusal_is_one_error_with_its_hint() -> None:
+    """No chain of internal errors; the hint stands in the traceback that Python prints."""
+    client, _, _, _ = client_of()
+    with pytest.raises(BastionError) as caught:
+        client.launch(bastion.Launch(name="a", jobs=launch_of().jobs, code=LocalDir("/no/such")))
+    text = "".join(traceback.format_exception(caught.value))
+    assert "direct cause" not in text
+    assert text.rstrip().splitlines()[-1] == "hint: name the top of your code"
+
+
+def test_a_name_that_is_elsewhere_says_where() -> None:
+    """The import that was meant, or the nearest name."""
+    with pytest.raises(ImportError, match=r"write: from bastion\.compat import clusterfudge"):
+        from bastion import clusterfudge  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(AttributeError, match="did you mean Launch"):
+        _ = bastion.Lanch  # type: ignore[attr-defined]
