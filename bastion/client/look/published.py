@@ -18,6 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from bastion.array import ArrayRecord
 from bastion.client.look.array_views import array_of_record, array_of_row, task_of
+from bastion.client.look.rows import (
+    event_of,
+    job_of_result,
+    job_of_row,
+    machine_of_row,
+    shortage_of_row,
+    status_of,
+)
 from bastion.client.look.views import (
     UNREADABLE,
     EventView,
@@ -25,13 +33,7 @@ from bastion.client.look.views import (
     MachineView,
     PoolsView,
     StatusView,
-    event_of,
-    job_of_result,
-    job_of_row,
-    machine_of_row,
     name_of,
-    shortage_of_row,
-    status_of,
 )
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, state_of

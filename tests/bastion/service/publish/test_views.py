@@ -10,7 +10,7 @@ import pytest
 
 from bastion.array import new_array
 from bastion.client.look.array_views import array_of_row
-from bastion.client.look.views import job_of_result, job_of_row
+from bastion.client.look.rows import job_of_result, job_of_row
 from bastion.clock import VirtualClock
 from bastion.lifecycle import HostReported, step
 from bastion.records.root import Root

@@ -1,0 +1,176 @@
+"""
+Rows of the published objects, read into views: each is a function of one row.
+
+What a row does not have, because an older bastion wrote it, is left at what its view says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bastion.client.look.views import (
+    EventView,
+    JobView,
+    MachineView,
+    ProjectView,
+    ShortageView,
+    StatusView,
+    name_of,
+)
+from bastion.records.request import Result
+from quota.amounts import Amounts
+
+
+def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
+    """A row of `view/queue.json`."""
+    return JobView(
+        id=row["id"],
+        name=row.get("name") or name_of(row["id"]),
+        project=row["project"],
+        user=row.get("user", ""),
+        launch=row.get("launch", ""),
+        state=row["state"],
+        phase=row.get("phase", ""),
+        job_class=row.get("class") or "",
+        priority=row.get("priority", 3),
+        units=Amounts(row.get("units") or {}),
+        replicas=row.get("replicas", 1),
+        submitted_at=row.get("submitted_at", 0.0),
+        started_at=row.get("started_at"),
+        ended_at=row.get("ended_at"),
+        code=row.get("code"),
+        attempt=row.get("attempt", 0),
+        preemptions=row.get("preemptions", 0),
+        machines=tuple(row.get("machines") or ()),
+        placement=tuple(tuple(hosts) for hosts in row.get("placement") or ()),
+        after=tuple(_awaited(each["on"], each.get("when")) for each in row.get("after") or ()),
+        text=row.get("text", ""),
+        reason=row.get("reason") or {},
+        estimated_at=row.get("estimated_at"),
+        sure=row.get("sure", ""),
+        rests_on=row.get("rests_on", 0),
+        off_by_s=row.get("off_by_s", 0.0),
+        sure_text=row.get("sure_text", ""),
+        outcome=row.get("outcome", ""),
+        report=dict(row.get("report") or {}),
+        task=row.get("task"),
+        as_of=as_of,
+    )
+
+
+def _awaited(on: str, when: str | None) -> str:
+    return on if when in (None, "ok") else f"{on}:{when}"
+
+
+def job_of_result(result: Result) -> JobView:
+    """A finished job, from its final record."""
+    last = result.past[-1] if result.past else None
+    machines = dict.fromkeys(name for replica in last.machines for name in replica) if last else ()
+    return JobView(
+        id=result.id,
+        name=result.name or name_of(result.id),
+        project=result.project,
+        user=result.user,
+        launch=result.launch,
+        state=result.outcome,
+        submitted_at=result.submitted_at,
+        started_at=last.started_at if last else None,
+        ended_at=result.ended_at,
+        attempt=result.attempts,
+        preemptions=result.preemptions,
+        priority=result.request.priority,
+        units=result.request.units,
+        replicas=result.request.replicas,
+        machines=tuple(machines),
+        text=result.text,
+        outcome=result.outcome,
+        report=dict(result.report),
+        code=result.code,
+        task=result.task,
+        counts={kind: len(over) for kind, over in result.tasks.items()},
+        ranges={kind: str(over) for kind, over in result.tasks.items()},
+        as_of=result.ended_at,
+    )
+
+
+def machine_of_row(row: Mapping[str, Any]) -> MachineView:
+    """A row of `view/pool.json`."""
+    return MachineView(
+        name=row["name"],
+        pool=row.get("pool", ""),
+        phase=row.get("phase", ""),
+        resources=Amounts(row.get("resources") or {}),
+        used=Amounts(row.get("used") or {}),
+        free=Amounts(row.get("free") or {}),
+        jobs=tuple(row.get("jobs") or ()),
+        cordoned=row.get("cordoned") or "",
+        unwell=row.get("unwell") or "",
+        waits=row.get("waits") or "",
+        tier=row.get("tier", 0),
+        hostname=row.get("hostname", ""),
+        zone=row.get("zone", ""),
+        address=row.get("address", ""),
+        heard_at=row.get("heard_at", 0.0),
+    )
+
+
+def shortage_of_row(row: Mapping[str, Any]) -> ShortageView:
+    """A shortage of `view/pool.json`."""
+    return ShortageView(
+        pool=row["pool"],
+        zone=row.get("zone") or "",
+        why=row.get("why") or "",
+        said=row.get("said") or "",
+        until=row.get("until") or 0.0,
+    )
+
+
+def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
+    """`view/status.json`."""
+    quota, config = view.get("quota") or {}, view.get("config") or {}
+    return StatusView(
+        as_of=view["now"],
+        leader=str(view.get("leader") or ""),
+        host=view.get("host") or "",
+        pid=view.get("pid") or 0,
+        ttl_s=view.get("ttl_s") or 0.0,
+        epoch=view.get("epoch", 0),
+        seq=view.get("seq", 0),
+        bucket=str(view.get("bucket") or ""),
+        since=view.get("since") or 0.0,
+        version=view.get("version", ""),
+        poll_s=view.get("poll_s", 0.0),
+        counts=dict(view.get("counts") or {}),
+        projects=tuple(
+            _project_of(name, row) for name, row in sorted((view.get("projects") or {}).items())
+        ),
+        quota_version=quota.get("version") or "",
+        quota_problem=quota.get("problem") or "",
+        config_problem=config.get("problem") or "",
+        problems=tuple(view.get("problems") or ()),
+        silent_s=max(0.0, wall - view["now"]),
+    )
+
+
+def event_of(line: Mapping[str, Any]) -> EventView:
+    """One line of the event log."""
+    return EventView(
+        number=line.get("n", 0),
+        at=line.get("at", 0.0),
+        job=line.get("job", ""),
+        project=line.get("project", ""),
+        what=line.get("what", ""),
+        text=line.get("text", ""),
+    )
+
+
+def _project_of(name: str, row: Mapping[str, Any]) -> ProjectView:
+    return ProjectView(
+        name=name,
+        nominal=Amounts(row.get("nominal") or {}),
+        usage=Amounts(row.get("usage") or {}),
+        borrowed=Amounts(row.get("borrowed") or {}),
+        lent=Amounts(row.get("lent") or {}),
+        queued=row.get("queued", 0),
+    )
