@@ -8,9 +8,10 @@ bastion or of an admin. `Client` is for users, and does not depend on the servic
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.client.patience import Outage, PatientStore, first_contact_s
@@ -21,9 +22,13 @@ from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 
 if TYPE_CHECKING:
+    from bastion.machine import Pool
+    from bastion.provider.port import Provider
+    from bastion.records.root import Root
     from bastion.service.access.grants import Grant, People
     from bastion.service.access.place import Place
     from bastion.service.repair.fsck import Finding
+    from bastion.service.repair.inventory import Inspection, Odd
     from bastion.service.repair.restore import Restore
     from quota.tree import Project, Quota
 
@@ -94,6 +99,77 @@ class Admin:
         from bastion.service.repair.restore import Restore
 
         return Restore(self.store, self.clock, key=snapshot)
+
+    def inspection(self) -> Inspection:
+        """
+        Return what providers have, held against root, listed with the credentials in use here.
+
+        Raises:
+            NotFoundError: The bucket has no root.
+            RecordError: Its root cannot be decoded.
+            SpecError: `config/bastion.toml` is not valid; every problem is named.
+            StoreError: Out of reach.
+        """
+        from bastion.service.repair.inventory import (
+            UNLISTED,
+            Inspection,
+            listed_or_why,
+            odd_machines,
+        )
+
+        pools = self._pools()
+        seen = {
+            name: listed_or_why(self._provider(pool))
+            for name, pool in pools.items()
+            if pool.provider not in UNLISTED
+        }
+        root = self._root()
+        odd = [
+            odd_machines(pools[name], listed, root.machines, seq=root.seq)
+            for name, listed in seen.items()
+        ]
+        return Inspection(
+            bucket=root.bucket,
+            listed={name: len(each) for name, each in seen.items() if not isinstance(each, str)},
+            unlisted=tuple(sorted(pools.keys() - seen.keys())),
+            odd=tuple(each for found in odd for each in found),
+        )
+
+    def delete_orphans(self, found: Inspection) -> Iterator[tuple[Odd, str]]:
+        """
+        Delete the orphans of an inspection, one after the other.
+
+        Yields:
+            Each, and why it could not be deleted; empty where its deletion has begun.
+        """
+        from bastion.service.repair.inventory import delete_orphans
+
+        pools = self._pools()
+        return delete_orphans(found.odd, lambda pool: self._provider(pools[pool]))
+
+    def _root(self) -> Root:
+        from bastion.records.root import RootWriter
+
+        held = RootWriter(self.store, self.clock).read()
+        assert held is not None
+        return held.root
+
+    def _pools(self) -> Mapping[str, Pool]:
+        from bastion.records import layout
+        from bastion.records.limits import ADMIN_FILE_BYTES
+        from bastion.service.config.pool_config import parse_config
+
+        found = self.store.read(layout.CONFIG, limit_bytes=ADMIN_FILE_BYTES)
+        assert found is not None
+        return parse_config(found.data.decode("utf-8-sig", "replace")).pools
+
+    def _provider(self, pool: Pool) -> Provider:
+        from bastion.bucket_name import bucket_name_from_url
+        from bastion.provider.open import open_provider
+
+        bucket = self._root().bucket or bucket_name_from_url(self.root)
+        nowhere = Path("/nonexistent")  # only local pools have a folder, and they are not opened
+        return open_provider(pool, root_url=self.root, bucket=bucket, machines_dir=nowhere)
 
     def exposed_webhooks(self) -> tuple[str, ...]:
         """

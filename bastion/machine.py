@@ -53,6 +53,8 @@ class Pool:
     idle_timeout_s: float = 600.0
     boot_s: float = 120.0
     """How long a new machine usually takes to be ready."""
+    price_per_hour: float = 0.0
+    """What one machine costs an hour, in the admin's own currency; 0: not known."""
     patience_s: float = 900.0
     """How long a provider may keep a request for machines before another zone is tried."""
     keep_work_s: float = 7 * 86400.0

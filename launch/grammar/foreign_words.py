@@ -86,7 +86,6 @@ VERBS = {
     "daemon": "serve",
     "bastion": "serve",
     "check": "fsck",
-    "doctor": "fsck",
     "version": "--version",
     "explain": "why JOB",
     "reason": "why JOB",

@@ -7,7 +7,7 @@ FAMILIES = {
     "see": ("list", "show", "why", "events", "logs", "fetch", "wait", "pool", "machines", "status"),
     "change": ("cancel", "hold", "release", "prioritize", "update"),
     "enter": ("exec", "ssh", "notebook"),
-    "admin": ("up", "down", "serve", "agent", "quota", "fsck", "restore", "demo"),
+    "admin": ("up", "down", "serve", "agent", "quota", "doctor", "fsck", "restore", "demo"),
     "set up": ("config", "setup", "completion", "help"),
 }
 """The verbs as the first page of help shows them."""

@@ -61,6 +61,7 @@ class _PoolTable(BaseModel):
     idle_timeout: float | str = 600.0
     boot: float | str = 120.0
     patience: float | str = 900.0
+    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     keep_work: float | str = 7 * 86400.0
     run_as: str = ""
     terms: Terms = "on_demand"
@@ -185,6 +186,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         idle_timeout_s=float(table.idle_timeout),
         boot_s=float(table.boot),
         patience_s=float(table.patience),
+        price_per_hour=table.price,
         keep_work_s=float(table.keep_work),
         run_as=table.run_as,
         instance_type=table.instance_type,

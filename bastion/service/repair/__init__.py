@@ -1,5 +1,6 @@
 """
-The repair of a bucket: the audit (`bastion fsck`) and the restore of a copy of root.
+The repair of a bucket: the audit (`bastion fsck`), the restore of a copy of root, and what
+providers have that root does not know (`inventory`, for `bastion doctor`).
 
 In comes a store; out come findings (`audit`), or a new root that is committed in place of a lost or
 damaged one (`Restore`). Neither runs in the leader. For the audit read `survey` (what is read),

@@ -1,0 +1,72 @@
+"""What a provider has, held against root."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bastion.clock import VirtualClock
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.provider.fake import FakeProvider
+from bastion.service.repair.inventory import delete_orphans, listed_or_why, odd_machines
+from quota import Amounts
+
+POOL = Pool(
+    name="gpu",
+    provider="fake",
+    resources=Amounts({"h100": 8}),
+    max_machines=4,
+    price_per_hour=98.5,
+)
+KNOWN = Machine(name="gpu-2-0", pool="gpu", phase=MachinePhase.READY, made_at=1.0)
+
+
+def provider(*names: str) -> FakeProvider:
+    """A provider with these machines."""
+    made = FakeProvider(VirtualClock(), delete_s=5.0)
+    for name in names:
+        made.create([Machine(name=name, pool="gpu", zone="a")], POOL)
+    return made
+
+
+def kinds(fake: FakeProvider, *machines: Machine, seq: int = 5) -> dict[str, str]:
+    """Machine -> what is odd about it."""
+    known = {machine.name: machine for machine in machines}
+    odd = odd_machines(POOL, listed_or_why(fake), known, seq=seq)
+    return {each.machine: each.kind for each in odd}
+
+
+def test_orphans_strangers_and_absent_machines_are_told_apart() -> None:
+    """By the commit in a machine's name, and by what root says of it."""
+    fake = provider("gpu-2-0", "gpu-3-0", "gpu-9-0", "gpu-of-ada")
+    absent = replace(KNOWN, name="gpu-4-0")
+    assert kinds(fake, KNOWN, absent) == {
+        "gpu-3-0": "orphan",
+        "gpu-9-0": "stranger",
+        "gpu-of-ada": "stranger",
+        "gpu-4-0": "absent",
+    }
+
+
+def test_a_pool_that_cannot_be_listed_says_why() -> None:
+    """Nothing is concluded about its machines."""
+    fake = provider("gpu-3-0")
+    fake.is_reachable = False
+    (odd,) = odd_machines(POOL, listed_or_why(fake), {KNOWN.name: KNOWN}, seq=5)
+    assert (odd.kind, odd.machine) == ("unreachable", "")
+    assert "cannot be reached" in odd.text
+
+
+def test_a_fix_deletes_orphans_alone() -> None:
+    """Each with what became of it, and what it cost an hour before."""
+    fake = provider("gpu-2-0", "gpu-3-0", "gpu-9-0")
+    odd = tuple(odd_machines(POOL, listed_or_why(fake), {KNOWN.name: KNOWN}, seq=5))
+    assert {each.price_per_hour for each in odd} == {98.5}
+    assert [(each.machine, why) for each, why in delete_orphans(odd, lambda _: fake)] == [
+        ("gpu-3-0", "")
+    ]
+    assert {each.name: each.state for each in fake.list()} == {
+        "gpu-2-0": "running",
+        "gpu-3-0": "deleting",
+        "gpu-9-0": "running",
+    }
+    assert kinds(fake, KNOWN) == {"gpu-9-0": "stranger"}
