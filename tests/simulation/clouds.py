@@ -193,6 +193,11 @@ def queues(seed: int, parts: Parts = SOUND) -> World:
     return world
 
 
+def killed(seed: int, operation: str, fate: Fate, *, nth: int) -> World:
+    """The small scenario, in which the bastion meets `fate` at its nth call of this kind."""
+    return _cloud(Baton(seed), SOUND, Choice("north", operation, "", fate, nth=nth))[0]
+
+
 def made_late(seed: int, parts: Parts = SOUND) -> World:
     """The first create lands long after its zone was found to be sold out."""
     baton = Baton(seed)
