@@ -2,6 +2,7 @@
 Every key in the bucket. No other file spells one.
 
     <root>/
+      README.md                                      bastion   what lies where, create-only
       project-quotas/project-quotas.config           admins    the quota file (TOML)
       config/bastion.toml                            admins    pools, secrets, webhooks (TOML)
       inbox/<project>/<user>/<ulid>.<verb>.json      users     requests, create-only
@@ -46,6 +47,7 @@ from hashlib import sha256
 from bastion.machine_name import pool_of
 from bastion.value import value
 
+README = "README.md"
 QUOTA = "project-quotas/project-quotas.config"
 CONFIG = "config/bastion.toml"
 INBOX = "inbox/"

@@ -119,9 +119,9 @@ def _json(told: Notification) -> dict[str, Any]:
         "project": told.project,
         "user": told.user,
         "attempt": told.attempt,
-        "at": _iso(told.at),
-        "submitted_at": _iso(told.submitted_at),
-        "started_at": _iso(told.started_at) if told.started_at is not None else None,
+        "at": iso(told.at),
+        "submitted_at": iso(told.submitted_at),
+        "started_at": iso(told.started_at) if told.started_at is not None else None,
     }
 
 
@@ -153,6 +153,7 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _iso(seconds: float) -> str:
+def iso(seconds: float) -> str:
+    """`seconds` as ISO-8601 in UTC, whole milliseconds."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

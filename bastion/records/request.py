@@ -225,6 +225,9 @@ class Result:
     code: int | None = None
     submitted_at: float
     ended_at: float
+    submitted: str = ""
+    """`submitted_at` as ISO-8601, for those that read the record with `cat`."""
+    ended: str = ""
     attempts: int = 0
     preemptions: int = 0
     failures: int = 0

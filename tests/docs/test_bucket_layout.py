@@ -35,6 +35,7 @@ def test_every_key_that_can_be_made_is_drawn() -> None:
     ]
     host = {"replica": 0, "host": 1}
     keys = [
+        layout.README,
         layout.QUOTA,
         layout.CONFIG,
         layout.ROOT,

@@ -166,3 +166,20 @@ def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> Non
     command = json.loads(sent.stdout)
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert shown == "     1\tit's $HOME\n     2\tEND_OF_STDIN\n"
+
+
+def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) -> None:
+    """An estimate that lies before the newest word of the bastion says so."""
+    estimate = {"estimated_at": NOW - 20, "sure": "history", "sure_text": "so"}
+    publish(bucket.store, "queue", {"jobs": [row(JOB, **estimate)]})
+    assert "starts about now; it was expected 30s ago" in run("why", JOB).out
+
+
+def test_what_has_ended_already_is_offered_its_log(run: Run, bucket: Bucket) -> None:
+    """Nobody is told to cancel what is over."""
+    with bucket.bastion():
+        job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
+        end(bucket.store, job)
+        told = run("launch", "--idempotency_key=k", "--", "true").err
+    assert f"bastion logs {job}" in told
+    assert "cancel" not in told

@@ -23,6 +23,7 @@ from bastion.job import JobRecord
 from bastion.records import layout
 from bastion.records.codec import decode, encode
 from bastion.records.limits import RECORD_BYTES
+from bastion.records.notification import iso
 from bastion.records.register import create_same
 from bastion.records.request import Result
 from bastion.store import ObjectStore
@@ -43,6 +44,8 @@ def result_of(job: JobRecord) -> Result:
         code=job.outcome.code,
         submitted_at=job.submitted_at,
         ended_at=job.ended_at,
+        submitted=iso(job.submitted_at),
+        ended=iso(job.ended_at),
         attempts=job.attempts,
         preemptions=job.preemptions,
         failures=job.failures,
@@ -69,6 +72,8 @@ def array_result(array: ArrayRecord) -> Result:
         code=outcome.code,
         submitted_at=each.submitted_at,
         ended_at=array.ended_at,
+        submitted=iso(each.submitted_at),
+        ended=iso(array.ended_at),
         ulid=each.ulid,
         request=each.request,
         tasks=array.ended,

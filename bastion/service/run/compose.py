@@ -27,6 +27,7 @@ from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
 from bastion.service.leader import Leader
+from bastion.service.publish.bucket_readme import write_readme
 from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
 from bastion.service.run.serve import STORE_RETRY_S, Service
@@ -69,6 +70,7 @@ def compose(
     quota_store, quota_key = _quota_place(settings, store)
 
     def lead(held: Held) -> Leader:
+        write_readme(store)
         # A term shares no state with the one before: another bastion may have led in between.
         opener = _pool_opener(settings, store, journal, bucket=held.root.bucket)
         machines = Machines(clock, journal, opener, listing_s=settings.pace.listing_s)

@@ -15,6 +15,7 @@ from launch.screen.notes import note
 from launch.screen.render import (
     Column,
     iso,
+    span,
     write_lines,
 )
 from launch.session import Session
@@ -70,7 +71,7 @@ def show_one(args: argparse.Namespace) -> int:
             ("after", ", ".join(job.after)),
             ("submitted", out.time(job.submitted_at)),
             ("started", out.time(job.started_at) if job.started_at else ""),
-            ("starts about", _start(job)),
+            ("starts about", _start(job, session)),
             ("ended", out.time(job.ended_at) if job.ended_at else ""),
             ("reported", " ".join(f"{name}={number:g}" for name, number in job.report.items())),
             ("exit code", "" if job.code is None else str(job.code)),
@@ -115,11 +116,17 @@ def show_tasks(session: Session) -> int:
     return exits.OK
 
 
-def _start(of: JobView | Why) -> str:
+def _start(of: JobView | Why, session: Session) -> str:
     """When it will probably start, and how sure that is; empty if it is not known."""
     if not of.estimated_at:
         return ""
-    return iso(of.estimated_at) + (f" ({of.sure_text})" if of.sure_text else "")
+    out, known_at = session.out, session.client.queue_as_of()
+    if of.estimated_at <= known_at:
+        return f"now; it was expected {span(known_at - of.estimated_at)} ago"
+    told = f" ({of.sure_text})" if of.sure_text else ""
+    if out.terminal:
+        return f"in {span(of.estimated_at - known_at)}{told}"
+    return iso(of.estimated_at) + told
 
 
 def _parameter(name: str) -> Column[JobView]:
@@ -143,7 +150,7 @@ def show_why(args: argparse.Namespace) -> int:
             f"the newest quota file is not in force, the last good one is: {why.quota_problem}"
         )
     if why.estimated_at:
-        lines.append(f"starts about {_start(why)}")
+        lines.append(f"starts about {_start(why, session)}")
     write_lines(lines)
     note(f"as of {out.time(why.as_of)}")
     if why.state not in ENDED:

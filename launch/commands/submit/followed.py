@@ -52,11 +52,16 @@ def tell_next(session: Session, handle: LaunchHandle) -> None:
     why = first.text or "taken; bastion why will say more soon"
     note(f"{first.id} {state_phrase(first.state)}: {why}")
     printed = f"{first.id}.{_some_task(handle)}" if handle.is_array else first.id
-    for verb, meaning in (
+    goes_on = (
         (f"why {first.id}", "why it waits, or where it runs"),
         (f"logs {printed} -f", "what it prints"),
         (f"cancel {first.id}", "end it"),
-    ):
+    )
+    has_ended = (
+        (f"logs {printed}", "what it printed"),
+        (f"show {first.id}", "everything known of it"),
+    )
+    for verb, meaning in has_ended if first.has_ended else goes_on:
         note(f"  bastion {verb:<40} # {meaning}")
 
 
