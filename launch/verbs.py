@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from launch.commands.admin import bucket, demo, doctor, local, quota, service, setup
+from launch.commands.admin import bucket, demo, doctor, local, quota, service, setup, vm
 from launch.commands.change import jobs as change
 from launch.commands.enter import exec as execute
 from launch.commands.enter import notebook, ssh
@@ -19,7 +19,7 @@ _NOUNS = (
     *(launch, rerun, imports, bundle),
     *(jobs, job, logs, fetch, wait, pool, status),
     *(change, execute, ssh, notebook),
-    *(local, service, quota, doctor, bucket, demo, setup),
+    *(local, service, vm, quota, doctor, bucket, demo, setup),
     *(config, completion, help_page),
 )
 

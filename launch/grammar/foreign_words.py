@@ -24,8 +24,6 @@ VERBS = {
     "requeue": "rerun JOB",
     # sky, dstack, kubectl, xpk, axlearn
     "submit": "launch -- COMMAND",
-    "create": "serve",
-    "start": "launch -- COMMAND",
     "shell": "exec JOB -- bash",
     "apply": "launch FILE.toml",
     "workload": "launch -- COMMAND",
@@ -48,8 +46,6 @@ VERBS = {
     "hosts": "machines",
     "node": "machines",
     "kill": "cancel JOB",
-    "stop": "cancel JOB",
-    "delete": "cancel JOB",
     "rm": "cancel JOB",
     "remove": "cancel JOB",
     "abort": "cancel JOB",

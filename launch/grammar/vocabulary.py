@@ -8,6 +8,7 @@ FAMILIES = {
     "change": ("cancel", "hold", "release", "prioritize", "update"),
     "enter": ("exec", "ssh", "notebook"),
     "admin": ("up", "down", "serve", "agent", "quota", "doctor", "fsck", "restore", "demo"),
+    "its VM": ("create", "start", "stop", "upgrade", "delete"),
     "set up": ("config", "setup", "completion", "help"),
 }
 """The verbs as the first page of help shows them."""

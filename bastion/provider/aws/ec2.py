@@ -26,6 +26,7 @@ from bastion.errors import (
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
 from bastion.provider.aws.batch import Batch, batch_of, machine_of, token_of
+from bastion.provider.aws.calls import call
 from bastion.provider.aws.ec2_pool import image_of, region_of
 from bastion.provider.aws.ec2_request import (
     Image,
@@ -34,7 +35,7 @@ from bastion.provider.aws.ec2_request import (
     run_request,
     subnet_query,
 )
-from bastion.provider.aws.verdicts import MADE_BEFORE, verdict
+from bastion.provider.aws.verdicts import MADE_BEFORE
 from bastion.provider.port import Listed, State
 from bastion.value import value
 
@@ -221,38 +222,7 @@ class Ec2Provider:
             ProviderError: By what EC2 answers; see `verdict`.
         """
         ec2 = self._open()  # this also finds out whether botocore is installed
-        from botocore import exceptions
-        from botocore.parsers import ResponseParserError
-
-        try:
-            answer: Mapping[str, Any] = getattr(ec2, method)(**given)
-        except exceptions.ClientError as error:
-            fault = error.response.get("Error", {})
-            code, text = fault.get("Code", ""), fault.get("Message", "")
-            if code in but:
-                return {}
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            raise verdict(code, text, status=status, what=what) from error
-        except (
-            exceptions.NoCredentialsError,
-            exceptions.PartialCredentialsError,
-            exceptions.ParamValidationError,
-            exceptions.ProfileNotFound,
-            exceptions.UnauthorizedSSOTokenError,
-        ) as error:
-            raise ProviderRefusedError(
-                f"{what}: {error}", hint="run: aws sts get-caller-identity"
-            ) from error
-        # KeyError, ValueError: half an answer, in which what is needed is missing or cut short.
-        except (
-            exceptions.BotoCoreError,
-            exceptions.HTTPClientError,
-            ResponseParserError,
-            OSError,
-            KeyError,
-            ValueError,
-        ) as error:
-            raise ProviderUnavailableError(f"{what}: EC2 did not answer: {error!r}") from error
+        answer: Mapping[str, Any] = call(lambda: getattr(ec2, method)(**given), what, but=but)
         return answer
 
     def _open(self) -> Any:

@@ -77,6 +77,8 @@ def main(folder: str) -> int:
         text = tail(getattr(error, "output", None) or b"") or repr(error)
         sys.stderr.write("bastion: %s failed: %s\n" % (step, text))
         try:
+            if not said["bells"]:
+                return 75
             key = "%s%s/000000-%012d.json" % (said["bells"], machine, int(time.time()))
             fact = {"kind": "boot_failed", "step": step, "text": text}
             send(said["root"], "PUT", key, json.dumps({"schema": 1, "facts": [fact]}).encode())
@@ -86,7 +88,8 @@ def main(folder: str) -> int:
     keep("steps.json", json.dumps(steps))
     keep("current", build)
     own = ["--machine=" + machine, "--home=" + folder + "/home", "--boot=" + folder]
-    command = [python, "-m", "bastion", "agent", *said["agent"], *own]
+    what = said.get("run") or ["-m", "bastion", "agent", *said["agent"], *own]
+    command = [python, *(word.replace("{folder}", folder) for word in what)]
     line = " ".join(map(shlex.quote, command))
     build = shlex.quote(os.path.join(folder, build))
     keep("agent", "PYTHONPATH=%s exec %s\n" % (build, line))
@@ -111,7 +114,8 @@ def interpreter(said: Said, build: str) -> str:
     """The Python that runs Bastion: one that has what it needs, or one made for it."""
     info = next(name for name in os.listdir(build) if name.endswith(".dist-info"))
     info = "%s/%s/" % (build, info)
-    wanted, pins = info + "agent-%s.txt" % urlsplit(said["root"]).scheme, info + "pins.txt"
+    wanted = said.get("needs", "agent") + "-%s.txt" % urlsplit(said["root"]).scheme
+    wanted, pins = info + wanted, info + "pins.txt"
     with open(wanted) as file, open(pins) as more:
         lines = file.read().split("\n")
         digest = hashlib.sha256("\n".join([*lines, more.read()]).encode()).hexdigest()[:16]

@@ -2,9 +2,9 @@
 The wheel of this very program, made from its own files.
 
 The same files make the same bytes, so the wheel is named by its digest. It is a wheel like any
-other, and holds two more files: `agent-<cloud>.txt`, what an agent needs beside Python for a bucket
-of that cloud, and `pins.txt`, the versions that this program runs with. An agent runs with the same
-ones.
+other, and holds more files: `agent-<cloud>.txt`, what an agent needs beside Python for a bucket of
+that cloud, `bastion-<cloud>.txt`, the same of a bastion, and `pins.txt`, the versions that this
+program runs with. What is installed from it runs with the same ones.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ DISTRIBUTION = "bastion-orchestrator"
 PACKAGES = ("bastion", "bundler", "quota", "launch")
 EXTRAS = {"file": "", "gs": "gcp", "s3": "aws"}
 """What an agent needs more, by the scheme of its bucket: an extra of this distribution."""
+
+BASTION_EXTRAS: dict[str, tuple[str, ...]] = {"file": (), "gs": ("gcp", "gce"), "s3": ("aws",)}
+"""What a bastion needs more: for its bucket, and to make machines in the same cloud."""
 
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 """Zip files cannot hold an earlier date; the same one makes the same bytes."""
@@ -66,19 +69,24 @@ def own_wheel() -> Wheel:
     return Wheel(name=name, digest=hashlib.sha256(data).hexdigest(), data=data)
 
 
-def needed(extra: str = "") -> tuple[str, ...]:
-    """Return what an agent needs beside Python, as pip is told, with one of the extras."""
+def needed(*extras: str) -> tuple[str, ...]:
+    """Return what this program needs beside Python, as pip is told, with some of its extras."""
     found = []
     for line in _requires(DISTRIBUTION):
         asked, _, marker = line.partition(";")
         of = _EXTRA.search(marker)
-        if (of[1] if of else "") in ("", extra):
+        is_own = _NAMED.match(asked)
+        if is_own and is_own[1] == DISTRIBUTION:
+            continue  # an extra that stands for others of its own
+        if (of[1] if of else "") in ("", *extras):
             found.append(asked.strip())
     return tuple(sorted(found))
 
 
 def _metadata(version: str) -> dict[str, str]:
     wanted = {f"agent-{kind}.txt": "\n".join(needed(extra)) for kind, extra in EXTRAS.items()}
+    for kind, more in BASTION_EXTRAS.items():
+        wanted[f"bastion-{kind}.txt"] = "\n".join(needed(*more))
     head = f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {version}\n"
     asked = "".join(f"Requires-Dist: {line}\n" for line in _requires(DISTRIBUTION))
     extras = sorted({of[1] for line in _requires(DISTRIBUTION) if (of := _EXTRA.search(line))})
@@ -92,7 +100,7 @@ def _metadata(version: str) -> dict[str, str]:
 
 def _pins() -> Iterator[str]:
     """Every version that an agent can load; a constraint that nothing asks for is harmless."""
-    waiting = [each for extra in EXTRAS.values() for each in needed(extra)]
+    waiting = list(needed(*EXTRAS.values(), *(e for many in BASTION_EXTRAS.values() for e in many)))
     seen: set[str] = set()
     while waiting:
         line = waiting.pop()

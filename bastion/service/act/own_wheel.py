@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from bastion.errors import ConflictError
 from bastion.provider.boot import own_wheel
-from bastion.records import layout
+from bastion.records.wheel import ensure_wheel
 from bastion.store import ObjectStore
 
 
 class WheelUpload:
-    """Writes the wheel once; it is named by its digest, so writing it twice changes nothing."""
+    """Writes the wheel once."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -27,8 +24,5 @@ class WheelUpload:
         if self._is_there:
             return
         wheel = own_wheel()
-        key = layout.wheel(wheel.digest, wheel.name)
-        if not any(entry.key == key for entry in self._store.list(layout.folder_of(key), limit=1)):
-            with suppress(ConflictError):  # another bastion of this build wrote the same bytes
-                self._store.create(key, wheel.data)
+        ensure_wheel(self._store, wheel.digest, wheel.name, wheel.data)
         self._is_there = True

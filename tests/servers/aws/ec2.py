@@ -192,6 +192,11 @@ class Ec2World:
                 return self._list(given, environ)
             case "TerminateInstances":
                 return self._end(environ)
+            case "ModifyInstanceAttribute":
+                # moto takes decoded user data for encoded ones.
+                data = given.get("UserData.Value", "")
+                again = {"UserData.Value": base64.b64encode(data.encode()).decode()}
+                return self._ask(_with(environ, given | (again if data else {})))
             case "StartInstances":
                 found = self._ask(environ)
                 for each in self.instances():

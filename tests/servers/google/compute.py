@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -70,6 +71,10 @@ class Compute(Cloud):
             "compute.instances.bulkInsert": made._bulk_insert,
             "compute.instances.list": made._list,
             "compute.instances.aggregatedList": made._aggregated_list,
+            "compute.instances.get": made._get,
+            "compute.instances.stop": made._stop,
+            "compute.instances.reset": made._start,
+            "compute.instances.setMetadata": made._set_metadata,
             "compute.instances.delete": made._delete,
             "compute.instances.start": made._start,
             "compute.instances.resume": made._start,
@@ -165,6 +170,26 @@ class Compute(Cloud):
         vm = self._known(given)
         vm.ended, vm.started_at = "", self.clock.monotonic()
         return self._told(self._begin("start", vm.zone, query, ()))
+
+    def _get(self, given: Mapping[str, str], query: Mapping[str, str], body: Json) -> Json:
+        return self._resource(self._known(given))
+
+    def _stop(self, given: Mapping[str, str], query: Mapping[str, str], body: Json) -> Json:
+        vm = self._known(given)
+        vm.ended = "TERMINATED"
+        return self._told(self._begin("stop", vm.zone, query, ()))
+
+    def _set_metadata(self, given: Mapping[str, str], query: Mapping[str, str], body: Json) -> Json:
+        vm = self._known(given)
+        if body["fingerprint"] != vm.fields["metadata"]["fingerprint"]:
+            raise ApiError(412, "conditionNotMet", "Supplied fingerprint does not match current")
+        vm.fields["metadata"] = self._metadata(body)
+        return self._told(self._begin("setMetadata", vm.zone, query, ()))
+
+    def _metadata(self, written: Json) -> Json:
+        """Metadata as it is kept: with a fingerprint of what it says."""
+        print_ = base64.b64encode(repr(written.get("items")).encode()).decode()[-40:]
+        return {"items": written.get("items", []), "fingerprint": print_}
 
     def _list(self, given: Mapping[str, str], query: Mapping[str, str], body: Json) -> Json:
         zone = self._zone(given)
@@ -316,6 +341,8 @@ class Compute(Cloud):
             made_at=now,
             started_at=now,
         )
+        fields = self.vms[zone, name].fields
+        fields["metadata"] = self._metadata(fields.get("metadata", {}))
 
     def _begin(
         self,

@@ -1,0 +1,82 @@
+"""What the bastion's own VM is, checked before anything is made. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+from urllib.parse import urlsplit
+
+from bastion.provider.gcp.gce_request import ZONE as GOOGLE_ZONE
+from bastion.value import value
+
+SUFFIX = "-bastion"
+_NAME = re.compile(r"[a-z][-a-z0-9]{0,54}-bastion", re.ASCII)
+"""A name that every cloud takes, of at most 63 characters. Source: RFC 1035."""
+_IMAGE = re.compile(r"[a-z0-9][\w.:/@-]{0,400}", re.ASCII)
+_CLOUDS = {"gs": "Google", "s3": "Amazon"}
+
+State = Literal["starting", "running", "stopping", "stopped"]
+
+
+@value
+class BastionVm:
+    """
+    One small VM.
+
+    `image` is a container image with this program; without one, the VM installs the wheel that
+    `wheel` names in the bucket.
+    """
+
+    name: str
+    root_url: str
+    zone: str
+    image: str = ""
+    wheel: str = ""
+    """Key of the wheel in the bucket."""
+    digest: str = ""
+    """Its sha256."""
+    machine_type: str = ""
+    """Empty for a small one: 2 vCPU and 2 GiB."""
+    identity: str = ""
+    """The account that the bastion acts as: a service account, an instance profile."""
+    quota_url: str = ""
+    """Where the quota file is, if it is not in the root."""
+    network: str = ""
+    subnet: str = ""
+    project: str = ""
+    """Google's; empty for the project of the credentials."""
+    disk_gib: int = 20
+
+    @property
+    def is_google(self) -> bool:
+        """Whether it is one of Google's VMs; else it is one of Amazon's."""
+        return GOOGLE_ZONE.fullmatch(self.zone) is not None
+
+
+def problems(vm: BastionVm) -> tuple[str, ...]:
+    """Return what is wrong with `vm`; each problem begins with the flag that says it."""
+    wrong = []
+    if not _NAME.fullmatch(vm.name):
+        wrong.append(
+            f"--name: {vm.name!r} is not allowed; at most 63 small letters, digits and dashes that"
+            f" end in {SUFFIX}, such as shared{SUFFIX}"
+        )
+    scheme = urlsplit(vm.root_url).scheme
+    if scheme not in _CLOUDS:
+        wrong.append(
+            f"--root: {vm.root_url!r} is not in a cloud, and a VM must reach it; gs:// or s3://"
+        )
+    if not vm.zone:
+        wrong.append("--zone: missing; such as us-central1-a, or us-east-1a")
+    elif not vm.is_google and not re.fullmatch(r"[a-z]+(-[a-z]+)+-\d[a-z]", vm.zone, re.ASCII):
+        wrong.append(f"--zone: {vm.zone!r} is no zone; such as us-central1-a, or us-east-1a")
+    if vm.image and not _IMAGE.fullmatch(vm.image):
+        wrong.append(f"--image: {vm.image!r} is no name of an image, such as REGISTRY/bastion:TAG")
+    if not vm.identity:
+        wrong.append(
+            "--identity: missing; the service account or instance profile that the bastion acts as:"
+            " bastion setup prints what it needs"
+        )
+    if vm.disk_gib < 10:
+        wrong.append(f"--disk: {vm.disk_gib} GiB is not enough; 10 or more")
+    return tuple(wrong)

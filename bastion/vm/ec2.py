@@ -1,0 +1,173 @@
+"""The bastion's VM at Amazon: one instance of EC2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bastion.clock import Clock
+from bastion.errors import (
+    ConflictError,
+    NotFoundError,
+    ProviderRefusedError,
+    ProviderUnavailableError,
+)
+from bastion.provider.aws.calls import call
+from bastion.provider.boot import cloud_init
+from bastion.vm.bastion_vm import BastionVm, State
+from bastion.vm.script import startup_script
+
+MACHINE_TYPE = "t3.small"
+IMAGE = "al2023-ami-2023.*-kernel-*-x86_64"
+"""Amazon's own Linux, which has the AWS command line. Source: docs.aws.amazon.com/linux/al2023."""
+TAG = "bastion-vm"
+
+_STATES: Mapping[str, State] = {
+    "pending": "starting",
+    "running": "running",
+    "stopping": "stopping",
+    "stopped": "stopped",
+    "shutting-down": "stopping",
+}
+"""Source: EC2's `InstanceStateName`; a terminated instance is none."""
+
+
+class Ec2Vm:
+    """
+    One bastion's VM, made or not.
+
+    Args:
+        vm: What it is.
+        client: Of EC2, in its region.
+        clock: Waits until it is stopped.
+    """
+
+    def __init__(self, vm: BastionVm, client: Any, clock: Clock) -> None:
+        self._vm = vm
+        self._client = client
+        self._clock = clock
+
+    def state(self) -> State | None:
+        """
+        Return its state; None where there is none.
+
+        Raises:
+            ProviderError: By what EC2 answers.
+        """
+        found = self._find()
+        return None if found is None else _STATES.get(found["State"]["Name"], "stopping")
+
+    def create(self) -> None:
+        """
+        Make it, and return once EC2 has begun to.
+
+        Raises:
+            ConflictError: There is one of this name.
+            ProviderError: By what EC2 answers.
+        """
+        if self._find() is not None:
+            raise ConflictError(
+                f"there is a VM {self._vm.name} already",
+                hint=f"bastion upgrade --name={self._vm.name} renews it",
+            )
+        self._ask("run_instances", f"create {self._vm.name}", **request(self._vm, self._image()))
+
+    def start(self) -> None:
+        """Start it again; raises what `state` raises, and NotFoundError where there is none."""
+        self._ask("start_instances", f"start {self._vm.name}", InstanceIds=[self._id()])
+
+    def stop(self) -> None:
+        """Stop it, and keep its disk; raises what `start` raises."""
+        self._ask("stop_instances", f"stop {self._vm.name}", InstanceIds=[self._id()])
+        for _ in range(_LOOKS):
+            if self.state() == "stopped":
+                return
+            self._clock.sleep(_LOOK_S)
+        raise ProviderUnavailableError(
+            f"{self._vm.name} has not stopped after {_LOOKS * _LOOK_S:g} s; try again"
+        )
+
+    def delete(self) -> None:
+        """Delete it with its disk; raises what `start` raises."""
+        self._ask("terminate_instances", f"delete {self._vm.name}", InstanceIds=[self._id()])
+
+    def upgrade(self) -> None:
+        """Give it the newest script and start it anew; jobs go on; raises what `start` raises."""
+        self.stop()
+        script = cloud_init(startup_script(self._vm)).encode()
+        self._ask(
+            "modify_instance_attribute",
+            f"upgrade {self._vm.name}",
+            InstanceId=self._id(),
+            UserData={"Value": script},
+        )
+        self.start()
+
+    def _find(self) -> Mapping[str, Any] | None:
+        """The instance that is not terminated; by its tag, for its id is nobody's to remember."""
+        filters = [
+            {"Name": f"tag:{TAG}", "Values": [self._vm.name]},
+            {"Name": "instance-state-name", "Values": list(_STATES)},
+        ]
+        answer = self._ask("describe_instances", f"look at {self._vm.name}", Filters=filters)
+        found = [each for made in answer["Reservations"] for each in made["Instances"]]
+        if len(found) > 1:
+            ids = ", ".join(sorted(each["InstanceId"] for each in found))
+            raise ProviderRefusedError(
+                f"{len(found)} instances carry the tag {TAG}={self._vm.name}: {ids}",
+                hint="one bastion has one VM; terminate the others",
+            )
+        return found[0] if found else None
+
+    def _id(self) -> str:
+        found = self._find()
+        if found is None:
+            raise NotFoundError(
+                f"there is no VM {self._vm.name} in the region of {self._vm.zone}",
+                hint=f"bastion create --name={self._vm.name}",
+            )
+        return str(found["InstanceId"])
+
+    def _image(self) -> str:
+        filters = [{"Name": "name", "Values": [IMAGE]}]
+        answer = self._ask(
+            "describe_images", f"find the image {IMAGE}", Owners=["amazon"], Filters=filters
+        )
+        if not answer["Images"]:
+            raise ProviderRefusedError(f"EC2 has no image {IMAGE} in the region of {self._vm.zone}")
+        newest = max(answer["Images"], key=lambda image: image["CreationDate"])
+        return str(newest["ImageId"])
+
+    def _ask(self, method: str, what: str, **given: Any) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = call(lambda: getattr(self._client, method)(**given), what)
+        return answer
+
+
+_LOOK_S, _LOOKS = 5.0, 60
+"""A small instance stops within a minute or two; Amazon's own patience is ten."""
+
+
+def request(vm: BastionVm, image: str) -> dict[str, Any]:
+    """Return what RunInstances is asked for."""
+    profile = {"Arn": vm.identity} if vm.identity.startswith("arn:") else {"Name": vm.identity}
+    tags = [{"Key": "Name", "Value": vm.name}, {"Key": TAG, "Value": vm.name}]
+    disk = {"VolumeSize": vm.disk_gib, "VolumeType": "gp3", "Encrypted": True}
+    asked: dict[str, Any] = {
+        "ImageId": image,
+        "InstanceType": vm.machine_type or MACHINE_TYPE,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "Placement": {"AvailabilityZone": vm.zone},
+        "IamInstanceProfile": profile,
+        "UserData": cloud_init(startup_script(vm)),
+        "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
+        "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": disk}],
+        "TagSpecifications": [
+            {"ResourceType": kind, "Tags": tags} for kind in ("instance", "volume")
+        ],
+    }
+    if vm.subnet:
+        asked["SubnetId"] = vm.subnet
+    if vm.network:
+        asked["SecurityGroupIds"] = [vm.network]
+    return asked

@@ -1,0 +1,190 @@
+"""The bastion's own VM: create, start, stop, upgrade, delete."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.errors import UsageError
+from launch.grammar.parser import Parser, Verbs, number, switch, text
+from launch.screen.notes import note
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.vm.bastion_vm import BastionVm
+
+_AGAIN = "bastion create --name=shared-bastion"
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    create = verbs.add(
+        "create",
+        make,
+        "make the bastion's own VM",
+        text=(
+            "One small VM in the cloud that the zone is of. It runs bastion serve for the root,"
+            " from a container image, or from the wheel of this program, and starts it again when"
+            " it ends. The root is --root, or the folder NAME beside the active profile's."
+        ),
+        example=f"""\
+{_AGAIN} --zone=us-central1-a --identity=bastion@acme.iam.gserviceaccount.com
+{_AGAIN} --zone=us-east-1a --identity=bastion-profile --image=REGISTRY/bastion:v1""",
+    )
+    _add_name(create)
+    _add_what(create)
+    text(create, "--quota_file", "a quota file that is put in its place first", metavar="FILE")
+    upgrade = verbs.add(
+        "upgrade",
+        renew,
+        "run the newest bastion on its VM",
+        text="Jobs go on while it is away, a minute or two.",
+        example="bastion upgrade --name=shared-bastion --zone=us-central1-a",
+    )
+    _add_name(upgrade)
+    _add_what(upgrade)
+    for name, summary in (
+        ("start", "start the bastion's VM again"),
+        ("stop", "stop the bastion's VM, and keep it; jobs go on"),
+        ("delete", "delete the bastion's VM; its bucket and machines stay"),
+    ):
+        parser = verbs.add(
+            name, change, summary, example=f"bastion {name} --name=shared-bastion --zone=us-east-1a"
+        )
+        _add_name(parser)
+        parser.add_argument("job", nargs="?", default="", help=argparse.SUPPRESS)
+        if name == "delete":
+            switch(parser, "--yes", "do not ask")
+
+
+def _add_name(parser: Parser) -> None:
+    text(parser, "--name", "of the VM and the bastion; it ends in -bastion", metavar="NAME")
+    text(parser, "--zone", "where, as us-central1-a or us-east-1a", metavar="ZONE")
+    text(parser, "--cloud_project", "Google's; by default that of your credentials", metavar="ID")
+
+
+def _add_what(parser: Parser) -> None:
+    text(parser, "--image", "container image of this program; by default its wheel", metavar="REF")
+    text(parser, "--identity", "service account or instance profile it acts as", metavar="ACCOUNT")
+    text(parser, "--machine_type", "by default e2-small or t3.small", metavar="TYPE")
+    text(
+        parser,
+        "--quota_url",
+        "of a quota file elsewhere, as gs://PRIVATE/q.toml",
+        metavar="URL",
+    )
+    text(parser, "--network", "network at Google, security group at Amazon", metavar="NAME")
+    text(parser, "--subnet", "by default the zone's", metavar="NAME")
+    number(parser, "--disk", "GiB of its disk", default=20)
+
+
+def make(args: argparse.Namespace) -> int:
+    """`bastion create`."""
+    from bastion.vm.open import open_vm
+
+    session = Session(args)
+    vm = _ready(session)
+    if args.quota_file:
+        try:
+            written = Path(args.quota_file).read_text()
+        except OSError as error:
+            raise UsageError(f"--quota_file: {args.quota_file}: {error.strerror}") from None
+        session.client.apply_quota(written)
+        note(f"{args.quota_file} is the quota file of {vm.root_url}")
+    open_vm(vm, session.client.clock).create()
+    note(f"{vm.name} boots in {vm.zone}; it leads in a minute or two: bastion status")
+    note(f"its log is {vm.root_url}/logs/_bastion/{vm.name}/tail")
+    return exits.OK
+
+
+def renew(args: argparse.Namespace) -> int:
+    """`bastion upgrade`."""
+    from bastion.vm.open import open_vm
+
+    session = Session(args)
+    vm = _ready(session)
+    open_vm(vm, session.client.clock).upgrade()
+    note(f"{vm.name} starts anew with version {_version()}; jobs go on meanwhile")
+    return exits.OK
+
+
+def change(args: argparse.Namespace) -> int:
+    """`bastion start|stop|delete`."""
+    from bastion.clock import SystemClock
+    from bastion.vm.open import open_vm
+
+    if args.job:
+        verb = "launch -- COMMAND" if args.verb_name == "start" else f"cancel {args.job}"
+        raise UsageError(
+            f"{args.verb_name}: is about the bastion's own VM, and takes no job",
+            hint=f"bastion {verb}",
+        )
+    named = replace(_named(Session(args)), identity="-")
+    vm = open_vm(_checked(named), SystemClock())
+    if args.verb_name == "delete" and not args.yes:
+        raise UsageError(
+            f"delete: {named.name} is deleted with its disk; its bucket and machines stay",
+            hint=f"bastion delete --name={named.name} --zone={named.zone} --yes",
+        )
+    {"start": vm.start, "stop": vm.stop, "delete": vm.delete}[args.verb_name]()
+    said = {"start": "starts", "stop": "is stopped; jobs go on", "delete": "is deleted"}
+    note(f"{named.name} {said[args.verb_name]}")
+    return exits.OK
+
+
+def _named(session: Session) -> BastionVm:
+    """The VM that the flags name."""
+    from bastion.vm.bastion_vm import BastionVm
+
+    args = session.args
+    if args.name and not args.root and not args.bastion:
+        args.bastion = args.name
+    return BastionVm(
+        name=args.name,
+        root_url=session.profile.root,
+        zone=args.zone,
+        project=args.cloud_project,
+    )
+
+
+def _ready(session: Session) -> BastionVm:
+    """The VM that the flags describe, with the wheel of this program in its bucket."""
+    args = session.args
+    vm = _checked(
+        replace(
+            _named(session),
+            image=args.image,
+            identity=args.identity,
+            machine_type=args.machine_type,
+            quota_url=args.quota_url,
+            network=args.network,
+            subnet=args.subnet,
+            disk_gib=args.disk,
+        )
+    )
+    if vm.image:
+        return vm
+    from bastion.provider.boot import own_wheel
+    from bastion.records.wheel import ensure_wheel
+
+    wheel = own_wheel()
+    key = ensure_wheel(session.client.store, wheel.digest, wheel.name, wheel.data)
+    return replace(vm, wheel=key, digest=wheel.digest)
+
+
+def _checked(vm: BastionVm) -> BastionVm:
+    from bastion.errors import SpecError
+    from bastion.vm.bastion_vm import problems
+
+    if wrong := problems(vm):
+        raise SpecError(*wrong)
+    return vm
+
+
+def _version() -> str:
+    from bastion.version import VERSION
+
+    return VERSION

@@ -1,0 +1,42 @@
+"""What a bastion's VM may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bastion.vm.bastion_vm import BastionVm, problems
+from tests.bastion.vm.shared import VM
+
+
+def test_a_zone_tells_the_cloud() -> None:
+    """The names of zones of the two clouds cannot be taken for each other."""
+    assert VM.is_google
+    assert not replace(VM, zone="us-east-1a").is_google
+    assert problems(VM) == ()
+    assert problems(replace(VM, root_url="s3://b/x", zone="us-east-1a", identity="role")) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"name": "shared"}, "--name: 'shared' is not allowed; at most 63 small letters"),
+        ({"name": "x" * 60 + "-bastion"}, "--name: 'xxx"),
+        ({"root_url": "file:///b"}, "--root: 'file:///b' is not in a cloud"),
+        ({"zone": ""}, "--zone: missing"),
+        ({"zone": "us-central1"}, "--zone: 'us-central1' is no zone"),
+        ({"image": "a b"}, "--image: 'a b' is no name of an image"),
+        ({"identity": ""}, "--identity: missing"),
+        ({"disk_gib": 5}, "--disk: 5 GiB is not enough"),
+    ],
+)
+def test_what_cannot_be_is_told(changes: dict[str, object], problem: str) -> None:
+    """Each mistake is told by the flag that makes it, before anything is made."""
+    (found,) = problems(replace(VM, **changes))  # type: ignore[arg-type]
+    assert found.startswith(problem)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    """Four mistakes are four problems."""
+    assert len(problems(BastionVm(name="", root_url="", zone=""))) == 4

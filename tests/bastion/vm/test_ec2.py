@@ -1,0 +1,81 @@
+"""The bastion's VM at Amazon, on moto."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import ConflictError, NotFoundError
+from bastion.vm.bastion_vm import BastionVm
+from bastion.vm.ec2 import Ec2Vm
+from tests.servers.aws.ec2 import PROFILE, REGION, Ec2World, connect_to, ec2_server
+
+VM = BastionVm(
+    name="shared-bastion",
+    root_url="s3://bucket/shared-bastion",
+    zone=f"{REGION}a",
+    identity=PROFILE,
+)
+
+
+@pytest.fixture
+def world() -> Iterator[Ec2World]:
+    """A region; moto has the images that Amazon publishes."""
+    with ec2_server() as made:
+        yield made
+
+
+def vm(world: Ec2World, **changes: object) -> Ec2Vm:
+    """A bastion's VM there."""
+    described = replace(VM, **changes)  # type: ignore[arg-type]
+    return Ec2Vm(described, connect_to(world)(REGION), Ticking(world))
+
+
+class Ticking(VirtualClock):
+    """A clock on which the region's time passes with every wait."""
+
+    def __init__(self, world: Ec2World) -> None:
+        super().__init__()
+        self._world = world
+
+    def sleep(self, seconds: float) -> None:
+        """See `Clock`."""
+        super().sleep(seconds)
+        self._world.tick()
+
+
+def test_it_is_made_stopped_started_and_deleted(world: Ec2World) -> None:
+    """Its state is what EC2 says; a second one of its name is refused with what to do."""
+    made = vm(world)
+    assert made.state() is None
+    made.create()
+    with pytest.raises(ConflictError, match="there is a VM shared-bastion already"):
+        made.create()
+    world.tick()
+    assert made.state() == "running"
+    made.stop()
+    assert made.state() == "stopped"
+    made.start()
+    world.tick()
+    assert made.state() == "running"
+    made.delete()
+    world.tick()
+    assert made.state() is None
+    with pytest.raises(NotFoundError, match="no VM shared-bastion in the region of us-east-1a"):
+        made.start()
+
+
+def test_an_upgrade_brings_the_newest_script(world: Ec2World) -> None:
+    """The user data are replaced while it is stopped, and it starts anew."""
+    vm(world, digest="old", wheel="wheels/old").create()
+    world.tick()
+    vm(world, image="123456789012.dkr.ecr.us-east-1.amazonaws.com/bastion:v2").upgrade()
+    client = connect_to(world)(REGION)
+    (made,) = client.describe_instances()["Reservations"][0]["Instances"]
+    kept = client.describe_instance_attribute(InstanceId=made["InstanceId"], Attribute="userData")
+    assert b"bastion:v2" in base64.b64decode(kept["UserData"]["Value"])
+    assert made["MetadataOptions"]["HttpTokens"] == "required"

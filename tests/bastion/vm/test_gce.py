@@ -1,0 +1,86 @@
+"""The bastion's VM at Google, against a server held to Google's description."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import ConflictError, NoCapacityError, NotFoundError
+from bastion.provider.gcp.api import Api
+from bastion.vm.gce import GceVm
+from tests.bastion.vm.shared import VM
+from tests.servers.google import Compute
+
+
+@pytest.fixture
+def server() -> Iterator[Compute]:
+    """Compute Engine, on a virtual clock."""
+    with Compute.at(VirtualClock()) as made:
+        yield made
+        assert made.problems == []
+
+
+def vm(server: Compute, **changes: object) -> GceVm:
+    """A bastion's VM there."""
+    api = Api("compute", project=server.project, clock=server.clock, endpoint=server.url)
+    return GceVm(replace(VM, **changes), api)  # type: ignore[arg-type]
+
+
+def script_of(server: Compute) -> str:
+    """The start-up script that the VM has."""
+    (item,) = server.vm(VM.name).fields["metadata"]["items"]
+    assert item["key"] == "startup-script"
+    return str(item["value"])
+
+
+def test_it_is_made_stopped_started_and_deleted(server: Compute) -> None:
+    """Its state is what Google says; a second one of its name is refused with what to do."""
+    made = vm(server)
+    assert made.state() is None
+    made.create()
+    with pytest.raises(ConflictError, match="there is a VM shared-bastion already"):
+        made.create()
+    server.clock.sleep(60)
+    assert made.state() == "running"
+    made.stop()
+    assert made.state() == "stopped"
+    made.start()
+    server.clock.sleep(60)
+    assert made.state() == "running"
+    made.delete()
+    server.clock.sleep(60)
+    assert made.state() is None
+    with pytest.raises(NotFoundError, match="no VM shared-bastion in us-central1-a"):
+        made.start()
+
+
+def test_it_is_least_privileged_and_small(server: Compute) -> None:
+    """It acts as the named account, boots with Secure Boot, and runs serve for its root."""
+    vm(server).create()
+    script = script_of(server)
+    assert "--root=gs://bucket/shared-bastion" in script
+    assert "--name=shared-bastion" in script
+
+
+def test_an_upgrade_brings_the_newest_script(server: Compute) -> None:
+    """The script is replaced, the VM starts anew, and other metadata stays."""
+    vm(server, digest="old", wheel="wheels/old").create()
+    metadata = server.vm(VM.name).fields["metadata"]
+    metadata["items"].append({"key": "own", "value": "stays"})
+    server.clock.sleep(60)
+    vm(server, image="europe-docker.pkg.dev/acme/images/bastion:v2").upgrade()
+    items = {each["key"]: each["value"] for each in server.vm(VM.name).fields["metadata"]["items"]}
+    assert "bastion:v2" in items["startup-script"]
+    assert items["own"] == "stays"
+    assert vm(server).state() == "starting"
+
+
+def test_a_zone_that_is_sold_out_is_told(server: Compute) -> None:
+    """A zone without room is told in Google's words, and nothing is left behind."""
+    server.stock["us-central1-a"] = 0
+    with pytest.raises(NoCapacityError, match="does not have enough"):
+        vm(server).create()
+    assert vm(server).state() is None

@@ -1,0 +1,164 @@
+"""What a bastion's VM runs: shell without a mistake, that keeps a real bastion running."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bastion import Client
+from bastion.errors import BastionError
+from bastion.provider.boot import cloud_init, own_wheel
+from bastion.records.wheel import ensure_wheel
+from bastion.store.local import LocalStore
+from bastion.vm.bastion_vm import BastionVm
+from bastion.vm.script import startup_script
+from tests.bastion.vm.shared import VM
+
+EC2_BYTES = 16 << 10
+"""Source: Amazon EC2 User Guide, "User data is limited to 16 KB"."""
+DEADLINE_S = 60.0
+IMAGE = "europe-docker.pkg.dev/acme/images/bastion:v1"
+
+
+@pytest.mark.parametrize("image", ["", IMAGE])
+def test_shellcheck_finds_nothing(tmp_path: Path, image: str) -> None:
+    """The script, and the script within it, hold nothing that shellcheck knows as a mistake."""
+    shellcheck = Path(sys.executable).with_name("shellcheck")
+    if not shellcheck.exists():
+        pytest.skip("shellcheck is not installed")
+    text = startup_script(replace(VM, image=image))
+    inner = text.partition("cat >run.new <<'RUN'\n")[2].partition("\nRUN\n")[0]
+    for name, each in (("script", text), ("run", f"#!/bin/sh\n{inner}\n")):
+        (tmp_path / name).write_text(each)
+        # 2154: `dir` comes from the outer script, which exports it.
+        command = [shellcheck, "--exclude=SC2154", tmp_path / name]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.stdout == ""
+
+
+def test_it_fits_into_user_data() -> None:
+    """EC2 takes the script with cloud-init's frame."""
+    vm = replace(VM, root_url="s3://bucket/" + "x" * 200, wheel="w" * 150, digest="d" * 64)
+    assert len(cloud_init(startup_script(vm)).encode()) < EC2_BYTES
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which a VM's script runs; nothing that it began remains."""
+    yield tmp_path
+    for process in psutil.process_iter():
+        try:
+            is_ours = process.environ().get("BASTION_BOOT_DIR", "").startswith(str(tmp_path))
+        except psutil.Error:
+            continue
+        if is_ours:
+            process.kill()
+
+
+def test_a_bastion_that_is_killed_is_begun_again(served: Path) -> None:
+    """The VM installs the bucket's wheel and leads; a second run of its script adds nothing."""
+    root = served / "root"
+    store = LocalStore(root, makes_root=True)
+    wheel = own_wheel()
+    key = ensure_wheel(store, wheel.digest, wheel.name, wheel.data)
+    vm = BastionVm(
+        name="shared-bastion",
+        root_url=root.as_uri(),
+        zone="us-central1-a",
+        wheel=key,
+        digest=wheel.digest,
+    )
+    run(served, vm)
+    first = leader(root)
+    run(served, vm)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: leader(root) not in (0, first))
+    log = served / "vm" / "serve.log"
+    until(lambda: log.read_text().count("leads epoch") == 2)
+    assert "bastion: it ended with 137, and starts again in 1 s" in log.read_text()
+
+
+def test_an_image_is_run_by_the_engine(served: Path) -> None:
+    """With an image the VM pulls it once logged in, and runs serve with the host's network."""
+    tools = served / "bin"
+    tools.mkdir()
+    for name in ("docker", "docker-credential-gcr"):
+        tool = tools / name
+        tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{served}/calls\n' + DOCKER)
+        tool.chmod(0o755)
+    run(served, replace(VM, image=IMAGE), tools=tools)
+    calls = served / "calls"
+    until(lambda: calls.exists() and "docker run" in calls.read_text())
+    said = calls.read_text().splitlines()
+    assert said[:5] == [
+        f"docker image inspect {IMAGE}",
+        "docker-credential-gcr configure-docker --registries=europe-docker.pkg.dev",
+        f"docker pull {IMAGE}",
+        "docker rm --force bastion",
+        f"docker run --rm --name bastion --network host {IMAGE} serve"
+        " --root=gs://bucket/shared-bastion --name=shared-bastion",
+    ]
+
+
+DOCKER = 'case "$1" in image) exit 1 ;; run) exec sleep 1000 ;; esac\n'
+"""An engine without images, whose containers run on."""
+
+
+def run(folder: Path, vm: BastionVm, *, tools: Path | None = None) -> None:
+    """Run the script of `vm`, as cloud-init or Google's agent does."""
+    places = [str(tools)] if tools else []
+    environ = {
+        "PATH": os.pathsep.join([*places, str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
+        "HOME": str(folder),
+        "BASTION_BOOT_DIR": str(folder / "vm"),
+    }
+    shell = shutil.which("sh")
+    assert shell is not None
+    subprocess.run([shell, "-c", startup_script(vm)], env=environ, check=True, timeout=DEADLINE_S)
+
+
+def leader(root: Path) -> int:
+    """The process that leads the bucket, once one does."""
+    until(lambda: processes(root))
+    (found,) = processes(root)
+    until(lambda: leads(root))
+    return found
+
+
+def leads(root: Path) -> bool:
+    """Whether a bastion has published that it leads."""
+    try:
+        return Client(root.as_uri(), user="ann").status().leader == "shared-bastion"
+    except BastionError:
+        return False
+
+
+def processes(root: Path) -> list[int]:
+    """Every `serve` of the root."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if "serve" in words and f"--root={root.as_uri()}" in words:
+            found.append(process.pid)
+    return found
+
+
+def until(done: Callable[[], object]) -> None:
+    """Wait until `done()` is true."""
+    end = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.1)

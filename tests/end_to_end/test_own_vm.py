@@ -1,0 +1,102 @@
+"""
+The commands of the background's road to a bastion of one's own, as far as they make its VM.
+
+Google is a server on loopback that is held to its published description, and the VM is the very
+script that it is given, run here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.clock import SystemClock
+from bastion.records import layout
+from tests.end_to_end.admin_files import CONFIG, QUOTA
+from tests.end_to_end.programs import DEADLINE_S, Programs, until
+from tests.end_to_end.roots import gcs_root
+from tests.servers.google import Compute
+
+pytestmark = pytest.mark.end_to_end
+
+NAME = "shared-bastion"
+ZONE = ("--name=" + NAME, "--zone=us-central1-a", "--cloud_project=acme")
+IDENTITY = "--identity=bastion@acme.iam.gserviceaccount.com"
+
+
+@pytest.fixture
+def cloud() -> Iterator[Compute]:
+    """Compute Engine, on the clock of this machine."""
+    with Compute.at(SystemClock()) as made:
+        made.project, made.operation_s = "acme", 0.0
+        yield made
+        assert made.problems == []
+
+
+@pytest.fixture
+def here(tmp_path: Path, cloud: Compute) -> Iterator[Programs]:
+    """A user of an empty bucket."""
+    with gcs_root(tmp_path) as place:
+        env = {**place.env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": cloud.url}
+        on = Programs(tmp_path, replace(place, env=env))
+        try:
+            yield on
+        finally:
+            on.stop_everything()
+
+
+def test_a_bastion_of_ones_own_is_made_renewed_and_deleted(here: Programs, cloud: Compute) -> None:
+    """`create` brings the quota file and a VM that leads; the rest of its life follows."""
+    quota = here.folder / "quota.toml"
+    quota.write_text(QUOTA)
+    here.place.store.create(layout.CONFIG, CONFIG.encode())
+    made = here.run("create", *ZONE, IDENTITY, f"--quota_file={quota}", f"--root={here.place.url}")
+    assert f"{NAME} boots in us-central1-a" in made.stderr
+    again = here.run("create", *ZONE, IDENTITY, f"--root={here.place.url}", check=False)
+    assert again.returncode == 1
+    assert f"there is a VM {NAME} already" in again.stderr
+    boot(here, cloud)
+    until(lambda: here.run("status", check=False).returncode == 0, "it leads")
+    assert here.client.status().leader == NAME
+    assert here.run("run", "--", "echo", "here").stdout == "here\n"
+    log = here.place.read(layout.bastion_log(NAME))
+    assert log is not None
+    assert b"leads epoch 1" in log
+    here.run("stop", *ZONE)
+    assert cloud.vm(NAME).ended == "TERMINATED"
+    here.run("upgrade", *ZONE, IDENTITY, f"--root={here.place.url}")
+    assert cloud.vm(NAME).ended == ""
+    refused = here.run("delete", *ZONE, check=False)
+    assert "--yes" in refused.stderr
+    here.run("delete", *ZONE, "--yes")
+    assert cloud.vm(NAME).deleted_at is not None
+
+
+def test_what_is_meant_for_jobs_is_said(here: Programs) -> None:
+    """`stop JOB` touches no VM and names the command that was meant; mistakes come at once."""
+    meant = here.run("stop", "train", check=False)
+    assert (meant.returncode, "hint: bastion cancel train" in meant.stderr) == (2, True)
+    wrong = here.run("create", "--name=shared", "--zone=nowhere", check=False)
+    assert wrong.returncode == 2
+    assert all(flag in wrong.stderr for flag in ("--name", "--zone", "--identity"))
+
+
+def boot(here: Programs, cloud: Compute) -> None:
+    """Run the start-up script of the VM, as Google's guest agent does."""
+    (item,) = cloud.vm(NAME).fields["metadata"]["items"]
+    shell = shutil.which("sh")
+    assert shell is not None
+    environ = {
+        **here.env,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}/usr/bin:/bin",
+        "BASTION_BOOT_DIR": str(here.folder / "vm"),
+    }
+    del environ["PYTHONPATH"]
+    subprocess.run([shell, "-c", item["value"]], env=environ, check=True, timeout=DEADLINE_S)
