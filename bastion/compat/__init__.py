@@ -1,7 +1,7 @@
 """
-What was written for other systems, as launches.
+Importers: job files of other systems, read as launches of Bastion.
 
-Each file knows one system: its words, its defaults, and what of it has no meaning here. What cannot
-be mapped is refused by name, never dropped: a job that runs otherwise than its author wrote is
-worse than one that does not run.
+Each file knows one system: its options, its defaults, and which of them have no counterpart here.
+An option without a counterpart is refused by name and never dropped, because a job that runs
+differently from what its author wrote is worse than one that does not run.
 """

@@ -1,13 +1,13 @@
 """
-AXLearn's job specs of version 1, as launches.
+Read AXLearn's job specs of version 1 as launches.
 
     {"version": 1, "name": "...", "command": "...", "cleanup_command": null, "env_vars": {...},
      "metadata": {"user_id": "...", "project_id": "...", "creation_time": "...",
                   "resources": {"v4": 32}, "priority": 5, "job_id": "..."}}
 
-There a command runs on the bastion itself and reaches for machines; here it runs on the machines
-that its resources stand for, on every host of a slice. A command is split into words and run
-without a shell, as AXLearn does.
+AXLearn runs the command on the bastion itself, and the command contacts its machines. Here the
+command runs on the machines that its resources need, on every host of a slice. It is split into
+words and run without a shell, as in AXLearn.
 
 Source: axlearn/cloud/common/bastion.py, `serialize_jobspec`, and `JobMetadata` of its scheduler.
 """
@@ -32,20 +32,20 @@ _METADATA = ("user_id", "project_id", "creation_time", "resources", "priority", 
 _REQUIRED = ("name", "command", "metadata")
 _TPU = re.compile(r"v\d+[a-z]*")
 _PRIORITY = 5
-"""Where nothing is said. Source: AXLearn, `JobMetadata.priority`."""
+"""The default priority. Source: AXLearn, `JobMetadata.priority`."""
 
 
 def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Imported:
     """
-    The launch that a job spec stands for.
+    Return the launch that a job spec describes.
 
     Args:
-        text: The JSON.
-        user: Who submits it here.
-        code: What its command finds in its working directory.
+        text: The job spec, as JSON.
+        user: The user who submits it here.
+        code: The code that its command finds in its working directory.
 
     Raises:
-        SpecError: It is no such spec, or says what has no counterpart: every problem.
+        SpecError: It is not a job spec, or it has fields without a counterpart: every problem.
     """
     spec = _table(text)
     problems = _unknown("", spec, _FIELDS)
@@ -106,7 +106,7 @@ def _words(field: str, command: object) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _resources(asked: object) -> tuple[str, dict[str, int | str], list[str]]:
-    """The instance type that they stand for, or else the units; and what is wrong."""
+    """Return the instance type, or else the units that the resources name; and their problems."""
     if not isinstance(asked, dict):
         return "", {}, [f"metadata.resources: {asked!r} is not an object"]
     wrong = [

@@ -1,16 +1,16 @@
 """
-Launch scripts written for Clusterfudge, with one line changed.
+Run launch scripts that were written for Clusterfudge, with one line changed.
 
     from bastion.compat import clusterfudge
 
     client = clusterfudge.Client()
     client.create_launch(clusterfudge.CreateLaunchRequest(...))
 
-The names, their arguments and their defaults are Clusterfudge's. `Client()` is the bastion that the
-command line uses here. Three defaults differ from those of `bastion.Launch`, as its users expect:
-what cannot start at once is refused, the replicas beside one that failed go on, and processes see
-the `CLUSTERFUDGE_*` variables. The values are open to change, since scripts do so; everything is
-checked in `create_launch`, before anything is sent.
+Names, arguments and defaults are Clusterfudge's. `Client()` connects to the bastion that the
+command line uses. Three defaults differ from those of `bastion.Launch`: a launch that cannot start
+at once is refused, the other replicas go on when one fails, and processes see the `CLUSTERFUDGE_*`
+variables. The values are mutable, since scripts change them. `create_launch` checks everything
+before it sends anything.
 """
 
 from __future__ import annotations
@@ -49,16 +49,15 @@ _TYPES = {
     "rtx3090": "rtx_3090",
     "rtx4090": "rtx_4090",
 }
-"""What the catalog calls otherwise; every other type has the same name here."""
+"""Types that the catalog calls by another name; every other type has the same name here."""
 _MIB = 1 << 20
 
 
 class Resources:
     """
-    What one process asks for: `cpus`, `memory_mb` (of 2**20 bytes), and devices by type.
+    The resources of one process: `cpus`, `memory_mb` (of 2**20 bytes), and devices by type.
 
-    A type that is 0 is not asked for. Whether there is a type of that name is looked up when the
-    launch is made.
+    A type that is 0 is not requested. Whether a type exists is checked when the launch is made.
     """
 
     def __init__(self, cpus: int = 0, memory_mb: int = 0, **devices: int) -> None:
@@ -79,7 +78,7 @@ class Resources:
 
 @dataclass
 class LocalDir:
-    """The working tree around the folder in which the script is started."""
+    """The working tree that contains the script's current folder."""
 
 
 @dataclass
@@ -93,7 +92,7 @@ class GitRepo:
 
 @dataclass
 class OnReplicaFailureOtherReplicasContinue:
-    """When a replica fails the others of its job go on: also what holds where nothing is said."""
+    """When a replica fails, the other replicas of its job go on. This is the default."""
 
 
 @dataclass
@@ -109,7 +108,7 @@ Deployment: TypeAlias = LocalDir | GitRepo
 
 @dataclass
 class QueueingBehaviour:
-    """Whether a launch that cannot start at once waits; it is refused where nothing is said."""
+    """Whether a launch that cannot start at once is queued; the default is to refuse it."""
 
     enqueue_if_cluster_busy: bool = False
 
@@ -124,7 +123,7 @@ class Process:
 
 @dataclass
 class Job:
-    """`replicas` equal replicas, each of one or more processes."""
+    """`replicas` identical replicas, each of one or more processes."""
 
     short_name: str
     replicas: int = 1
@@ -134,7 +133,7 @@ class Job:
 
 @dataclass
 class CreateLaunchRequest:
-    """One launch: its jobs, its code, and on which machines it may run."""
+    """One launch: its jobs, its code, and the machines where it may run."""
 
     jobs: Sequence[Job]
     name: str | None = None
@@ -147,21 +146,21 @@ class CreateLaunchRequest:
 
 
 class SchedulingError(RefusedError):
-    """The bastion refused the launch: nothing is free now, or it can never run."""
+    """The bastion refused the launch: nothing is free now, or the launch can never run."""
 
     @property
     def scheduling_log(self) -> str:
-        """What the bastion answered."""
+        """The bastion's answer."""
         return self.message
 
 
 class CreatedLaunch:
     """
-    A launch that the bastion has taken.
+    A launch that the bastion has accepted.
 
     Args:
-        request: What was asked for.
-        handle: The launch as Bastion knows it: to wait, to look, to cancel.
+        request: The request that created it.
+        handle: Bastion's own handle of the launch: to wait, to look, to cancel.
     """
 
     def __init__(self, request: CreateLaunchRequest, handle: LaunchHandle) -> None:
@@ -179,12 +178,12 @@ class Client:
     A user's side of one bastion.
 
     Args:
-        base_url: The root of the bastion; left out, the one that the command line uses here.
-        api_key: A bastion has none: who may do what is the bucket's to say.
+        base_url: The root of the bastion. Default: the bastion that the command line uses.
+        api_key: Not supported: the bucket's permissions decide what a user may do.
 
     Raises:
         SpecError: An API key is given, or no bastion is named anywhere.
-        StoreRefusedError: There can be no bastion at that place.
+        StoreRefusedError: There can be no bastion at this root.
     """
 
     def __init__(self, base_url: str | None = None, api_key: str | None = None) -> None:
@@ -202,12 +201,13 @@ class Client:
 
     def create_launch(self, create_launch_request: CreateLaunchRequest) -> CreatedLaunch:
         """
-        Submit a launch, and wait until the bastion has taken it.
+        Submit a launch, and wait until the bastion has accepted it.
 
         Raises:
-            SpecError: It is wrong, or says what has no meaning here: every problem (a ValueError).
-            SchedulingError: The bastion refused it, and why.
-            TimedOutError: No answer yet; the launch is in the inbox and will be taken.
+            SpecError: It is wrong or has fields without a counterpart: every problem (a
+                ValueError).
+            SchedulingError: The bastion refused it; the error says why.
+            TimedOutError: No answer yet; the launch is in the inbox and will be read.
             BastionError: Its code could not be bundled or resolved.
             StoreError: The bucket is out of reach.
         """
@@ -221,12 +221,12 @@ class Client:
 
 def to_launch(request: CreateLaunchRequest) -> spec.Launch:
     """
-    The launch that `request` means.
+    Return the launch that `request` describes.
 
-    A name that Bastion has no room for is kept in the description.
+    A name that is too long or malformed for Bastion is kept in the description.
 
     Raises:
-        SpecError: It is wrong, or says what has no meaning here: every problem.
+        SpecError: It is wrong or has fields without a counterpart: every problem.
     """
     if not isinstance(request, CreateLaunchRequest):
         raise SpecError(f"{type(request).__name__} is no CreateLaunchRequest")

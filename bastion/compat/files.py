@@ -1,4 +1,4 @@
-"""Files of other systems, told apart by what they are called and what they hold."""
+"""Job files of other systems, recognised by file name and content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIRECTIVE = re.compile(r"^#SBATCH", re.MULTILINE)
 
 
 def is_foreign(path: str | Path) -> bool:
-    """Whether the name at `path` is one that `read` understands."""
+    """Whether `read` recognises the file by its name."""
     return Path(path).suffix in (*SCRIPTS, ".json")
 
 
@@ -30,19 +30,19 @@ def read(
     user: str = "",
 ) -> Imported:
     """
-    The launch that the file at `path` stands for: a Slurm script, or an AXLearn job spec (JSON).
+    Return the launch that a Slurm script or an AXLearn job spec (JSON) describes.
 
     Args:
-        path: The file.
-        arguments: What a script is given.
-        code: What lies in the directory that it runs in.
-        device: Gives the resource type of a GPU that is asked for without its type, or nothing;
-            asked only where that is needed.
-        user: Who submits it.
+        path: The path of the file.
+        arguments: The arguments of a script.
+        code: The code in the directory where it runs.
+        device: Returns the resource type of a GPU requested without a type, or an empty text. It is
+            called only where that is needed.
+        user: The user who submits it.
 
     Raises:
         NotFoundError: There is no such file.
-        SpecError: It cannot be read, is wrong, or says what has no counterpart: every problem.
+        SpecError: It cannot be read, is wrong, or has options without a counterpart: every problem.
     """
     file = Path(path)
     text = text_in(file)

@@ -1,4 +1,4 @@
-"""What became of a file of another system."""
+"""The result of reading a job file of another system."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from bastion.value import value
 
 @value
 class Imported:
-    """A launch, and what its author should know about it."""
+    """A launch, and notes for its author."""
 
     launch: Launch
     notes: tuple[str, ...] = ()
-    """What is so here anyway, or otherwise; one line each, for people."""
+    """Options that have no effect here or act differently; one line each."""

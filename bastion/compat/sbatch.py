@@ -1,9 +1,9 @@
 """
-Slurm batch scripts, as launches.
+Read Slurm batch scripts as launches.
 
-A node of the job is a replica, on which the script runs once (see `sbatch_script`); devices, memory
-and cpus are asked for by node. Every option of `#SBATCH` is mapped here, or refused with its line
-and what to do; the few that change nothing because it is so anyway are notes.
+A node of the job is a replica, on which the script runs once (see `sbatch_script`). Devices, memory
+and cpus are requested per node. Every option of `#SBATCH` is mapped here, or refused with its line
+and a hint. The few options that ask for what Bastion does anyway become notes.
 
 Source: sbatch(1) of Slurm 24.05 for what each option means.
 """
@@ -25,9 +25,9 @@ from bastion.spec.code import Code
 _T = TypeVar("_T")
 
 _DEVICES = {"rtx3090": "rtx_3090", "rtx4090": "rtx_4090", "a100_40gb": "a100"}
-"""What the catalog calls otherwise."""
+"""Devices that the catalog calls by another name."""
 _SIGNAL_S = 60
-"""How long before the end the signal comes, where nothing is said."""
+"""Seconds from the signal to the end, if the script gives no other."""
 
 _REFUSED: Mapping[str, str] = {
     "begin": "a job cannot wait for a time of day; take it out, and submit it then",
@@ -62,19 +62,18 @@ def to_launch(
     environment: Mapping[str, str] | None = None,
 ) -> Imported:
     """
-    The launch that `sbatch` would make of `script`.
+    Return the launch that `sbatch` would make of `script`.
 
     Args:
-        script: Its whole text.
-        name: What it is called where it does not say: its file's name.
-        arguments: What the script is given.
-        code: What lies in the directory that it runs in.
-        device: Gives the resource type that a GPU without a type is; empty where that cannot be
-            told.
-        environment: Where values of variables that `--export` only names are taken from.
+        script: The text of the script.
+        name: The job's name if the script gives none: the name of its file.
+        arguments: The arguments of the script.
+        code: The code in the directory where it runs.
+        device: Returns the resource type of a GPU requested without a type; empty if unknown.
+        environment: The values of variables that `--export` names without a value.
 
     Raises:
-        SpecError: A line of it is wrong or has no counterpart: every problem, with its line.
+        SpecError: A line is wrong or has no counterpart: every problem, with its line.
     """
     return _Reading(read_header(script), device, environment or {}).launch(
         script, name, tuple(arguments), code
@@ -82,7 +81,7 @@ def to_launch(
 
 
 class _Reading:
-    """One script while its options are being looked at: problems and notes gather here."""
+    """Parser of one script; it collects problems and notes."""
 
     def __init__(
         self, header: Header, device: Callable[[], str], environment: Mapping[str, str]
@@ -143,7 +142,7 @@ class _Reading:
         return "" if option is None else option.text
 
     def _checked(self, option: Option | None, read: Callable[[], _T], otherwise: _T) -> _T:
-        """What `read` gives; `otherwise` where it finds a problem, which is kept."""
+        """Return the result of `read`; if it raises, keep the problem and return `otherwise`."""
         try:
             return read()
         except SpecError as error:
@@ -158,7 +157,7 @@ class _Reading:
         return self._checked(option, lambda: read(option.text), otherwise)
 
     def _count(self, *names: str) -> int | None:
-        """The whole number of the one of `names` that is said."""
+        """Return the whole number of whichever of `names` is given."""
         counts = [self._read(name, values.whole, None) for name in names]
         return next((count for count in counts if count is not None), None)
 
@@ -179,7 +178,7 @@ class _Reading:
                 )
 
     def _shape(self) -> tuple[int, int]:
-        """Nodes, and tasks on each."""
+        """Return the number of nodes, and of tasks on each."""
         nodes = self._read("nodes", values.nodes, None)
         tasks = self._count("ntasks")
         each = self._count("ntasks-per-node", "tasks-per-node")
@@ -193,7 +192,7 @@ class _Reading:
         return nodes, tasks // nodes
 
     def _resources(self, nodes: int, tasks: int) -> dict[str, int | str]:
-        """What one node is asked for."""
+        """Return the resources of one node."""
         devices = self._devices(nodes, tasks)
         number = sum(devices.values())
         each = self._count("cpus-per-task")
@@ -214,7 +213,7 @@ class _Reading:
         return {name: units for name, units in asked.items() if units}
 
     def _devices(self, nodes: int, tasks: int) -> dict[str, int]:
-        """Devices of one node, by resource type."""
+        """Return the devices of one node, by resource type."""
         ways = [
             name for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task") if self._text(name)
         ]
@@ -255,7 +254,7 @@ class _Reading:
         return read
 
     def _times(self) -> tuple[float | None, float | None]:
-        """The limit, less the time that the signal gives; and that time."""
+        """Return the time limit less the signal's lead time, and that lead time."""
         limit_s = self._read("time", values.seconds, None)
         option = self._said.get("signal")
         if option is None:
@@ -302,7 +301,7 @@ class _Reading:
         )
 
     def _resumes(self) -> bool:
-        """Of the two the one that stands last counts."""
+        """Whether the job may be requeued; of the two options the later one wins."""
         said = [self._said[name] for name in ("requeue", "no-requeue") if name in self._said]
         return not said or max(said, key=lambda option: option.line).name == "requeue"
 

@@ -1,9 +1,9 @@
 """
-The `#SBATCH` lines of a script, as options with the lines that they stand on.
+The `#SBATCH` lines of a script, as options with their line numbers.
 
-Read as sbatch reads them: lines that begin with `#SBATCH`, up to the first command; `##SBATCH` is a
-comment, ` #` begins one, a later option outranks an earlier one. Nothing here knows what an option
-means.
+Lines are read as sbatch reads them: those that begin with `#SBATCH`, up to the first command.
+`##SBATCH` is a comment, ` #` begins one, and a later option overrides an earlier one. The meaning
+of an option is not known here.
 
 Source: sbatch(1), and getopt_long(3) for the forms of a word.
 """
@@ -19,7 +19,7 @@ from bastion.errors import SpecError
 from bastion.value import value
 
 Takes = Literal["text", "nothing", "maybe"]
-"""Whether an option has a value; `maybe`: only behind an equals sign."""
+"""Whether an option has a value; `maybe`: an optional one, after an equals sign."""
 
 TAKES: Mapping[str, Takes] = {
     **dict.fromkeys(
@@ -41,7 +41,7 @@ TAKES: Mapping[str, Takes] = {
     ),
     **dict.fromkeys(("exclusive", "get-user-env", "nice"), "maybe"),
 }  # fmt: skip
-"""By long name. What stands in none of them is unknown here."""
+"""Options by long name. An option in none of these sets is unknown."""
 
 SHORT: Mapping[str, str] = {
     "A": "account", "a": "array", "b": "begin", "D": "chdir", "M": "clusters", "C": "constraint",
@@ -57,33 +57,33 @@ class Option:
     """One option as it was written."""
 
     line: int
-    """Of the script, from 1."""
+    """The line in the script, from 1."""
     name: str
     """Its long name."""
     text: str = ""
     """Its value."""
 
     def __str__(self) -> str:
-        """As one finds it in the file."""
+        """Return the option as it stands in the file."""
         return f"line {self.line}: --{self.name}" + (f"={self.text}" if self.text else "")
 
 
 @value
 class Header:
-    """What a script says before its first command."""
+    """The options in a script before its first command."""
 
     options: Mapping[str, Option]
-    """By long name; of those that were repeated the last."""
+    """By long name; the last one of a repeated option."""
     notes: tuple[str, ...] = ()
-    """What sbatch would pass over in silence."""
+    """Lines that sbatch would ignore silently."""
 
 
 def read_header(script: str) -> Header:
     """
-    The options of `script`.
+    Return the options of `script`.
 
     Raises:
-        SpecError: A line cannot be read, or has an option that is not known: every problem.
+        SpecError: A line cannot be parsed, or its option is unknown: every problem.
     """
     options: dict[str, Option] = {}
     problems: list[str] = []
@@ -127,7 +127,7 @@ def _options(number: int, line: str) -> Iterator[Option]:
 
 
 def _split(number: int, word: str) -> tuple[str, str | None]:
-    """The long name of the option in `word`, and the value that stands with it."""
+    """Return the long name of the option in `word`, and the value attached to it."""
     if word.startswith("--"):
         name, equals, text = word[2:].partition("=")
         if name in TAKES:

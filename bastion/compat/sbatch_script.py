@@ -1,8 +1,8 @@
 """
-The shell in which a Slurm script runs: `SLURM_*` variables, and `srun` as far as it can be had.
+The shell that runs a Slurm script: `SLURM_*` variables, and a partial `srun`.
 
-A job here has no allocation into which steps are sent from one place. Each node of a Slurm job is a
-replica; the script runs once on each, and `srun` in it starts the tasks of that node.
+A job of Bastion has no allocation to which one place sends steps. Each node of a Slurm job is a
+replica: the script runs once on each, and `srun` starts the tasks of that node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if [ -n "$BASTION_TASK_INDEX" ]; then
     export SLURM_ARRAY_TASK_COUNT="$BASTION_TASK_COUNT"
 fi
 """
-"""What only the machine knows. Source: sbatch(1), OUTPUT ENVIRONMENT VARIABLES."""
+"""Variables that only the machine knows. Source: sbatch(1), OUTPUT ENVIRONMENT VARIABLES."""
 
 _STEPS = """\
 srun() {
@@ -73,10 +73,10 @@ _SHELLS = {"bash", "sh", "dash", "ksh", "zsh"}
 
 def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """
-    What runs `script` with `arguments`, by the interpreter that its first line names.
+    Return the command that runs `script` with `arguments`, by its first line's interpreter.
 
     Raises:
-        SpecError: It names none, or one that cannot be handed a script in this way.
+        SpecError: It names no interpreter, or one that cannot be given a script this way.
     """
     first, _, _ = script.partition("\n")
     words = shlex.split(first[2:]) if first.startswith("#!") else []

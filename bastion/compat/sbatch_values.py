@@ -1,4 +1,4 @@
-"""What the values of sbatch's options mean; each raises `SpecError` without its place."""
+"""Parsers for the values of sbatch's options; each raises `SpecError` without a line number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.spec import After
 
 _MIB = 1 << 20
 _UNITS = {"": _MIB, "K": 1 << 10, "M": _MIB, "G": 1 << 30, "T": 1 << 40}
-"""Of memory: megabytes where nothing is said."""
+"""Units of memory; the default is megabytes."""
 _WHEN: dict[str, Literal["ok", "any", "failed"]] = {
     "afterok": "ok",
     "afterany": "any",
@@ -20,14 +20,14 @@ _WHEN: dict[str, Literal["ok", "any", "failed"]] = {
 
 
 def whole(text: str) -> int:
-    """A number of things, above zero."""
+    """Parse a whole number above zero."""
     if not re.fullmatch(r"\d{1,9}", text) or not int(text):
         raise SpecError("is not a whole number above zero")
     return int(text)
 
 
 def nodes(text: str) -> int:
-    """How many nodes; a range only where it is one number."""
+    """Parse the number of nodes; a range is accepted only if both ends are equal."""
     low, dash, high = text.partition("-")
     if dash and low != high:
         raise SpecError("a gang has one size; write one number")
@@ -35,7 +35,7 @@ def nodes(text: str) -> int:
 
 
 def memory(text: str) -> int:
-    """Bytes; megabytes where no unit is said."""
+    """Parse an amount of memory in bytes; the default unit is megabytes."""
     match = re.fullmatch(r"(\d{1,12})([KMGT]?)B?", text.upper())
     if match is None:
         raise SpecError("is not a size such as 64G, or megabytes")
@@ -45,7 +45,7 @@ def memory(text: str) -> int:
 
 
 def seconds(text: str) -> float | None:
-    """Minutes, m:s, h:m:s, d-h, d-h:m or d-h:m:s; None for no limit."""
+    """Parse minutes, m:s, h:m:s, d-h, d-h:m or d-h:m:s; None for no limit."""
     if text in ("0", "UNLIMITED", "INFINITE"):
         return None
     match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text)
@@ -60,7 +60,7 @@ def seconds(text: str) -> float | None:
 
 
 def one(why: str) -> Callable[[str], str]:
-    """A reader of one name, where `why` there can be no more."""
+    """Return a parser of a single name; `why` says why there can be only one."""
 
     def read(text: str) -> str:
         if "," in text:
@@ -71,14 +71,14 @@ def one(why: str) -> Callable[[str], str]:
 
 
 def hosts(text: str) -> tuple[str, ...]:
-    """Names of machines."""
+    """Parse names of machines."""
     if "[" in text or "/" in text:
         raise SpecError("write each machine's name: --nodelist=a1,a2")
     return tuple(text.split(","))
 
 
 def labels(text: str) -> dict[str, str]:
-    """Labels that machines must carry."""
+    """Parse labels that machines must carry."""
     labels = {}
     for part in re.split(r"[&,]", text):
         name, equals, value = part.partition("=")
@@ -89,7 +89,7 @@ def labels(text: str) -> dict[str, str]:
 
 
 def afters(text: str) -> tuple[After, ...]:
-    """What has to end before."""
+    """Parse the dependencies of a job."""
     if "?" in text:
         raise SpecError("all dependencies have to be met; any of several cannot be asked for")
     found = []

@@ -1,1 +1,1 @@
-"""What is stored: keys, records, and the conditional writes that everything stands on."""
+"""Stored objects: their keys, their formats, and the two kinds of conditional writes."""

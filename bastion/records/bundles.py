@@ -1,4 +1,4 @@
-"""Bundles of a bucket, as the bundler asks for them."""
+"""The part of a bucket that holds bundles, behind the bundler's port."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from bastion.store.port import ObjectStore
 
 class Bundles:
     """
-    The part of a bucket that holds bundles: a `bundler.blobs.Blobs`.
+    A `bundler.blobs.Blobs` on the bundles in a bucket.
 
     Args:
-        store: The bucket; its errors reach the caller as they are.
+        store: The bucket; its errors are passed on.
     """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def read(self, key: str) -> bytes | None:
-        """The bytes at `key`; None when there is nothing."""
+        """Return the bytes at `key`, or None if there is no object."""
         try:
             found = self._store.read(layout.BUNDLES + key)
         except NotFoundError:
@@ -27,7 +27,7 @@ class Bundles:
         return None if found is None else found.data
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write `data` where nothing may be yet; False when something is there already."""
+        """Write `data` if there is no object at `key`; return False if there is one."""
         try:
             self._store.create(layout.BUNDLES + key, data)
         except ConflictError:

@@ -1,10 +1,10 @@
 """
-Values to JSON and back: the one door for stored records.
+Encode and decode stored records as JSON; all records pass through this file.
 
-Defaults are left out when writing. When reading, an unknown field, a wrong type or another schema
-is a `RecordError` that names the key and the path of every problem. pydantic stands only here and
-where users' files enter. It is loaded when a record is read: a program that only writes records
-does not wait for it.
+Fields at their defaults are not written. An unknown field, a wrong type or another schema is a
+`RecordError` that names the key and the path of every problem. pydantic is used only here and for
+users' files. It is imported when a record is read, so a program that only writes records does not
+wait for it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
 MOST_DETAILS = 100
-"""Most problems of a record that are reported."""
+"""Maximum number of problems reported for one record."""
 _MOST_ERRORS = 20_000
-"""Most problems of a record that are collected: each takes about a kilobyte."""
+"""Maximum number of problems collected for one record: each takes about a kilobyte."""
 
 _T = TypeVar("_T")
 _ALWAYS = object()
@@ -39,21 +39,21 @@ _Path = tuple[int | str, ...]
 
 
 def encode(record: object) -> bytes:
-    """`record` as JSON without what stands at its default."""
+    """Return `record` as JSON without the fields at their defaults."""
     return json.dumps(plain(record), separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def plain(record: object) -> Any:
     """
-    `record` as JSON-ready Python values, without what stands at its default.
+    Return `record` as JSON-ready Python values without the fields at their defaults.
 
-    `kind` and `schema` are always written: a reader needs them to know what it reads.
+    `kind` and `schema` are always written: a reader needs them to choose the type.
     """
     return _writer(type(record))(record)
 
 
 def _writer_of(kind: Any) -> Callable[[Any], Any]:
-    """How values of exactly this type are written: root has a hundred thousand of a few types."""
+    """Return the encoder of exactly this type: root has 100,000 values of a few types."""
     if issubclass(kind, (NoneType, str, int, float, bool)):
         return _same
     if issubclass(kind, (tuple, list)):
@@ -102,14 +102,14 @@ def decode(kind: type[_T], data: bytes, *, key: str, most_values: int | None = N
     Args:
         kind: The type of the record.
         data: JSON.
-        key: What an error calls it.
-        most_values: The most values it may have, lists and tables included, because checking each
-            takes time and memory. None: any number.
+        key: The key, for errors.
+        most_values: Maximum number of values, lists and tables included, because checking each
+            takes time and memory. None: no maximum.
 
     Raises:
-        ForeignRecordError: It is of another schema, or has a field or a `kind` that is not known:
-            another version of Bastion wrote it.
-        RecordError: It holds none; the message names `key` and the path of every problem.
+        ForeignRecordError: It has another schema, an unknown field or an unknown `kind`: another
+            version of Bastion wrote it.
+        RecordError: It is malformed; the message names `key` and the path of every problem.
     """
     from pydantic import ValidationError
 
@@ -128,7 +128,7 @@ def decode(kind: type[_T], data: bytes, *, key: str, most_values: int | None = N
 
 
 def _has_more_values(data: bytes, most: int) -> bool:
-    """Whether the JSON of `data` has more values than `most`; what is no JSON has none."""
+    """Whether the JSON in `data` has more values than `most`; False if it is not JSON."""
     from pydantic_core import from_json
 
     try:
@@ -145,7 +145,7 @@ def _has_more_values(data: bytes, most: int) -> bool:
 
 
 def _is_foreign(error: ValidationError) -> bool:
-    """Whether it is whole, and only of a form that this version does not know."""
+    """Whether the record is well formed, but in a format that this version does not know."""
     return any(
         detail["type"] in (*_UNKNOWN_FIELD, _UNKNOWN_KIND)
         or (path == ("schema",) and type(detail["input"]) is int)
@@ -154,15 +154,15 @@ def _is_foreign(error: ValidationError) -> bool:
 
 
 def problems_text(error: ValidationError) -> str:
-    """The problems of a failed reading: path, what is wrong, the value."""
+    """Return the problems of a failed validation: path, problem, value."""
     return "; ".join(problems(error))
 
 
 def problems(error: ValidationError) -> list[str]:
     """
-    A line for each of the first problems: the path of the field, and what is wrong with it.
+    Return a line for each of the first problems: the path of the field and its problem.
 
-    Of the alternatives of a union only the one that its `kind` names is spoken of.
+    Of a union's alternatives only the one that its `kind` names is reported.
     """
     count = error.error_count()
     if count > _MOST_ERRORS:
@@ -173,7 +173,7 @@ def problems(error: ValidationError) -> list[str]:
 
 
 def _meant(error: ValidationError) -> Iterator[tuple[Any, _Path]]:
-    """What is wrong, and where; of a union only with the alternative that its `kind` names."""
+    """Yield each problem and its path; of a union only the alternative that its `kind` names."""
     details = _without_text(_details(error))
     others = {detail["loc"][:-1] for detail in details if _is_other_kind(detail)}
     unions = {branch[:-1] for branch in others}
@@ -193,20 +193,20 @@ def _meant(error: ValidationError) -> Iterator[tuple[Any, _Path]]:
 
 
 def _details(error: ValidationError) -> list[Any]:
-    """The first things that are wrong; none where they are too many to be looked at."""
+    """Return the first problems; none if there are too many to examine."""
     if error.error_count() > _MOST_ERRORS:
         return []
     return error.errors(include_url=False)[:MOST_DETAILS]
 
 
 def _beginning(path: _Path, places: Collection[_Path]) -> _Path | None:
-    """The one of `places` that `path` begins with, the shortest first; None where none is."""
+    """Return the shortest of `places` that is a prefix of `path`, or None."""
     starts = (path[:length] for length in range(len(path) + 1)) if places else ()
     return next((start for start in starts if start in places), None)
 
 
 def _without_text(details: list[Any]) -> list[Any]:
-    """`details`, but of a list in which text may stand for a value what is wrong with the value."""
+    """Return `details`; for a union of text and a value, keep only the problems of the value."""
     texts = [d["loc"][:-1] for d in details if d["loc"][-1:] == ("str",)]
     places = {place for place in texts if isinstance(place[-1], int)}
     found = []
@@ -221,13 +221,13 @@ def _without_text(details: list[Any]) -> list[Any]:
 
 
 def _is_other_kind(detail: Any) -> bool:
-    """Whether it only says that this alternative of a union is not the one meant."""
+    """Whether the detail only says that another alternative of the union was meant."""
     is_kind = detail["type"] == "literal_error" and detail["loc"][-1] == "kind"
     return is_kind and len(detail["loc"]) > 1 and " or " not in detail["ctx"]["expected"]
 
 
 def _problems(detail: Any, loc: _Path) -> list[str]:
-    """What is wrong at one place: a value that checks itself may find several things."""
+    """Return the problems at one path: a value that checks itself may find several."""
     path = ".".join(str(part) for part in loc)
     error = detail.get("ctx", {}).get("error")
     texts = error.problems if isinstance(error, SpecError) else (_problem(detail, loc),)
@@ -259,7 +259,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 @cache
 def _stored_fields(kind: Any) -> tuple[tuple[str, object], ...]:
-    """(name, default) of every field of `kind`; `_ALWAYS` for what is never left out."""
+    """Return (name, default) of every field of `kind`; `_ALWAYS` for fields always written."""
     fields = []
     for field in dataclasses.fields(kind):
         default: object = _ALWAYS

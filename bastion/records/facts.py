@@ -1,11 +1,12 @@
 """
-What agents tell the bastion: facts, batched in bells, rung after the register that holds the truth.
+Facts that agents report to the bastion, batched in bells.
 
-A bell is only a faster way to learn what a register says; one that is lost is found by the leader's
-sweep of registers. `Hello` is the exception: it is how a keeper life presents itself.
+An agent writes the register first and rings the bell afterwards. So a bell is only a faster way to
+learn what a register says, and the leader's sweep of registers finds what a lost bell would have
+told. `Hello` is the exception: it announces a keeper life.
 
-A job can ring as its machine's agent, so every number here is finite and within bounds, and every
-text of some length: a record that is not so cannot be made, however it was read.
+A job can ring as its machine's agent. So every number here is finite and bounded, and every text
+has a maximum length: a record beyond these bounds cannot be made.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from bastion.value import value
 from quota.amounts import Amounts
 
 MAX_TEXT_CHARACTERS = 1_000
-"""Of what a host does or lacks, and of what is wrong with devices: some lines; it lies in root."""
+"""Per text about a host or its devices: a few lines. Root holds it."""
 MAX_LABELS = 100
-"""Of one machine."""
+"""Per machine."""
 MAX_DEVICES = 1_024
-"""Of one type on one machine: the largest there are have 64."""
+"""Per type and machine: the largest machines have 64."""
 MAX_REPORTED = 32
-"""Numbers of one report: they lie in root while the job is active."""
+"""Numbers per report: root holds them while the job is active."""
 MAX_REPORTED_CHARACTERS = 64
-"""Of the name of such a number."""
+"""Per name of a reported number."""
 MAX_STEPS = 16
-"""Of a new machine, from its start to its greeting."""
+"""Boot steps of a new machine, from its start to its first hello."""
 MAX_STEP_S = 7 * 86400.0
 """Longest step, and longest notice of an interruption."""
 MAX_PATH_CHARACTERS = 4_096
-"""Of a folder. Source: PATH_MAX of Linux."""
+"""Per path of a folder. Source: PATH_MAX of Linux."""
 
 
 @value
 class BootStep:
-    """One step of a new machine, as `installed`, and how long it took."""
+    """One boot step of a new machine, for example `installed`, and its duration."""
 
     name: str
     seconds: float
@@ -62,12 +63,12 @@ class Hello:
     address: str
     hostname: str
     version: str
-    """Of the Bastion it runs."""
+    """The version of Bastion that it runs."""
     build: str = ""
-    """The digest of the wheel that it runs; empty where it was started from a folder."""
+    """The digest of the wheel that it runs; empty if it was started from a folder."""
     labels: Mapping[str, str] = field(default_factory=dict)
     steps: tuple[BootStep, ...] = ()
-    """What was done since the machine started; only in the first greeting after a start."""
+    """Steps since the machine started; only in the first hello after a start."""
 
     def __post_init__(self) -> None:
         check_count("steps", len(self.steps), most=MAX_STEPS)
@@ -83,7 +84,7 @@ class Hello:
 
 @value
 class HostFact:
-    """Which host of which attempt a fact is about."""
+    """The host and attempt that a fact is about."""
 
     project: str
     job: str
@@ -104,7 +105,7 @@ class Claimed:
 
 @value
 class Preparing:
-    """What this host does before its processes can start, and how far it is."""
+    """What this host does before its processes start, and its progress."""
 
     kind: Literal["preparing"] = "preparing"
     of: HostFact
@@ -148,7 +149,7 @@ class Reported:
 
 @value
 class Idle:
-    """This host shows no sign of life, as `text` says, and goes on; empty: it shows one again."""
+    """This host shows no sign of life, as `text` says, and runs on; empty: it shows one again."""
 
     kind: Literal["idle"] = "idle"
     of: HostFact
@@ -160,7 +161,7 @@ class Idle:
 
 @value
 class Held:
-    """This host failed, as `end` says, and is kept to be looked at for `for_s` from now."""
+    """This host failed with `end`, and is kept for inspection for `for_s` from now."""
 
     kind: Literal["held"] = "held"
     of: HostFact
@@ -175,7 +176,7 @@ class Held:
 
 @value
 class Ended:
-    """`end` of this host is written."""
+    """The `end` register of this host is written."""
 
     kind: Literal["ended"] = "ended"
     of: HostFact
@@ -184,7 +185,7 @@ class Ended:
 
 @value
 class Drained:
-    """Every log byte up to the sizes in `end` is in the bucket."""
+    """All log bytes up to the sizes in `end` are in the bucket."""
 
     kind: Literal["drained"] = "drained"
     of: HostFact
@@ -193,9 +194,10 @@ class Drained:
 @value
 class Health:
     """
-    What works here changed: devices that must not be used, and why; empty when all is well.
+    The health of this machine changed: the devices that must not be used, and why.
 
-    `unwell` is why the machine as a whole can start nothing: a full disk, no memory.
+    `unwell` says why the whole machine can start nothing: a full disk, no memory. Both are empty on
+    a healthy machine.
     """
 
     kind: Literal["health"] = "health"
@@ -215,16 +217,16 @@ class Health:
 @value
 class Interruption:
     """
-    The cloud announced that it takes this machine, as it does with spot machines.
+    The cloud announced that it will reclaim this machine, as it does with spot machines.
 
     The hosts that run here have been given their preemption notice with the same deadline.
     """
 
     kind: Literal["interruption"] = "interruption"
     in_s: float
-    """How long from now the machine still runs; of a warning, as good as a guess."""
+    """Seconds from now that the machine still runs; an estimate if the notice is not certain."""
     is_certain: bool = True
-    """False: it is only likely, as a rebalance recommendation says, and hosts here run on."""
+    """False: a reclaim is only likely, as a rebalance recommendation says; hosts run on."""
     text: str = ""
 
     def __post_init__(self) -> None:
@@ -234,7 +236,7 @@ class Interruption:
 
 @value
 class BootFailed:
-    """This machine cannot be begun: `step` failed, as `text`, the end of its output, tells."""
+    """This machine failed to boot at `step`; `text` is the end of the step's output."""
 
     kind: Literal["boot_failed"] = "boot_failed"
     step: str

@@ -1,10 +1,10 @@
 """
-The inbox: what users asked and agents told, in the order of the store's time, each read once.
+The inbox: users' requests and agents' bells, in the order of the store's time, each read once.
 
-One list a turn when little waits. When much waits, there is a cap for each user and machine, and
-the list jumps past the prefix of those with more. So a flood hides no other owner's objects. What
-is too large is never read, and what has no request's or bell's name comes back as `Misplaced`, so
-that it can be set aside.
+While few objects wait, one list a turn reads all of them. While many wait, each user and machine
+has a cap, and the list skips the rest of a capped prefix. So a flood by one owner hides no other
+owner's objects. An oversized object is never read. An object whose name is not a request's or a
+bell's is returned as `Misplaced`, to be set aside.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from bastion.store import Entry, ObjectStore
 from bastion.value import value
 
 PAGE = 1000
-"""Entries of one list: what object stores return at most."""
+"""Entries per list: the maximum of object stores."""
 PER_OWNER = 200
-"""Requests of one user, or bells of one machine, that one turn takes."""
+"""Maximum number of requests of one user, or bells of one machine, in one turn."""
 PER_TURN = 2000
-"""Requests of all users, and bells of all machines, that one turn takes: bounds its length."""
+"""Maximum number of requests, and of bells, in one turn: it bounds the turn's length."""
 MAX_BYTES = 4 * 1024 * 1024
-"""Of one request or bell; what is larger is never read."""
+"""Per request or bell; a larger one is never read."""
 
 
 @value
 class Waiting:
-    """One request that waits in the inbox."""
+    """One request in the inbox."""
 
     entry: Entry
     name: RequestName
     problem: str = ""
-    """Why it must not be read."""
+    """The reason why it must not be read, or empty."""
 
 
 @value
 class Ringing:
-    """One bell that waits in the inbox."""
+    """One bell in the inbox."""
 
     entry: Entry
     machine: str
@@ -49,20 +49,20 @@ class Ringing:
 
 @value
 class Misplaced:
-    """An object that is no request and no bell, too large to be read, or not readable."""
+    """An object that is neither a request nor a bell, is too large, or cannot be read."""
 
     entry: Entry
     why: str
     is_unreadable: bool = False
-    """Whether it is set aside without its bytes, which the store does not give."""
+    """Whether it is set aside without its bytes, which the store does not return."""
 
 
 @value
 class Inbox:
-    """What one turn takes."""
+    """The objects that one turn reads."""
 
     requests: tuple[Waiting, ...] = ()
-    """In the store's time, then by ULID."""
+    """In the order of the store's time, then of ULIDs."""
     bells: tuple[Ringing, ...] = ()
     """By machine, then in the order in which they were rung."""
     misplaced: tuple[Misplaced, ...] = ()
@@ -70,10 +70,10 @@ class Inbox:
 
 class Look:
     """
-    Looks at one inbox, turn by turn.
+    Lists one inbox, turn by turn.
 
-    If `PER_TURN` leaves owners out, the next turn goes on after the last one that was read, so that
-    owners whose names sort first cannot delay the others.
+    If `PER_TURN` leaves owners out, the next turn continues after the last owner read, so owners
+    whose names sort first cannot delay the others.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -82,7 +82,7 @@ class Look:
 
     def once(self) -> Inbox:
         """
-        What waits in the inbox, up to the caps.
+        Return the objects in the inbox, up to the caps.
 
         Raises:
             StoreError: Out of reach.
@@ -94,7 +94,7 @@ class Look:
         return _sorted(entries)
 
     def _capped(self, prefix: str) -> list[Entry]:
-        """`PER_OWNER` of each owner below `prefix`, jumping past those who have more."""
+        """Return at most `PER_OWNER` entries of each owner below `prefix`, skipping the rest."""
         taken: list[Entry] = []
         counts: Counter[str] = Counter()
         start_after = self._resume.pop(prefix, "")
@@ -120,7 +120,7 @@ class Look:
 
 
 def _owner(key: str) -> str:
-    """The prefix of everything from the user or machine that wrote `key`."""
+    """Return the prefix of all objects of the user or machine that wrote `key`."""
     parts = 4 if key.startswith(layout.BELLS) else 3
     return "/".join(key.split("/")[:parts]) + "/"
 

@@ -1,5 +1,5 @@
 """
-Every key in the bucket. No other file spells one.
+Every key in the bucket. No other file builds one.
 
     <root>/
       README.md                                      bastion   what lies where, create-only
@@ -31,12 +31,12 @@ Every key in the bucket. No other file spells one.
       bundles/origins/<digest>                       users     where launches came from, create-only
       wheels/<digest>/<name>.whl                     bastion   Bastion itself, create-only
 
-What an agent writes, apart from logs and outputs, lies below the pool of its machine. What it obeys
-lies where no agent may write. So the rights of a pool's agents can end at that pool.
+What an agent writes, apart from logs and outputs, lies below the pool of its machine. Instructions
+lie where no agent may write. So the permissions of a pool's agents can end at that pool.
 
-Numbers that are listed in order are padded with zeros so that names sort as numbers do. No number
-in a key has more than 15 digits: a longer one is no number of ours.
-A project called `_bell`, `_bastion` or the like cannot be: names begin with a letter or digit.
+Numbers in keys are padded with zeros so that names sort as numbers do. No number in a key has more
+than 15 digits.
+A project cannot be named `_bell` or `_bastion`: names begin with a letter or digit.
 """
 
 from __future__ import annotations
@@ -71,18 +71,20 @@ OUTPUTS = "output/"
 WHEELS = "wheels/"
 
 TRACES = (SNAPSHOTS, EVENTS, RESULTS, ANSWERS, SPECS, INSTRUCTIONS, BARRIERS, VIEWS)
-"""What only a bastion writes: where anything stands there, a root stood."""
+"""Prefixes that only a bastion writes: an object below one proves that there was a root."""
 
 _DIGITS = 12
-"""Enough for a log of 1 TB by byte offset and for a million years of events."""
+"""Enough digits for a log of 1 TB by byte offset and for a million years of events."""
 
 _ASIDE_BYTES = 200
-"""Longest name under `state/aside/` that is the whole key: a part of a key takes 240 bytes."""
+"""
+Longest key that is used whole as a name under `state/aside/`: a part of a key takes 240 bytes.
+"""
 
 _N = r"(\d{1,15})"
 """
-A number in a key. A name is written by a stranger: Python refuses to make an integer of thousands
-of digits, and JSON readers keep 15 digits exactly.
+A number in a key. Names are untrusted: Python refuses to parse an integer of thousands of digits,
+and JSON readers keep 15 digits exactly.
 """
 
 _SEGMENT = re.compile(rf"logs/[^/]+/[^/]+/a{_N}/r{_N}/h{_N}/p{_N}/{_N}\.log", re.ASCII)
@@ -103,7 +105,7 @@ _SAVED = re.compile(rf"output/[^/]+/[^/]+/saved/a{_N}/r{_N}/h{_N}/{_N}\.json", r
 
 @value
 class RequestName:
-    """What the key of a request says: its identity is the path, never the body."""
+    """The parts of a request's key: its identity is the path, never the body."""
 
     project: str
     user: str
@@ -112,17 +114,17 @@ class RequestName:
 
 
 def folder_of(key: str) -> str:
-    """The prefix of everything that lies beside `key`."""
+    """Return the prefix of the objects beside `key`."""
     return f"{key.rpartition('/')[0]}/"
 
 
 def request(project: str, user: str, ulid: str, verb: str) -> str:
-    """Where a user's request lies until it is absorbed."""
+    """Return the key of a user's request."""
     return f"inbox/{project}/{user}/{ulid}.{verb}.json"
 
 
 def parse_request(key: str) -> RequestName | None:
-    """What `request` was called with, or None when the key is no request's."""
+    """Return the arguments of `request` for this key, or None if the key is not a request's."""
     parts = key.split("/")
     if len(parts) != 4 or not key.startswith(INBOX) or not parts[3].endswith(".json"):
         return None
@@ -148,7 +150,7 @@ def bell(machine: str, life: int, number: int) -> str:
 
 
 def parse_bell(key: str) -> tuple[str, int, int] | None:
-    """(machine, life, number) of a bell's key; None when it is none, or not below its pool."""
+    """Return (machine, life, number) of a bell's key; None if it is none, or not below its pool."""
     found = _BELL.fullmatch(key)
     if found is None or found[1] != pool_of(found[2]):
         return None
@@ -156,7 +158,7 @@ def parse_bell(key: str) -> tuple[str, int, int] | None:
 
 
 def answer(project: str, user: str, ulid: str) -> str:
-    """Where the answer to a request stands."""
+    """Return the key of the answer to a request."""
     return f"results/{project}/{user}/{ulid}.json"
 
 
@@ -172,7 +174,7 @@ def events(first: int) -> str:
 
 
 def parse_events(key: str) -> int | None:
-    """The number of a sealed segment's first event, or None when the key is no segment's."""
+    """Return the number of a segment's first event, or None if the key is not a segment's."""
     found = _EVENTS.fullmatch(key)
     return None if found is None else int(found[1])
 
@@ -183,13 +185,13 @@ def snapshot(date: str, seq: int) -> str:
 
 
 def parse_snapshot(key: str) -> tuple[str, int] | None:
-    """(date, seq) of a copy of root, or None when the key is none's."""
+    """Return (date, seq) of a copy of root, or None if the key is not one."""
     found = _SNAPSHOT.fullmatch(key)
     return None if found is None else (found[1], int(found[2]))
 
 
 def aside(key: str) -> str:
-    """Where an object that could not be understood is set aside, however long its name is."""
+    """Return the key under which an unreadable object is set aside, for a name of any length."""
     name = key.replace("/", "!")
     if len(name.encode()) > _ASIDE_BYTES:
         digest = sha256(key.encode()).hexdigest()
@@ -203,12 +205,12 @@ def spec(project: str, launch: str) -> str:
 
 
 def origin(digest: str) -> str:
-    """What launches were made from, named by the sha256 of its own bytes."""
+    """Return the key of a launch's origin, named by the sha256 of its bytes."""
     return f"{BUNDLES}origins/{digest}"
 
 
 def wheel(digest: str, name: str) -> str:
-    """A wheel of Bastion by the sha256 of its bytes; `name` is the name of its file."""
+    """Return the key of a wheel of Bastion by the sha256 of its bytes and its file name."""
     return f"{WHEELS}{digest}/{name}"
 
 
@@ -236,7 +238,7 @@ def results_of(project: str) -> str:
 
 def after(prefix: str) -> str:
     """
-    A name right after everything that begins with `prefix`, which ends in a slash.
+    Return the first possible name after all names that begin with `prefix`, which ends in `/`.
 
     A list that starts there finds the next project, or the next process, in one call.
     """
@@ -347,23 +349,23 @@ def log(project: str, job: str, number: int, *, replica: int, host: int, process
 
 
 def command_log(project: str, job: str, command: str) -> str:
-    """The prefix of what a command printed that a user ran beside the processes of a job."""
+    """Return the prefix of the output of a command that a user ran beside a job's processes."""
     return f"{job_logs(project, job)}x{command}/"
 
 
 def command_end(prefix: str) -> str:
-    """How the command ended that printed below `prefix`."""
+    """Return the key of the end of the command with this log prefix."""
     return f"{prefix}end"
 
 
 def job_logs(project: str, job: str) -> str:
-    """The prefix of everything a job's processes printed."""
+    """Return the prefix of all logs of a job."""
     return f"logs/{project}/{job}/"
 
 
 @value
 class LogStream:
-    """What the key of a log segment says: which process of which attempt printed it."""
+    """The parts of a log segment's key: the process and attempt that printed it."""
 
     attempt: int
     replica: int
@@ -372,7 +374,7 @@ class LogStream:
 
 
 def parse_log(key: str) -> LogStream | None:
-    """The stream that a log segment belongs to, or None when the key is none's."""
+    """Return the stream of a log segment, or None if the key is not a segment's."""
     found = _SEGMENT.fullmatch(key)
     if found is None:
         return None
@@ -381,22 +383,22 @@ def parse_log(key: str) -> LogStream | None:
 
 
 def bastion_log(bastion: str) -> str:
-    """The tail of a bastion's own log; apart from logs of jobs, whose project may have its name."""
+    """Return the key of the tail of a bastion's own log, apart from a project of that name."""
     return f"{LOGS}_bastion/{bastion}/tail"
 
 
 def bastion_log_segments(bastion: str) -> str:
-    """The prefix of all of a bastion's own log."""
+    """Return the prefix of a bastion's own log segments."""
     return f"{LOGS}_bastion/{bastion}/all/"
 
 
 def outputs_of(project: str) -> str:
-    """The prefix of what all jobs of a project keep."""
+    """Return the prefix of the outputs of all jobs of a project."""
     return f"{OUTPUTS}{project}/"
 
 
 def output(project: str, job: str) -> str:
-    """The prefix of what a job keeps from attempt to attempt."""
+    """Return the prefix of the outputs that a job keeps from attempt to attempt."""
     return f"{outputs_of(project)}{job}/"
 
 
@@ -412,7 +414,7 @@ def saved_outputs(project: str, job: str) -> str:
 
 @value
 class SavedOutputName:
-    """What the key of a list of kept files says."""
+    """The parts of the key of a list of kept files."""
 
     attempt: int
     replica: int
@@ -428,7 +430,7 @@ def saved_output(
 
 
 def parse_saved_output(key: str) -> SavedOutputName | None:
-    """What `saved_output` was called with, or None when the key is none."""
+    """Return the arguments of `saved_output` for this key, or None if the key is not one."""
     found = _SAVED.fullmatch(key)
     if found is None:
         return None
@@ -437,5 +439,5 @@ def parse_saved_output(key: str) -> SavedOutputName | None:
 
 
 def padded(number: int) -> str:
-    """`number` as it stands in names that sort."""
+    """Return `number` padded with zeros, as it stands in names that sort."""
     return f"{number:0{_DIGITS}d}"

@@ -1,8 +1,8 @@
 """
-How many bytes each kind of object may have: what a reader allows, in one place.
+Maximum sizes of stored objects, by kind.
 
 A limit bounds memory, and it is enforced while an object is received. Each is far above what
-Bastion writes, and below what would hurt the reader.
+Bastion writes, and below what would harm the reader.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
-Schemas of stored records: what an older Bastion wrote is brought up step by step, what a newer one
-wrote is refused.
+Schemas of stored records: an older record is migrated step by step, a newer one is refused.
 
-Every stored record carries `schema: int`. A step takes the plain JSON of schema n and gives that of
-schema n + 1; it is pure, knows no class of today's code, and is never changed once released. What
-was migrated is written in today's schema by the next commit, so an older Bastion refuses it then:
-going back is `bastion restore` of a copy that the older one wrote.
+Every stored record carries `schema: int`. A step takes the plain JSON of schema n and returns that
+of schema n + 1. It is pure, uses no class of the current code, and never changes once released. The
+next commit writes a migrated record in the current schema, and an older Bastion then refuses it. To
+go back, `bastion restore` a copy that the older one wrote.
 """
 
 from __future__ import annotations
@@ -21,19 +20,22 @@ from bastion.value import value
 from bastion.version import VERSION
 
 Plain = dict[str, Any]
-"""A record as JSON has it."""
+"""A record as parsed JSON."""
 Step = Callable[[Plain], Plain]
 
 _HEAD = re.compile(rb'\s*\{\s*"schema"\s*:\s*(\d{1,9})\s*[,}]')
-"""Our own writer puts the schema first: a root of many megabytes is not parsed to find it."""
+"""
+The schema at the start of a record, where our encoder puts it: a root of many megabytes is not
+parsed to find it.
+"""
 
 
 @value
 class Schema:
     """
-    The newest schema of one kind of record, and the steps that lead to it.
+    The newest schema of one kind of record, and the migrations to it.
 
-    A step that cannot bring a record up raises `RecordError`, which says what to do first.
+    A step that cannot migrate a record raises `RecordError`, which says what to do first.
 
     `steps[n]` makes schema n + 1 of schema n. Records older than the first step cannot be read.
     """
@@ -43,11 +45,10 @@ class Schema:
 
     def current_bytes(self, data: bytes, *, key: str) -> bytes:
         """
-        `data` in today's schema; `data` itself when it is, or is no record at all.
+        Return `data` in the current schema; unchanged if it is current, or not a record at all.
 
         Raises:
-            RecordError: It is of a schema that this Bastion does not know, or cannot be brought up
-                to today's as it is.
+            RecordError: Its schema is unknown to this Bastion, or it cannot be migrated as it is.
         """
         found = _schema_of(data)
         if found is None or found == self.current:
@@ -81,7 +82,7 @@ class Schema:
 
 
 def _schema_of(data: bytes) -> int | None:
-    """The schema that `data` says it is of; None when it says none."""
+    """Return the schema that `data` states, or None."""
     head = _HEAD.match(data)
     if head is not None:
         return int(head[1])
@@ -94,10 +95,10 @@ def _schema_of(data: bytes) -> int | None:
 
 def _without_machines(old: Plain) -> Plain:
     """
-    Schema 1 to 2: what agents write and obey lies below their pools.
+    Migrate schema 1 to 2: the objects of agents move below their pools.
 
-    A machine of schema 1 writes and listens at names that are not looked at any more: it would be
-    taken for silent, and its jobs with it.
+    A machine of schema 1 uses keys that are not read any more. It would count as silent, and its
+    jobs as lost.
     """
     machines = sorted(machine["name"] for machine in old.get("machines", {}).values())
     jobs = sorted(job["id"] for job in old.get("jobs", {}).values() if job.get("attempt"))
@@ -113,7 +114,7 @@ def _without_machines(old: Plain) -> Plain:
 
 
 def _without_name(old: Plain) -> Plain:
-    """Schema 2 to 3: the bucket has a name of its own, which the next bastion that leads gives."""
+    """Migrate schema 2 to 3: the bucket gets a name of its own from the next leader."""
     return old
 
 

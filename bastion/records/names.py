@@ -1,8 +1,8 @@
 """
-Unknown names in a launch's `where`: a pool, cluster, shard, machine or label.
+Find unknown names in a launch's `where`: a pool, cluster, shard, machine or label.
 
-A name is known to be wrong only once every machine has said hello: until then one may still bring
-it.
+A name is known to be wrong only once every machine has sent its hello: until then a machine may
+still bring it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNLABELLED: Mapping[str, str] = {}
 def unknown_names(
     where: Where, pools: Mapping[str, Pool], machines: Collection[Machine]
 ) -> Iterator[str]:
-    """Return the problems of `where`, one for each name; none while that cannot be known."""
+    """Return the problems of `where`, one per unknown name; none while that cannot be known."""
     if where.pool and where.pool not in pools:
         yield _unknown("pool", where.pool, pools)
     if not pools or any(not machine.life for machine in machines):
@@ -41,7 +41,7 @@ def unknown_names(
 
 
 def _labels(machines: Collection[Machine]) -> dict[str, str]:
-    """Return the labels of each machine, by its host; by its own name where a host has several."""
+    """Return the labels of each machine, by host name; by machine name if a host has several."""
     times = Counter(each.hostname for each in machines)
     return {
         each.hostname if each.hostname and times[each.hostname] == 1 else each.name: " ".join(

@@ -1,5 +1,5 @@
 """
-Notifications: what a webhook receives when a job's state changes.
+Notifications: the message to a webhook when a job's state changes.
 
 A notification stays in root until its webhook has accepted it, so it is sent at least once. Its id
 is a function of the job, the attempt and the occasion, so a receiver can recognise a duplicate.
@@ -18,15 +18,15 @@ from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 
 MAX_TEXT_CHARACTERS = 500
-"""Of an outcome's words: it lies in root until it is delivered."""
+"""Per text of an outcome: root holds it until it is delivered."""
 
 
 @value
 class Notification:
-    """One thing that one webhook is told."""
+    """One message to one webhook."""
 
     id: str
-    """The same whenever it is sent again."""
+    """The same on every delivery attempt."""
     to: str
     """Name or URL of the webhook."""
     kind: WebhookKind = ""
@@ -41,14 +41,14 @@ class Notification:
     user: str
     attempt: int = 0
     at: float
-    """When it happened, in store's seconds; so are the others."""
+    """When it happened, in seconds of the store's clock, like the other times."""
     submitted_at: float
     started_at: float | None = None
     """When the attempt began to run."""
 
 
 def notifications_of(before: JobRecord, after: JobRecord, now: float) -> Iterator[Notification]:
-    """What is to be told because `before` became `after` at `now`."""
+    """Yield the notifications for the change from `before` to `after` at `now`."""
     occasion = _occasion(before, after)
     if occasion is None:
         return
@@ -100,7 +100,7 @@ def _started_at(job: JobRecord) -> float | None:
 
 
 def body_of(notification: Notification, kind: WebhookKind) -> bytes:
-    """The bytes that a webhook of this kind takes: JSON in either case."""
+    """Return the body for a webhook of this kind: JSON for each kind."""
     body = _slack(notification) if kind == "slack" else _json(notification)
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -127,10 +127,10 @@ def _json(told: Notification) -> dict[str, Any]:
 
 def _slack(told: Notification) -> dict[str, str]:
     """
-    One message.
+    Return the body of one Slack message.
 
-    Source: Slack, formatting text for app surfaces: `&`, `<` and `>` are to be escaped, nothing
-    else; `*` makes bold.
+    Source: Slack, "Formatting text for app surfaces": only `&`, `<` and `>` need escaping; `*`
+    makes bold.
     """
     words = {
         "started": "is running",
