@@ -50,7 +50,7 @@ from bastion.service.draft.machine_health import cordon_suspect, try_again
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.bells import hear
-from bastion.service.intake.inbox import Arrived, Gathered, Gatherer
+from bastion.service.intake.inbox import InboxBatch, InboxReader, ReadRequest
 from bastion.service.intake.proofs import Proofs
 from bastion.service.intake.requests import general_problems
 from bastion.service.journal import Journal
@@ -106,7 +106,7 @@ class Leader:
         self._pace = pace
         self._nonce = nonce
         self._journal = journal
-        self._gatherer = Gatherer(store, spec_lane)
+        self._inbox_reader = InboxReader(store, spec_lane)
         self._intake = Intake(store, spec_lane, journal)
         self._sweep = RegisterSweep(store)
         self._copies = RootCopies(store, writer)
@@ -214,10 +214,10 @@ class Leader:
         for key, trouble in self._files.troubles.items():
             self._journal.problem(key, StoreError(trouble))
 
-    def _read_inbox(self) -> Gathered:
+    def _read_inbox(self) -> InboxBatch:
         """Read the new requests and bells; a request that is refused anyway is not read."""
         rules, owners = self._files.rules, Owners(self.held.root)
-        inbox = self._gatherer.gather(
+        inbox = self._inbox_reader.read(
             skip=self._absorbed.__contains__,
             is_active=ActiveNames(self.held.root).__contains__,
             refusal=lambda waiting: "; ".join(general_problems(waiting, rules, owners.owns)),
@@ -240,17 +240,19 @@ class Leader:
                 self._guarded(done.key, done.result, draft)
         self._guarded("notifications", self._notifier.collect, draft)
 
-    def _apply_bells(self, draft: Draft, inbox: Gathered) -> None:
+    def _apply_bells(self, draft: Draft, inbox: InboxBatch) -> None:
         """Apply the bells: facts from machines."""
         for ringing in inbox.listed_bells:
             hear(draft, ringing)
-        for rung in inbox.bells:
-            self._intake.ring(draft, rung, self._files.config.pools)
+        for read_bell in inbox.bells:
+            self._intake.apply_bell(draft, read_bell, self._files.config.pools)
 
-    def _apply_requests(self, draft: Draft, inbox: Gathered) -> list[Arrived]:
+    def _apply_requests(self, draft: Draft, inbox: InboxBatch) -> list[ReadRequest]:
         """Apply the requests, and return those that need not wait; write specs of new launches."""
         rules = self._files.rules
-        absorbed = [each for each in inbox.requests if self._intake.absorb(draft, each, rules)]
+        absorbed = [
+            each for each in inbox.requests if self._intake.apply_request(draft, each, rules)
+        ]
         self._intake.write_specs(draft, absorbed)
         return absorbed
 
@@ -295,7 +297,7 @@ class Leader:
         if stale:
             raise self._writer.overtaken(self.held, by=stale)
 
-    def _schedule(self, draft: Draft, absorbed: list[Arrived]) -> tuple[Plan | None, bool]:
+    def _schedule(self, draft: Draft, absorbed: list[ReadRequest]) -> tuple[Plan | None, bool]:
         """Apply a new plan to `draft` if one is due; return it, and whether it moves anything."""
         wake_at = self._plan.wake_at if self._plan is not None else None
         is_due = wake_at is not None and draft.now >= wake_at
@@ -400,11 +402,11 @@ class Leader:
         if work is not None:
             self._lane.submit(key, work)
 
-    def _clear(self, inbox: Gathered, absorbed: list[Arrived]) -> None:
+    def _clear(self, inbox: InboxBatch, absorbed: list[ReadRequest]) -> None:
         """Delete from the inbox what committed state has absorbed, once its answer is written."""
         self._absorbed.add(absorbed, inbox.bells, inbox.misplaced)
         for arrived in absorbed:
-            self._gatherer.forget(arrived.waiting.entry.key)
+            self._inbox_reader.forget(arrived.waiting.entry.key)
         for misplaced in inbox.misplaced:
             self._journal.note(f"{misplaced.entry.key} is set aside: {misplaced.why}")
         for key, work in self._absorbed.works(self.held.root.answers):

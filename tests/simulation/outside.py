@@ -22,7 +22,7 @@ from bastion.service.act.machines import Machines
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.bells import happen
-from bastion.service.intake.inbox import Arrived, Rung
+from bastion.service.intake.inbox import ReadBell, ReadRequest
 from bastion.service.intake.requests import Rules
 from bastion.service.leader import Leader
 from bastion.store.memory import MemoryStore
@@ -142,10 +142,10 @@ class BelievesAll(Leader):
 
 
 class _Believing(Intake):
-    def ring(self, draft: Draft, rung: Rung, pools: Mapping[str, Pool]) -> None:
+    def apply_bell(self, draft: Draft, read_bell: ReadBell, pools: Mapping[str, Pool]) -> None:
         """See `Intake`."""
-        super().ring(draft, rung, pools)
-        for fact in rung.bell.facts if rung.bell is not None else ():
+        super().apply_bell(draft, read_bell, pools)
+        for fact in read_bell.bell.facts if read_bell.bell is not None else ():
             if isinstance(fact, Ended):
                 of = fact.of
                 happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=fact.end))
@@ -160,13 +160,13 @@ class BelievesTargets(Leader):
 
 
 class _AsOwner(Intake):
-    def absorb(self, draft: Draft, arrived: Arrived, rules: Rules) -> bool:
+    def apply_request(self, draft: Draft, arrived: ReadRequest, rules: Rules) -> bool:
         """See `Intake`."""
         targets = arrived.body.targets if isinstance(arrived.body, JobsRequest) else ()
         for job in (draft.jobs[target] for target in targets if target in draft.jobs):
             name = replace(arrived.waiting.name, project=job.project, user=job.user)
             arrived = replace(arrived, waiting=replace(arrived.waiting, name=name))
-        return super().absorb(draft, arrived, rules)
+        return super().apply_request(draft, arrived, rules)
 
 
 class NonsenseIsOutage(Leader):
@@ -178,11 +178,11 @@ class NonsenseIsOutage(Leader):
 
 
 class _Strict(Intake):
-    def absorb(self, draft: Draft, arrived: Arrived, rules: Rules) -> bool:
+    def apply_request(self, draft: Draft, arrived: ReadRequest, rules: Rules) -> bool:
         """See `Intake`."""
         if arrived.problems:
             raise StoreError(arrived.problems[0])
-        return super().absorb(draft, arrived, rules)
+        return super().apply_request(draft, arrived, rules)
 
 
 class FollowsLinks(CalmHome):

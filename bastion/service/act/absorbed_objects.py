@@ -13,7 +13,7 @@ from bastion.clock import Clock
 from bastion.errors import StoreRefusedError
 from bastion.records.inbox import Misplaced
 from bastion.service.act import actions as act
-from bastion.service.intake.inbox import REFUSED_TURNS, Arrived, Rung
+from bastion.service.intake.inbox import REFUSED_TURNS, ReadBell, ReadRequest
 from bastion.service.intake.requests import answer_key
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
@@ -56,8 +56,8 @@ class AbsorbedObjects:
 
     def add(
         self,
-        requests: Iterable[Arrived],
-        bells: Iterable[Rung],
+        requests: Iterable[ReadRequest],
+        bells: Iterable[ReadBell],
         misplaced: Iterable[Misplaced],
     ) -> None:
         """Take on what a commit has absorbed."""
@@ -70,8 +70,8 @@ class AbsorbedObjects:
                     unreadable=arrived.unreadable,
                 )
             )
-        for rung in bells:
-            self._add(Absorbed(entry=rung.ringing.entry, is_aside=rung.bell is None))
+        for read_bell in bells:
+            self._add(Absorbed(entry=read_bell.ringing.entry, is_aside=read_bell.bell is None))
         for each in misplaced:
             unreadable = each.why if each.is_unreadable else ""
             self._add(Absorbed(entry=each.entry, is_aside=True, unreadable=unreadable))

@@ -18,11 +18,11 @@ from bastion.scheduler.reasons.reason import NeverFits, text
 from bastion.scheduler.reasons.words import listed
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.bells import apply_bell
-from bastion.service.intake.inbox import Arrived, Rung
+from bastion.service.intake.inbox import ReadBell, ReadRequest
 from bastion.service.intake.requests import (
     Rules,
-    absorb,
     answer_key,
+    apply_request,
     general_problems,
     refuse,
     spec_record,
@@ -48,20 +48,20 @@ class Intake:
         self._lane = lane
         self._journal = journal
 
-    def ring(self, draft: Draft, rung: Rung, pools: Mapping[str, Pool]) -> None:
+    def apply_bell(self, draft: Draft, read_bell: ReadBell, pools: Mapping[str, Pool]) -> None:
         """Apply a bell. A bad one is only logged: the registers hold the same facts."""
-        ringing = rung.ringing
-        if rung.bell is None:
-            self._journal.note(f"bell set aside: {rung.problem}")
+        ringing = read_bell.ringing
+        if read_bell.bell is None:
+            self._journal.note(f"bell set aside: {read_bell.problem}")
             return
         try:
-            apply_bell(draft, ringing, rung.bell, proof=rung.proof, pools=pools)
+            apply_bell(draft, ringing, read_bell.bell, proof=read_bell.proof, pools=pools)
         except BastionError as error:
             self._journal.problem(ringing.entry.key, error)
         except Exception as error:  # noqa: BLE001 - one bad bell must not stop the rest
             self._journal.failure(ringing.entry.key, error)
 
-    def absorb(self, draft: Draft, arrived: Arrived, rules: Rules) -> bool:
+    def apply_request(self, draft: Draft, arrived: ReadRequest, rules: Rules) -> bool:
         """
         Apply a request and answer it; False if it has to wait in the inbox.
 
@@ -75,7 +75,7 @@ class Intake:
             refuse(draft, waiting, problems)
             return True
         try:
-            if not absorb(
+            if not apply_request(
                 draft,
                 waiting,
                 arrived.body,
@@ -92,7 +92,7 @@ class Intake:
             refuse(draft, waiting, [f"internal error: {error!r}; the bastion's log has more"])
         return True
 
-    def judge(self, draft: Draft, absorbed: Iterable[Arrived], plan: Plan) -> bool:
+    def judge(self, draft: Draft, absorbed: Iterable[ReadRequest], plan: Plan) -> bool:
         """
         Refuse the launches of this turn that can never run, or may not wait, according to `plan`.
 
@@ -122,7 +122,7 @@ class Intake:
     def _withdraw(
         self,
         draft: Draft,
-        arrived: Arrived,
+        arrived: ReadRequest,
         problems: list[str],
         *,
         machines: tuple[MachineReport, ...] = (),
@@ -130,14 +130,14 @@ class Intake:
         draft.withdraw(draft.answers[answer_key(arrived.waiting)].jobs)
         refuse(draft, arrived.waiting, problems, machines=machines)
 
-    def write_specs(self, draft: Draft, absorbed: Iterable[Arrived]) -> None:
+    def write_specs(self, draft: Draft, absorbed: Iterable[ReadRequest]) -> None:
         """
         Write the `spec.json` of every launch of this turn, before any commit names the launch.
 
         Raises:
             StoreError: Some may not be written; this turn must not be committed.
         """
-        launches: dict[str, Arrived] = {}
+        launches: dict[str, ReadRequest] = {}
         for arrived in absorbed:
             brought = draft.brought(answer_key(arrived.waiting))
             if isinstance(arrived.body, LaunchRequest) and brought is not None:

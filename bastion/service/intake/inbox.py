@@ -44,7 +44,7 @@ _READS_OF_A_BODY = 2
 
 
 @value
-class Arrived:
+class ReadRequest:
     """A request with its body, or with all its problems."""
 
     waiting: Waiting
@@ -63,7 +63,7 @@ class Arrived:
 
 
 @value
-class Rung:
+class ReadBell:
     """A bell with its facts, or with its problem."""
 
     ringing: Ringing
@@ -74,11 +74,11 @@ class Rung:
 
 
 @value
-class Gathered:
-    """Everything new in the inbox."""
+class InboxBatch:
+    """The requests and bells that one turn read."""
 
-    requests: tuple[Arrived, ...] = ()
-    bells: tuple[Rung, ...] = ()
+    requests: tuple[ReadRequest, ...] = ()
+    bells: tuple[ReadBell, ...] = ()
     misplaced: tuple[Misplaced, ...] = ()
     listed_bells: tuple[Ringing, ...] = ()
     """All bells, including those that could not be read."""
@@ -97,13 +97,13 @@ class _Unread:
 class _Reading:
     """A request that was read, and its targets or jobs that are still to be looked up."""
 
-    arrived: Arrived
+    arrived: ReadRequest
     left: tuple[str, ...] = ()
     looks: int = 0
     """How many lookups were made, beyond those that were counted in advance."""
 
 
-class Gatherer:
+class InboxReader:
     """
     Reads the inbox, and keeps requests that have to wait there.
 
@@ -121,14 +121,14 @@ class Gatherer:
         self._failed: Counter[str] = Counter()
         self._debts: Counter[str] = Counter()
 
-    def gather(
+    def read(
         self,
         *,
         skip: Callable[[str], bool],
         is_active: Callable[[str], bool],
         refusal: Callable[[Waiting], str] = lambda _: "",
         prove: Callable[[Ringing, Bell], Proof] = lambda *_: Proof(),
-    ) -> Gathered:
+    ) -> InboxBatch:
         """
         Read what is in the inbox, apart from absorbed objects, which `skip` knows by key.
 
@@ -150,13 +150,13 @@ class Gatherer:
             self._lane.submit(ringing.entry.key, partial(self._bell, ringing, prove))
         self._lane.settle(READS_S)
         done = {each.key: each for each in self._lane.collect()}
-        arrived = [self._arrived(each, done.get(each.entry.key)) for each in requests]
-        rung, misplaced = self._rung(bells, done)
+        arrived = [self._read_request(each, done.get(each.entry.key)) for each in requests]
+        read_bells, misplaced = self._read_bells(bells, done)
         listed = {*(each.entry.key for each in requests), *(each.entry.key for each in bells)}
         self._failed = Counter({key: n for key, n in self._failed.items() if key in listed})
-        return Gathered(
+        return InboxBatch(
             requests=tuple(each for each in arrived if each is not None),
-            bells=rung,
+            bells=read_bells,
             listed_bells=tuple(bells),
             misplaced=(*(each for each in inbox.misplaced if not skip(each.entry.key)), *misplaced),
             failures=tuple(
@@ -213,8 +213,8 @@ class Gatherer:
         left = {owner: reads - OWNER_READS for owner, reads in self._debts.items()}
         self._debts = Counter({owner: reads for owner, reads in left.items() if reads > 0})
 
-    def _arrived(self, waiting: Waiting, done: Done | None) -> Arrived | None:
-        """Return a request as far as it is known; None if that is not enough to absorb it."""
+    def _read_request(self, waiting: Waiting, done: Done | None) -> ReadRequest | None:
+        """Return a request as far as it is known; None if that is not enough to apply it."""
         key = waiting.entry.key
         if done is None:
             reading = self._readings.get(key)
@@ -227,26 +227,26 @@ class Gatherer:
             case _Unread(error=error):
                 why = self._given_up(key, error)
                 problem = f"the request cannot be read: {why}"
-                made = Arrived(waiting=waiting, problems=(problem,), unreadable=why)
+                made = ReadRequest(waiting=waiting, problems=(problem,), unreadable=why)
                 return made if why else None
             case None | StoreError():
                 return None
             case error:
                 problem = f"internal error: {error!r}; the bastion's log has more"
-                return Arrived(waiting=waiting, problems=(problem,))
+                return ReadRequest(waiting=waiting, problems=(problem,))
 
-    def _rung(
+    def _read_bells(
         self, bells: Iterable[Ringing], done: dict[str, Done]
-    ) -> tuple[tuple[Rung, ...], list[Misplaced]]:
+    ) -> tuple[tuple[ReadBell, ...], list[Misplaced]]:
         """Return the bells of this turn, and the objects that can never be read as bells."""
-        rung: list[Rung] = []
+        read_bells: list[ReadBell] = []
         misplaced: list[Misplaced] = []
         unheard: set[str] = set()
         for each in bells:
             found = done.get(each.entry.key)
             match found if found is None or found.error is None else found.error:
-                case Done(result=Rung() as heard) if each.machine not in unheard:
-                    rung.append(heard)
+                case Done(result=ReadBell() as heard) if each.machine not in unheard:
+                    read_bells.append(heard)
                 case Done(result=None):
                     pass
                 case Done(result=_Unread(error=error)):
@@ -258,8 +258,8 @@ class Gatherer:
                 case None | Done() | StoreError():
                     unheard.add(each.machine)
                 case error:
-                    rung.append(Rung(ringing=each, problem=f"internal error: {error!r}"))
-        return tuple(rung), misplaced
+                    read_bells.append(ReadBell(ringing=each, problem=f"internal error: {error!r}"))
+        return tuple(read_bells), misplaced
 
     def _given_up(self, key: str, error: StoreError) -> str:
         """
@@ -282,19 +282,19 @@ class Gatherer:
 
     def _refused(self, waiting: Waiting, problem: str) -> _Reading:
         if self._is_answered(waiting):
-            return _Reading(arrived=Arrived(waiting=waiting, is_answered=True))
-        return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
+            return _Reading(arrived=ReadRequest(waiting=waiting, is_answered=True))
+        return _Reading(arrived=ReadRequest(waiting=waiting, problems=(problem,)))
 
     def _request(
         self, waiting: Waiting, is_active: Callable[[str], bool]
     ) -> _Reading | _Unread | None:
         name = waiting.name
         if name.verb != "follow" and self._is_answered(waiting):
-            return _Reading(arrived=Arrived(waiting=waiting, is_answered=True))
+            return _Reading(arrived=ReadRequest(waiting=waiting, is_answered=True))
         kind = BODIES.get(name.verb)
         if kind is None:
             problem = f"{name.verb[:40]!r} is no verb; the verbs are {', '.join(BODIES)}"
-            return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
+            return _Reading(arrived=ReadRequest(waiting=waiting, problems=(problem,)))
         limit_bytes = LAUNCH_BYTES if name.verb == "launch" else REQUEST_BYTES
         try:
             found = self._object(waiting.entry, limit_bytes)
@@ -302,15 +302,15 @@ class Gatherer:
                 return found
             body = decode(kind, found.data, key=name.verb, most_values=REQUEST_VALUES)
         except RecordError as error:
-            return _Reading(arrived=Arrived(waiting=waiting, problems=(error.message,)))
+            return _Reading(arrived=ReadRequest(waiting=waiting, problems=(error.message,)))
         targets: Targets = {}
         if isinstance(body, LaunchRequest):
             try:
                 targets = look_up(self._store, name.project, body.launch.waits_for_others)
             except RecordError as error:
                 problem = f"after: {error.message}"
-                return _Reading(arrived=Arrived(waiting=waiting, problems=(problem,)))
-        arrived = Arrived(waiting=waiting, body=body, targets=targets)
+                return _Reading(arrived=ReadRequest(waiting=waiting, problems=(problem,)))
+        arrived = ReadRequest(waiting=waiting, body=body, targets=targets)
         sought = _sought(arrived, is_active)
         made = self._look_on(_Reading(arrived=arrived, left=sought))
         return replace(made, looks=len(sought) - len(made.left))
@@ -332,7 +332,7 @@ class Gatherer:
 
     def _bell(
         self, ringing: Ringing, prove: Callable[[Ringing, Bell], Proof]
-    ) -> Rung | _Unread | None:
+    ) -> ReadBell | _Unread | None:
         try:
             found = self._object(ringing.entry, BELL_BYTES)
             if found is None or isinstance(found, _Unread):
@@ -340,8 +340,8 @@ class Gatherer:
             key = ringing.entry.key
             bell = decode(Bell, found.data, key=key, most_values=REQUEST_VALUES)
         except RecordError as error:
-            return Rung(ringing=ringing, problem=error.message)
-        return Rung(ringing=ringing, bell=bell, proof=prove(ringing, bell))
+            return ReadBell(ringing=ringing, problem=error.message)
+        return ReadBell(ringing=ringing, bell=bell, proof=prove(ringing, bell))
 
     def _object(self, entry: Entry, limit_bytes: int) -> Object | _Unread | None:
         """
@@ -375,7 +375,7 @@ def _looks(reading: _Reading) -> int:
     return LAUNCH_LOOKS if isinstance(reading.arrived.body, LaunchRequest) else OWNER_READS
 
 
-def _sought(arrived: Arrived, is_active: Callable[[str], bool]) -> tuple[str, ...]:
+def _sought(arrived: ReadRequest, is_active: Callable[[str], bool]) -> tuple[str, ...]:
     """
     Return the ids whose final records are looked up: the jobs of a launch, unknown targets of a
     verb.

@@ -160,7 +160,7 @@ def spec_record(waiting: Waiting, body: LaunchRequest) -> SpecRecord:
     )
 
 
-def absorb(
+def apply_request(
     draft: Draft,
     waiting: Waiting,
     body: Body,

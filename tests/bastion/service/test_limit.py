@@ -12,7 +12,7 @@ from bastion.records.layout import RequestName
 from bastion.records.request import LaunchRequest
 from bastion.records.root import Root
 from bastion.service.draft.root_draft import Draft
-from bastion.service.intake.requests import MAX_ACTIVE_JOBS, Rules, absorb, answer_key
+from bastion.service.intake.requests import MAX_ACTIVE_JOBS, Rules, answer_key, apply_request
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store import Entry, Version
 from quota import parse
@@ -50,7 +50,7 @@ def test_jobs_beyond_the_limit_are_refused() -> None:
     assert MAX_ACTIVE_JOBS == 30_000
     draft = draft_of(MAX_ACTIVE_JOBS - 1)
     waiting, two = asked(2)
-    absorb(draft, waiting, two, RULES)
+    apply_request(draft, waiting, two, RULES)
     answer = draft.answers[answer_key(waiting)]
     assert answer.problems == (
         "there are 29999 active jobs; with these 2 it would be more than the 30000 that one bastion"
@@ -58,6 +58,6 @@ def test_jobs_beyond_the_limit_are_refused() -> None:
     )
     draft = draft_of(MAX_ACTIVE_JOBS - 1)
     waiting, one = asked(1)
-    absorb(draft, waiting, one, RULES)
+    apply_request(draft, waiting, one, RULES)
     assert draft.answers[answer_key(waiting)].accepted
     assert len(draft.jobs) == MAX_ACTIVE_JOBS

@@ -8,7 +8,7 @@ from bastion.lane import InlineLane
 from bastion.records import layout
 from bastion.records.request import Answer
 from bastion.scheduler.reasons.reason import text
-from bastion.service.intake.inbox import Gatherer
+from bastion.service.intake.inbox import InboxReader
 from bastion.spec import After, Job, Process, Resources
 from tests.rigs.leader import QUOTA, Rig
 from tests.rigs.scripted_bastion import end
@@ -179,11 +179,11 @@ def test_a_turn_that_is_lost_asks_again_what_became_of_a_target(rig: Rig) -> Non
     """What was read of a target is not kept: it may end while the launch is tried again."""
     first = rig.start("first")
     rig.launch("second", after=[first])
-    gather = Gatherer(rig.bucket, InlineLane())
+    reader = InboxReader(rig.bucket, InlineLane())
     for ended in ([], [first]):
         for each in ended:
             end(rig.bucket, each)
-        found = gather.gather(skip=lambda key: False, is_active=lambda job: True)
+        found = reader.read(skip=lambda key: False, is_active=lambda job: True)
         (targets,) = (each.targets for each in found.requests)
         assert [each.job for each in targets[first]] == ended
 

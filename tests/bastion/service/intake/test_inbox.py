@@ -14,7 +14,7 @@ from bastion.records.codec import encode
 from bastion.records.facts import Bell, Heartbeat
 from bastion.records.request import FollowRequest, LaunchRequest
 from bastion.service.intake.fair_share import OWNER_READS, TURN_BYTES, TURN_READS
-from bastion.service.intake.inbox import REFUSED_TURNS, REMEMBERED_BYTES, Gathered, Gatherer
+from bastion.service.intake.inbox import REFUSED_TURNS, REMEMBERED_BYTES, InboxBatch, InboxReader
 from bastion.spec import Job, Launch, Process
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
@@ -30,7 +30,7 @@ class Box:
         self.asked = 0
         self.reads: list[str] = []
         self.spoilt = FaultyStore(self.store, self._fault)
-        self.gatherer = Gatherer(self.spoilt, InlineLane())
+        self.reader = InboxReader(self.spoilt, InlineLane())
 
     def _fault(self, operation: str, key: str) -> Fault | None:
         if operation == "read":
@@ -53,9 +53,9 @@ class Box:
         self.store.create(key, encode(Bell(facts=(Heartbeat(),))))
         return key
 
-    def gather(self) -> Gathered:
+    def read(self) -> InboxBatch:
         """One turn's reading."""
-        return self.gatherer.gather(skip=lambda _: False, is_active=lambda _: False)
+        return self.reader.read(skip=lambda _: False, is_active=lambda _: False)
 
 
 def test_what_cannot_be_read_waits() -> None:
@@ -63,11 +63,11 @@ def test_what_cannot_be_read_waits() -> None:
     box = Box()
     bad, _ = box.ask("ann"), box.ask("ben")
     box.bad.add(bad)
-    gathered = box.gather()
-    assert [each.waiting.name.user for each in gathered.requests] == ["ben"]
+    batch = box.read()
+    assert [each.waiting.name.user for each in batch.requests] == ["ben"]
     box.bad.clear()
-    gathered = box.gather()
-    assert [each.waiting.name.user for each in gathered.requests] == ["ann", "ben"]
+    batch = box.read()
+    assert [each.waiting.name.user for each in batch.requests] == ["ann", "ben"]
 
 
 def test_every_bell_that_is_listed_is_told_of() -> None:
@@ -75,9 +75,9 @@ def test_every_bell_that_is_listed_is_told_of() -> None:
     box = Box()
     box.bad.add(box.ring("own-1-0", 0))
     box.ring("own-1-1", 0)
-    gathered = box.gather()
-    assert [each.machine for each in gathered.listed_bells] == ["own-1-0", "own-1-1"]
-    assert [each.ringing.machine for each in gathered.bells] == ["own-1-1"]
+    batch = box.read()
+    assert [each.machine for each in batch.listed_bells] == ["own-1-0", "own-1-1"]
+    assert [each.ringing.machine for each in batch.bells] == ["own-1-1"]
 
 
 def test_a_machines_bells_keep_their_order() -> None:
@@ -86,7 +86,7 @@ def test_a_machines_bells_keep_their_order() -> None:
     bells = [box.ring("a", number) for number in range(3)]
     box.ring("b", 0)
     box.bad.add(bells[1])
-    heard = [(each.ringing.machine, each.ringing.number) for each in box.gather().bells]
+    heard = [(each.ringing.machine, each.ringing.number) for each in box.read().bells]
     assert heard == [("a", 0), ("b", 0)]
 
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_read_ends_no_turn() -> None:
     """Objects that a store lists and does not give are left, though they are all there are."""
     box = Box()
     box.bad = {box.ask("ann"), box.ring("a", 0)}
-    assert replace(box.gather(), listed_bells=()) == Gathered()
+    assert replace(box.read(), listed_bells=()) == InboxBatch()
 
 
 def test_an_inbox_that_cannot_be_listed_ends_the_turn() -> None:
@@ -102,7 +102,7 @@ def test_an_inbox_that_cannot_be_listed_ends_the_turn() -> None:
     box = Box()
     box.bad.add(layout.INBOX)
     with pytest.raises(StoreError):
-        box.gather()
+        box.read()
 
 
 def test_what_is_refused_for_good_is_given_up() -> None:
@@ -111,8 +111,8 @@ def test_what_is_refused_for_good_is_given_up() -> None:
     request, bell = box.ask("ann"), box.ring("a", 0)
     box.refused = {request, bell}
     for _ in range(REFUSED_TURNS - 1):
-        assert replace(box.gather(), listed_bells=()) == Gathered()
-    found = box.gather()
+        assert replace(box.read(), listed_bells=()) == InboxBatch()
+    found = box.read()
     assert [each.unreadable for each in found.requests] == ["no"]
     assert [each.problems for each in found.requests] == [("the request cannot be read: no",)]
     assert [(each.entry.key, each.is_unreadable) for each in found.misplaced] == [(bell, True)]
@@ -123,7 +123,7 @@ def test_a_refusal_of_everything_gives_nothing_up() -> None:
     box = Box()
     box.refused = {box.ask("ann"), box.ring("a", 0), layout.QUOTA}
     for _ in range(2 * REFUSED_TURNS):
-        assert replace(box.gather(), listed_bells=()) == Gathered()
+        assert replace(box.read(), listed_bells=()) == InboxBatch()
 
 
 def test_a_fault_that_passes_gives_nothing_up() -> None:
@@ -131,9 +131,9 @@ def test_a_fault_that_passes_gives_nothing_up() -> None:
     box = Box()
     box.bad = {box.ask("ann")}
     for _ in range(10 * REFUSED_TURNS):
-        assert replace(box.gather(), listed_bells=()) == Gathered()
+        assert replace(box.read(), listed_bells=()) == InboxBatch()
     box.bad.clear()
-    assert [each.problems for each in box.gather().requests] == [()]
+    assert [each.problems for each in box.read().requests] == [()]
 
 
 def test_a_request_that_is_refused_is_not_read() -> None:
@@ -141,7 +141,7 @@ def test_a_request_that_is_refused_is_not_read() -> None:
     box = Box()
     key = box.ask("eve", verb="cancel")
     box.bad.add(key)
-    found = box.gatherer.gather(
+    found = box.reader.read(
         skip=lambda _: False, is_active=lambda _: False, refusal=lambda waiting: "no member"
     )
     assert [each.problems for each in found.requests] == [("no member",)]
@@ -153,7 +153,7 @@ def test_many_requests_of_one_user_delay_no_other() -> None:
     for _ in range(1_000):
         box.ask("ann", verb="cancel")
     box.ask("ben", verb="cancel")
-    users = {each.waiting.name.user for each in box.gather().requests}
+    users = {each.waiting.name.user for each in box.read().requests}
     assert users == {"ann", "ben"}
     assert box.spoilt.counts["read"] <= TURN_READS + 10
 
@@ -167,7 +167,7 @@ def test_looks_that_were_not_foreseen_are_paid_for_later() -> None:
     counts = []
     for _ in range(60):
         before = box.spoilt.counts["read"]
-        users = {each.waiting.name.user for each in box.gather().requests}
+        users = {each.waiting.name.user for each in box.read().requests}
         assert "ben" in users
         counts.append(box.spoilt.counts["read"] - before)
     assert users == {"ann", "ben"}
@@ -193,13 +193,13 @@ def test_what_is_begun_is_finished_before_more_is_begun() -> None:
     turns = 0
     while arrived < asked and turns < 30:
         turns += 1
-        found = box.gatherer.gather(skip=arrived.__contains__, is_active=lambda _: False)
+        found = box.reader.read(skip=arrived.__contains__, is_active=lambda _: False)
         begun |= asked & set(box.reads)
         assert len(begun - arrived) * len(body) <= most
         for each in found.requests:
             assert not each.problems
             arrived.add(each.waiting.entry.key)
-            box.gatherer.forget(each.waiting.entry.key)
+            box.reader.forget(each.waiting.entry.key)
     assert arrived == asked
 
 
@@ -217,8 +217,8 @@ def test_a_body_longer_than_its_list_says_is_a_problem() -> None:
             entries = box.store.list(*given, **named)  # type: ignore[arg-type]
             return tuple(replace(e, size=1) if e.key == key else e for e in entries)
 
-    gatherer = Gatherer(Lying(), InlineLane())  # type: ignore[arg-type]
-    found = gatherer.gather(skip=lambda _: False, is_active=lambda _: False)
+    reader = InboxReader(Lying(), InlineLane())  # type: ignore[arg-type]
+    found = reader.read(skip=lambda _: False, is_active=lambda _: False)
     assert [bool(each.problems) for each in found.requests] == [False, True]
 
 
@@ -227,7 +227,7 @@ def test_a_body_is_read_once() -> None:
     box = Box()
     box.ask("ann")
     for _ in range(5):
-        assert len(box.gather().requests) == 1
+        assert len(box.read().requests) == 1
     assert box.spoilt.counts["read"] == 1
 
 
@@ -246,7 +246,7 @@ def test_what_vanished_is_nothing() -> None:
             box.store.delete(key)
             return entries
 
-    gatherer = Gatherer(Vanishing(), InlineLane())  # type: ignore[arg-type]
-    gathered = gatherer.gather(skip=lambda _: False, is_active=lambda _: False)
-    assert gathered.requests == ()
-    assert len(gathered.bells) == 1
+    reader = InboxReader(Vanishing(), InlineLane())  # type: ignore[arg-type]
+    batch = reader.read(skip=lambda _: False, is_active=lambda _: False)
+    assert batch.requests == ()
+    assert len(batch.bells) == 1
