@@ -1,10 +1,10 @@
 """
-Where a launch came from: what was run to submit it, and the state of the code around it.
+The origin of a launch: the command that submitted it, and the state of its code.
 
-It lies beside the bundles, where users may create objects, and is named by the sha256 of its bytes.
-So it cannot be replaced, a hundred launches of one script share it, and the request and `spec.json`
-hold only its name. The bastion never reads it. It is for people: what runs is said by the code
-reference alone.
+It is stored beside the bundles, where users may create objects, and named by the sha256 of its
+bytes. So it cannot be replaced, a hundred launches of one script share it, and the request and
+`spec.json` hold only its name. The bastion never reads it: it is for people, and only the code
+reference decides what runs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bastion.store import ObjectStore
 from bastion.value import value
 
 MAX_TEXT_BYTES = 256 * 1024
-"""Of one file and of the command line; scripts that people write are far below."""
+"""Per file and per command line; scripts that people write are far below."""
 MAX_NAMES = 1000
-"""Of each list of paths."""
+"""Per list of paths."""
 
 
 @value
@@ -29,53 +29,53 @@ class OriginFile:
     """A file that a launch was made from."""
 
     name: str
-    """As it was called, without its folders."""
+    """The name of the file, without its folders."""
     text: str
     is_cut: bool = False
 
 
 @value
 class WorkingTree:
-    """The commit that bundled code began from, and how the tree differed from it."""
+    """The commit that bundled code is based on, and the difference of the tree from it."""
 
     commit: str = ""
-    """Full; empty before the first commit."""
+    """The full hash; empty before the first commit."""
     branch: str = ""
     url: str = ""
-    """Of the remote `origin`, without credentials."""
+    """The URL of the remote `origin`, without credentials."""
     diff: str = ""
     diff_is_cut: bool = False
     changed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Those of `changed` that `diff` does not tell."""
+    """The paths in `changed` that are not part of `diff`."""
     untracked: tuple[str, ...] = ()
 
     @property
     def is_dirty(self) -> bool:
-        """Whether the tree was anything but its commit."""
+        """Whether the tree differed from its commit."""
         return bool(self.changed or self.untracked)
 
 
 @value
 class Origin:
-    """What was run to submit a launch, the files it was made from, and the state of its code."""
+    """The command that submitted a launch, its files, and the state of its code."""
 
     schema: Literal[1] = 1
     argv: tuple[str, ...] = ()
     files: tuple[OriginFile, ...] = ()
     """The script, and the spec where one was written."""
     tree: WorkingTree | None = None
-    """None where the code was no folder, or one without git."""
+    """None if the code was not a folder, or had no git repository."""
 
 
 def origin_file(name: str, text: str) -> OriginFile:
-    """A file's record, cut where it is longer than a record may be."""
+    """Return the record of a file, cut to the limit of a record."""
     kept = _utf8(text, MAX_TEXT_BYTES)
     return OriginFile(name=name, text=kept, is_cut=len(kept) < len(text))
 
 
 def origin_argv(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words of a command line, those that a record has room for."""
+    """Return the words of a command line, as many as a record has room for."""
     kept: list[str] = []
     left = MAX_TEXT_BYTES
     for word in words:
@@ -87,13 +87,13 @@ def origin_argv(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def origin_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """As many of `paths` as a record has room for, as text."""
+    """Return `paths` as text, as many as a record has room for."""
     return tuple(path.encode(errors="replace").decode() for path in paths[:MAX_NAMES])
 
 
 def store_origin(store: ObjectStore, origin: Origin) -> str:
     """
-    See that the bucket has `origin`; its digest.
+    Store `origin` if the bucket does not have it; return its digest.
 
     Raises:
         StoreError: Out of reach or in doubt; try again.
@@ -103,17 +103,17 @@ def store_origin(store: ObjectStore, origin: Origin) -> str:
     try:
         store.create(layout.origin(digest), data)
     except ConflictError:
-        return digest  # it is named by its bytes: what stands there is the same
+        return digest  # it is named by its bytes, so the stored one is the same
     return digest
 
 
 def read_origin(store: ObjectStore, digest: str) -> Origin:
     """
-    The origin that `digest` names.
+    Return the origin with this digest.
 
     Raises:
         NotFoundError: It is not in the bucket.
-        RecordError: What is there is not what its name says.
+        RecordError: The stored bytes do not match the digest.
         StoreError: Out of reach.
     """
     key = layout.origin(digest)
@@ -126,5 +126,5 @@ def read_origin(store: ObjectStore, digest: str) -> Origin:
 
 
 def _utf8(text: str, limit_bytes: int) -> str:
-    """`text` cut to so many bytes; what is no text is replaced."""
+    """Return `text` cut to this many bytes; characters that UTF-8 cannot encode are replaced."""
     return text.encode(errors="replace")[: max(limit_bytes, 0)].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""Root as the scheduler sees it."""
+"""The scheduler's input, made from root."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def snapshot_of(
     runs: Mapping[str, Runs] | None = None,
 ) -> Snapshot:
     """
-    What the scheduler may know for the commit after `root`.
+    Return the snapshot for the commit after `root`.
 
-    `jobs`, `arrays`, `machines` and `runs` are what a turn has made of those of `root`, where it
-    has. Of arrays the scheduler sees the tasks for which a cycle could do anything.
+    `jobs`, `arrays`, `machines` and `runs` replace those of `root` if a turn has changed them. Of
+    each array the snapshot has only the tasks for which a cycle could do anything.
     """
     by_user = {
         (key.partition("/")[0], key.partition("/")[2]): used

@@ -1,11 +1,11 @@
 """
-What a job keeps of BASTION_OUTPUT_DIR, as it lies in the bucket.
+The files of BASTION_OUTPUT_DIR that a job keeps, as stored in the bucket.
 
     output/<project>/<job>/content/<sha256>                      16 MiB of a file, or its rest
     output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json         one host's directory, the n-th time
 
-Both are create-only. Content stands before the list that names it; so a list that stands is whole.
-A list is hostile until it is read here: it was written by a machine that runs users' code.
+Both are create-only. Contents are written before the list that names them, so a list in the bucket
+is complete. A list is untrusted until it is checked here: a machine that runs users' code wrote it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bastion.store.port import Entry, ObjectStore
 from bastion.value import value
 
 PART_BYTES = 16 << 20
-"""The most that is in memory at once, and what a change in a large file sends again."""
+"""Per part of a file: bounds memory, and the bytes sent again when a large file changes."""
 
 
 @value
@@ -32,7 +32,7 @@ class SavedFile:
     path: str
     """Relative, `/`-separated."""
     parts: tuple[str, ...] = ()
-    """Digests of its bytes, in order; each but the last is of `PART_BYTES`."""
+    """Digests of its parts, in order; each part but the last has `PART_BYTES`."""
     executable: bool = False
     size: int = 0
     """Bytes."""
@@ -40,7 +40,7 @@ class SavedFile:
 
 @value
 class Saved:
-    """One host's output directory, as it was at one moment."""
+    """The output directory of one host at one moment."""
 
     schema: Literal[1] = 1
     files: tuple[SavedFile, ...] = ()
@@ -50,7 +50,7 @@ def saved_lists(
     store: ObjectStore, project: str, job: str
 ) -> Iterator[tuple[SavedOutputName, Entry]]:
     """
-    Every list that hosts of a job's attempts wrote, as keys.
+    Yield the key of every list that hosts of a job's attempts wrote.
 
     Raises:
         StoreError: Out of reach.
@@ -66,11 +66,11 @@ def saved_lists(
 
 def read_saved(store: ObjectStore, key: str) -> Saved:
     """
-    The list at `key`.
+    Return the list at `key`.
 
     Raises:
         NotFoundError: There is none.
-        RecordError: It is no such list, or names a file outside the directory.
+        RecordError: It is malformed, or names a file outside the directory.
         StoreError: Out of reach.
     """
     found = store.read(key)
@@ -84,10 +84,10 @@ def read_saved(store: ObjectStore, key: str) -> Saved:
 
 def read_part(store: ObjectStore, project: str, job: str, digest: str) -> bytes:
     """
-    The bytes that `digest` names.
+    Return the bytes with this digest.
 
     Raises:
-        RecordError: They are missing, or others.
+        RecordError: They are missing, or do not match the digest.
         StoreError: Out of reach.
     """
     key = layout.output_content(project, job, digest)

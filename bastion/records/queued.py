@@ -1,7 +1,7 @@
 """
 The records of a launch's jobs as they join the queue.
 
-The bastion uses it to accept a launch, and the client to predict what would happen.
+The bastion uses it to accept a launch, and the client for a dry run.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def queued_jobs(
     `at`.
 
     Args:
-        launch: Checked, with its code sent.
-        project: What it is charged to.
+        launch: The launch, checked, with its code uploaded.
+        project: The project that is charged.
         user: The user who submits it.
-        ulid: Of the request.
-        at: When the store took the request.
-        known_types: The resource types that exist; None: they are not looked at.
+        ulid: The ULID of the request.
+        at: When the store received the request.
+        known_types: The resource types that exist; None: types are not checked.
 
     Raises:
         SpecError: An instance type or a resource type is unknown: every problem.
@@ -81,7 +81,7 @@ def queued_jobs(
 
 
 def _after(launch: Launch, job: Job, ids: tuple[str, ...]) -> tuple[Dependency, ...]:
-    """What `job` waits for, by id; a gang waits for what any of its jobs waits for."""
+    """Return the ids that `job` waits for; a gang waits for the dependencies of all its jobs."""
     named = dict(zip((each.name for each in launch.jobs), ids))
     waiting = launch.jobs if launch.together else (job,)
     asked = dict.fromkeys([*launch.waits_for, *(a for each in waiting for a in each.waits_for)])
@@ -96,7 +96,7 @@ def queued_array(launch: Launch, each: JobRecord) -> ArrayRecord | None:
 
 
 def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]:
-    """What one replica asks for and on how many hosts; an instance type fills what is left out."""
+    """Return the resources of one replica and its number of hosts; an instance type fills gaps."""
     per_replica, hosts = job.per_replica, 1
     if job.instance_type:
         instance = lookup(job.instance_type)

@@ -1,7 +1,7 @@
 """
-What the quota file says of a launch whatever runs: limits that no waiting helps against.
+Limits of the quota file on a launch, for which waiting does not help.
 
-One set of functions for the bastion that takes a launch and for the client that checks it first.
+The bastion that accepts a launch and the client that checks it first use the same functions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def limit_notes(quota: Quota, project: str, user: str, launch: Launch) -> tuple[
 
 
 def runtime_problem(quota: Quota, project: str, user: str, asked_s: float | None) -> str:
-    """Return what is wrong with a `max_runtime` of a job of `user`, or nothing."""
+    """Return the problem with a `max_runtime` of a job of `user`, or an empty string."""
     limits = quota.project(project).limits_of(user)
     if asked_s is None or not limits.is_too_long(asked_s):
         return ""
@@ -63,14 +63,14 @@ def limit_problems(
     quota: Quota, project: str, user: str, launch: Launch, requests: Sequence[Request]
 ) -> list[str]:
     """
-    Return why jobs of `launch` could never start under `quota`, whatever ends: every reason.
+    Return every reason why jobs of `launch` could never start under `quota`.
 
     Args:
-        quota: In force.
-        project: What it is charged to.
-        user: Who asks.
-        launch: Checked.
-        requests: Of its jobs, in their order.
+        quota: The quota in force.
+        project: The project that is charged.
+        user: The user who submits it.
+        launch: The launch, checked.
+        requests: The requests of its jobs, in the same order.
     """
     problems = []
     for job, request in zip(launch.jobs, requests):
@@ -90,7 +90,7 @@ def _gang_problems(quota: Quota, project: str, user: str, gang: Sequence[Request
     from quota.reach import beyond_reach
 
     asked = _charged(quota, gang)
-    # What is above the totals is for the scheduler to refuse, with what the machines hold.
+    # # Requests above the totals are refused by the scheduler, which knows what the machines have.
     walls = beyond_reach(quota, project, asked)
     problems = [str(each) for each in walls if each.asked <= quota.totals[each.resource]]
     own = _charged(quota, [request for request in gang if not request.borrow])
@@ -120,5 +120,5 @@ def _gang_problems(quota: Quota, project: str, user: str, gang: Sequence[Request
 
 
 def _charged(quota: Quota, requests: Sequence[Request]) -> Amounts:
-    """What `requests` are charged at least: whole machines may come to more."""
+    """Return the least that `requests` are charged: whole machines may be more."""
     return Amounts.sum(request.units for request in requests).only(quota.types)

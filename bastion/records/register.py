@@ -1,8 +1,8 @@
 """
 Write-once registers: the second of the two conditional writes (the other is `records.root`).
 
-`win` writes a record that carries a `write_id`, and concludes nothing from a failure before it has
-read back: a conflict may be our own earlier write that landed while its answer was lost.
+`win` writes a record that carries a `write_id`, and reads back before it concludes anything from a
+failure: a conflict may be our own earlier write, whose answer was lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Won(Generic[_R]):
 
 @value
 class Lost(Generic[_R]):
-    """The register holds another's record, for ever."""
+    """The register holds the record of another writer, for ever."""
 
     record: _R
 
@@ -68,7 +68,7 @@ def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
         StoreError: Out of reach.
         ForeignRecordError: Another version of Bastion wrote it. It is won, and nothing more may be
             concluded here.
-        RecordError: What stands there is no such record.
+        RecordError: The object is not such a record.
     """
     try:
         found = store.read(key, limit_bytes=REGISTER_BYTES)
@@ -80,12 +80,12 @@ def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
 
 def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:
     """
-    Create `key` holding `data`; None when it stands already with the same bytes.
+    Create `key` with `data`; return None if it exists with the same bytes.
 
-    For objects that are a function of committed state: every bastion writes the same bytes.
+    This is for objects that are a function of committed state: every bastion writes the same bytes.
 
     Raises:
-        ConflictError: It stands with other bytes.
+        ConflictError: It exists with other bytes.
         StoreError: In doubt; try again.
     """
     try:

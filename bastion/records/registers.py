@@ -32,29 +32,29 @@ class GoRegister:
     """
     GO with the addresses of every host, or REVOKED.
 
-    `addresses` are replica by replica, host by host, as in the placement; `port` is the first
-    host's.
+    `addresses` are in the order of the placement: by replica, then by host. `port` is that of the
+    first host.
     """
 
     schema: Literal[1] = 1
     write_id: str
     addresses: tuple[str, ...] = ()
-    """Empty: revoked."""
+    """Empty if revoked."""
     port: int = 0
 
 
 @value
 class CommandEnd:
-    """How a command ended that a user ran beside a job's processes."""
+    """The end of a command that a user ran beside a job's processes."""
 
     schema: Literal[1] = 1
     write_id: str
     code: int | None = None
     signal: int | None = None
     problem: str = ""
-    """Why it did not run, or did not run to its end; empty where it ended by itself."""
+    """Why it did not run or was cut short; empty if it ended by itself."""
     size_bytes: int = 0
-    """Of what it printed: all of that is in the bucket."""
+    """Size of its output; all of it is in the bucket."""
 
 
 @value
@@ -64,4 +64,4 @@ class LifeRegister:
     schema: Literal[1] = 1
     write_id: str
     boot_id: str
-    """Of the machine's kernel: another one means that the machine was rebooted."""
+    """The boot id of the machine's kernel; it changes when the machine reboots."""

@@ -1,4 +1,4 @@
-"""What users ask for: the bodies of the objects in the inbox, and the answers."""
+"""The bodies of users' requests in the inbox, and the answers to them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from bastion.spec.task import tasks_of_id
 from bastion.value import value
 
 MAX_ID = 200
-"""Characters of a launch's id: a name, a dash and a suffix are well below."""
+"""Maximum characters of a launch's id: a name, a dash and a suffix are well below."""
 MAX_TARGETS = 1000
-"""Of one request: each may cost a look into the bucket."""
+"""Targets per request: each may cost a lookup in the bucket."""
 MAX_TARGET_CHARACTERS = 210
-"""Of one target: a launch's id and some tasks."""
+"""Characters per target: a launch's id and some tasks."""
 MAX_TARGET_RANGES = 10_000
-"""Of all targets of a request together: tasks that are not beside each other."""
+"""Ranges of tasks in all targets of a request together."""
 
 MAX_ARGUMENTS = 256
-"""Of a command: it lies in root until its machine has been told."""
+"""Per command: root holds it until its machine has been told."""
 MAX_ARGUMENT_BYTES = 8 << 10
-"""Of a command, all arguments together."""
+"""Per command, all arguments together."""
 MAX_EXEC_S = 7 * 86400.0
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -36,13 +36,13 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @value
 class LaunchRequest:
-    """Take this launch. What instance types stand for was looked up by the client."""
+    """Submit this launch. The client has looked up its instance types."""
 
     schema: Literal[1] = 1
     launch: Launch
     idempotency_key: str = ""
     origin: str = ""
-    """Digest of the `Origin` that the client stored; empty where it stored none."""
+    """Digest of the `Origin` that the client stored; empty if there is none."""
     again_of: str = ""
     """The launch that this one repeats."""
 
@@ -60,7 +60,7 @@ class LaunchRequest:
 
 @value
 class SpecRecord:
-    """What `spec.json` holds: a launch, checked and normalised; a function of its request."""
+    """The content of `spec.json`: a launch, checked and normalised; a function of its request."""
 
     schema: Literal[1] = 1
     id: str
@@ -69,14 +69,14 @@ class SpecRecord:
     ulid: str
     launch: Launch
     origin: str = ""
-    """Digest of the `Origin` that was stored with it; empty where none was."""
+    """Digest of the `Origin` that was stored with it; empty if there is none."""
     again_of: str = ""
     """The launch that this one repeats."""
 
 
 @value
 class JobsRequest:
-    """Do the verb in the request's name (`cancel`, `hold`, `release`) to these jobs or launches."""
+    """Apply the verb in the request's name (`cancel`, `hold`, `release`) to these targets."""
 
     schema: Literal[1] = 1
     targets: tuple[str, ...]
@@ -91,7 +91,7 @@ class JobsRequest:
 
 @value
 class UpdateRequest:
-    """Change what may be changed of a waiting job."""
+    """Change a queued or running job's fields that may change."""
 
     schema: Literal[1] = 1
     targets: tuple[str, ...]
@@ -112,7 +112,7 @@ class UpdateRequest:
 
 @value
 class FollowRequest:
-    """Someone reads these jobs' logs now: let them be flushed at once."""
+    """Flush the logs of these jobs at once: a user reads them now."""
 
     schema: Literal[1] = 1
     targets: tuple[str, ...]
@@ -132,7 +132,7 @@ class ExecRequest:
     replica: int = 0
     host: int = 0
     process: int = 0
-    """Index of the process of that host whose variables and folder the command gets."""
+    """Index of the process whose variables and folder the command gets."""
     max_runtime_s: float = 3600.0
 
     def __post_init__(self) -> None:
@@ -205,14 +205,14 @@ class Answer:
     jobs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     machines: tuple[MachineReport, ...] = ()
-    """Of a launch that may not wait: why it starts on none of them."""
+    """For a launch that may not wait: the machines, and why it does not start on any of them."""
     at: float = 0.0
-    """Store's seconds of the commit that decided it."""
+    """Time of the commit that decided it, in the store's seconds."""
 
 
 @value
 class Result:
-    """The final record of a job, kept when machines, bastion and job are long gone."""
+    """The final record of a job, kept after machines, bastion and job are gone."""
 
     schema: Literal[1] = 1
     id: str
@@ -234,12 +234,12 @@ class Result:
     past: tuple[PastAttempt, ...] = ()
     """Every attempt, oldest first."""
     ulid: str = ""
-    """The request that asked for it."""
+    """ULID of its launch request."""
     task: int | None = None
-    """Its index, where it is a task of the array that is its launch."""
+    """Index of the task, if the launch is an array."""
     request: Request = Request()
-    """What it asked for."""
+    """The resources it asked for."""
     report: Mapping[str, float] = field(default_factory=dict)
-    """The numbers it reported last."""
+    """The numbers that it reported last."""
     tasks: Mapping[str, Indices] = field(default_factory=dict)
-    """Of an array: its tasks by the kind of their outcome, those that never started included."""
+    """For an array: its tasks by the kind of their outcome, including those that never started."""

@@ -1,10 +1,10 @@
 """
 root.json: the state, and the one compare-and-swap loop.
 
-Every commit carries a fresh `write_id`, the one before it, the leader's epoch and `seq + 1`. What a
-failed write means is never guessed: the loop reads back and finds its own `write_id` (it landed),
-the commit before (the identical bytes are sent again) or the commit of another bastion (we are
-fenced).
+Every commit carries a fresh `write_id`, the previous `write_id`, the leader's epoch and `seq + 1`.
+After a failed write the loop reads root back. If it finds its own `write_id`, the write landed. If
+it finds the commit before, it sends the identical bytes again. If it finds the commit of another
+bastion, this one is fenced.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from bastion.store import ObjectStore, Version
 from bastion.value import value
 
 MAX_ACTIVE_JOBS = 30_000
-"""Most jobs in root. Root is one object, and more would slow down every commit."""
+"""Maximum number of jobs in root. Root is one object, and more would slow down every commit."""
 BACKOFF_S = 1.1
 """Google Cloud Storage allows one write a second to one object; contenders see 429."""
 MAX_PAUSE_S = 10.0
-"""Longest pause that a store is granted when it asks for one: a third of a cloud's lease."""
+"""Longest pause granted to a store that asks for one: a third of a cloud's lease."""
 SLICE_S = 0.2
-"""Longest sleep between looks at whether the time is up."""
+"""Longest sleep between two checks of the deadline."""
 _GZIP = b"\x1f\x8b"
 
 
 @value
 class Leader:
-    """The bastion that leads, and since when."""
+    """The bastion that leads, and the start of its term."""
 
     holder: str
-    """The bastion's name; a restart under the same name on the same host leads on at once."""
+    """The bastion's name; after a restart on the same host the same name leads at once."""
     host: str
     boot: str
-    """Of the host's kernel."""
+    """The boot id of the host's kernel."""
     pid: int
     pid_started: float
-    """Of the process, in its own machine's terms: with `pid` and `boot` it names one process."""
+    """Start time of the process on its machine; with `pid` and `boot` it identifies the process."""
     since: float
-    """Store's seconds. In the commit that took the lead, that of the commit before it."""
+    """Store's seconds. In the commit that took the lead: those of the commit before."""
     ttl_s: float
 
 
@@ -80,7 +80,7 @@ class Event:
 
 @value
 class Segment:
-    """A sealed range of events: `[first, after)`; it is written, then leaves root."""
+    """A sealed range of events, `[first, after)`; it leaves root after it is written."""
 
     first: int
     events: tuple[Event, ...]
@@ -88,11 +88,11 @@ class Segment:
 
 @value
 class Root:
-    """Everything that is true, as of one commit. Only active things."""
+    """The whole state as of one commit, of active jobs and machines only."""
 
     schema: Literal[3] = 3
     bucket: str = ""
-    """The bucket's own name; empty only in a root of an older schema that was not committed yet."""
+    """The bucket's own name; empty only in an uncommitted root of an older schema."""
     epoch: int
     seq: int
     now: float
@@ -104,19 +104,19 @@ class Root:
     quota_text: str = ""
     """The last valid quota file: an invalid one never replaces it, under any leader."""
     config_text: str = ""
-    """The last good `config/bastion.toml`, for the same reason."""
+    """The last valid `config/bastion.toml`, for the same reason."""
     jobs: Mapping[str, JobRecord] = field(default_factory=dict)
-    """Those of arrays too, from their admission until their final record stands."""
+    """Active jobs. Tasks of arrays are here from admission until their final record is written."""
     arrays: Mapping[str, ArrayRecord] = field(default_factory=dict)
     machines: Mapping[str, Machine] = field(default_factory=dict)
     promises: tuple[Promise, ...] = ()
     planned: tuple[PlannedStart, ...] = ()
     answers: Mapping[str, Answer] = field(default_factory=dict)
-    """By `<project>/<user>/<ulid>`; leaves once written."""
+    """By `<project>/<user>/<ulid>`; an answer leaves root once it is written."""
     outbox: tuple[Notification, ...] = ()
-    """Notifications that their webhooks have not taken yet, oldest first."""
+    """Notifications that their webhooks have not accepted yet, oldest first."""
     events: tuple[Event, ...] = ()
-    """Not yet sealed."""
+    """Events that are not sealed yet."""
     sealed: tuple[Segment, ...] = ()
     next_event: int = 0
     decayed: Mapping[str, float] = field(default_factory=dict)
@@ -124,12 +124,12 @@ class Root:
     """By `<project>/<user>`."""
     decayed_at: float = 0.0
     runs: Mapping[str, Runs] = field(default_factory=dict)
-    """By kind of job, how long its latest runs took."""
+    """How long the latest runs took, by kind of job."""
 
 
 @value
 class Held:
-    """Root, and the version of the bytes it was read from or written as."""
+    """A root, and the version of the object that it was read from or written as."""
 
     root: Root
     version: Version
@@ -140,11 +140,13 @@ class RootWriter:
     """
     Reads and commits root.
 
-    Encoding remembers the bytes of jobs and machines that did not change, so a commit costs what
-    changed and not what stands. On stores that bill by the byte the object is gzipped.
+    The encoder keeps the bytes of unchanged jobs and machines, so the cost of a commit depends on
+    what changed and not on the size of root. For stores that bill by the byte the object is
+    gzipped.
 
     Args:
-        is_over: Whether the time is up: what is in doubt then is given up. None: it never is.
+        is_over: Whether the deadline has passed: a commit in doubt is then given up. None: no
+            deadline.
     """
 
     def __init__(
@@ -163,11 +165,11 @@ class RootWriter:
 
     def read(self, *, unless: Version | None = None) -> Held | None:
         """
-        Root as it stands; None when its version is still `unless`.
+        Read root; None if its version is still `unless`.
 
         Raises:
             NotFoundError: This bucket has no root yet.
-            RecordError: It cannot be understood.
+            RecordError: It cannot be decoded.
             StoreError: Out of reach.
         """
         found = self._store.read(layout.ROOT, unless=unless)
@@ -179,7 +181,7 @@ class RootWriter:
 
     def a_trace(self) -> str:
         """
-        The key of something that only a bastion writes, empty in a bucket where none ever led.
+        Return the key of any object that only a bastion writes; empty if no bastion ever led here.
 
         Raises:
             StoreError: Out of reach.
@@ -191,15 +193,15 @@ class RootWriter:
 
     def commit(self, root: Root, *, over: Held | None) -> Held:
         """
-        Make `root` the state, in place of `over` (None: there is none yet).
+        Replace `over` (None: there is no root yet) by `root`.
 
-        Returns only when it is known to have landed.
+        Return only once it is known to have landed.
 
         Raises:
             FencedError: Another bastion committed: stop at once.
-            RecordError: Root was deleted, or is none any more.
-            StoreRefusedError: The store does not take it, and it has not landed.
-            StoreError: The time is up, and it is in doubt: commit nothing else.
+            RecordError: Root was deleted, or is no valid root any more.
+            StoreRefusedError: The store refuses the write, and it has not landed.
+            StoreError: The deadline passed and the commit is in doubt: commit nothing else.
         """
         data = self.encoded(root)
         version = over.version if over is not None else None
@@ -222,11 +224,11 @@ class RootWriter:
 
     def _read_back(self, root: Root, over: Held | None) -> Held | Version | None:
         """
-        Our own commit if it landed, else the version that the next try has to replace.
+        Return our own commit if it landed, else the version that the next try must replace.
 
-        A store may have told another version of the commit before than it has: the commit is known
-        by its `write_id`, and is still ours to replace. Raises if the commit of another bastion
-        stands.
+        The store may have returned a different version for the commit before. That commit is known
+        by its `write_id`, so it may still be replaced. Raise if the commit of another bastion is
+        there.
         """
         while True:
             try:
@@ -249,7 +251,7 @@ class RootWriter:
             raise FencedError(ours=root.epoch, theirs=int(standing["epoch"]))
 
     def _pause(self, failure: BastionError) -> None:
-        """Wait as long as the store asks to be left alone; raises when the time is up."""
+        """Wait as long as the store asks; raise if the deadline has passed."""
         pause_s = min(max(BACKOFF_S, getattr(failure, "retry_after_s", 0.0)), MAX_PAUSE_S)
         if self._is_over is None:
             self._clock.sleep(pause_s)
@@ -264,12 +266,12 @@ class RootWriter:
 
     def overtaken(self, held: Held, *, by: str) -> FencedError | OutdatedError:
         """
-        What to say where machine `by` stands, which a later commit than `held` must have named.
+        Return the error for a machine `by` that a later commit than `held` must have named.
 
         Either another bastion made that commit, or root is older than the machines.
 
         Raises:
-            RecordError: Root was deleted, or is none any more.
+            RecordError: Root was deleted, or is no valid root any more.
             StoreError: Out of reach.
         """
         try:
@@ -285,7 +287,7 @@ class RootWriter:
         return FencedError(ours=held.root.epoch, theirs=int(_head(found.data)["epoch"]))
 
     def encoded(self, root: Root) -> bytes:
-        """The bytes that stand for `root`; for the one thread that commits."""
+        """Return `root` encoded; only for the thread that commits."""
         fields = plain(_without_maps(root))
         jobs = self._map("j", root.jobs)
         machines = self._map("m", root.machines)
@@ -310,7 +312,7 @@ class RootWriter:
 
 
 def lost_root(trace: str = "") -> RecordError:
-    """What to say where a root was, as `trace` tells, and is no more: it is never founded anew."""
+    """Return the error for a root that existed, as `trace` proves: it is never created anew."""
     seen = f" ({trace} shows that there was one)" if trace else ""
     return RecordError(
         f"{layout.ROOT} is gone: it was deleted{seen}",
@@ -322,10 +324,10 @@ def decode_root(
     data: bytes, *, key: str = layout.ROOT, schema: migrate.Schema = migrate.ROOT
 ) -> Root:
     """
-    The root that `data`, read at `key`, holds: gzipped or not, of today's schema or an older one.
+    Decode a root from `data`, read at `key`: gzipped or not, of the current schema or an older one.
 
     Raises:
-        RecordError: It holds none, or one of a schema that this Bastion does not know.
+        RecordError: It is malformed, or of a schema that this Bastion does not know.
     """
     try:
         plain_data = _plain_bytes(data)

@@ -19,14 +19,14 @@ class SecretTable(BaseModel):
 
 
 class SecretTables(BaseModel):
-    """All tables that are about secrets."""
+    """All tables about secrets."""
 
     secrets: dict[str, SecretTable] = Field(default_factory=dict)
     secret_sources: list[SecretTable] = Field(default_factory=list)
 
     def rules_made(self) -> SecretRules:
         """
-        What the tables say.
+        Return the rules in the tables.
 
         Raises:
             SpecError: A rule cannot be used: every problem.
@@ -42,5 +42,5 @@ class SecretTables(BaseModel):
 
 
 def rules_in(config_text: str) -> SecretRules:
-    """The rules that a configuration in force holds: the bastion has checked it."""
+    """Return the rules of a configuration in force, which the bastion has checked."""
     return SecretTables.model_validate(tomllib.loads(config_text)).rules_made()

@@ -22,13 +22,13 @@ from bastion.store import ObjectStore
 _T = TypeVar("_T")
 
 Targets = Mapping[str, tuple[Ended, ...]]
-"""By id: how the jobs of a target that have a final record ended; what is unknown is missing."""
+"""By id: how the jobs of a target ended that have a final record; unknown ids are missing."""
 NO_TARGETS: Targets = {}
 
 
 def look_up(store: ObjectStore, project: str, targets: Iterable[str]) -> Targets:
     """
-    What stands in the bucket of each of `targets`, all of one project.
+    Look up each of `targets`, all of one project, in the bucket.
 
     Raises:
         RecordError: A record cannot be understood.
@@ -49,7 +49,7 @@ def look_up(store: ObjectStore, project: str, targets: Iterable[str]) -> Targets
 
 
 def ended_of(jobs: Iterable[JobRecord]) -> Iterator[Ended]:
-    """Those of `jobs` that are done."""
+    """Yield the end of each of `jobs` that is done."""
     for job in jobs:
         if job.phase is Phase.DONE and job.outcome is not None:
             yield Ended(job=job.id, launch=job.launch, outcome=job.outcome)
@@ -64,14 +64,14 @@ def without_ended(
     arrays: Collection[ArrayRecord] = (),
 ) -> tuple[JobRecord, ...]:
     """
-    New `jobs` without what they need not wait for any more.
+    Return the new `jobs` without the dependencies that are met already.
 
     Args:
-        jobs: Of one launch, as they join.
-        known: Every job of their project that root knows.
-        targets: What the bucket keeps of the others.
+        jobs: The jobs of one launch, as they join the queue.
+        known: Every job of their project in root.
+        targets: The ends of the others, from the bucket.
         now: The store's time.
-        arrays: Every array of their project that root knows.
+        arrays: Every array of their project in root.
 
     Raises:
         SpecError: A condition can never be met: every one.
@@ -97,7 +97,7 @@ def settled(
     ended: Iterable[Ended],
     now: float,
 ) -> tuple[dict[str, JobRecord], dict[str, ArrayRecord]]:
-    """Both once all of them know how others ended: `ended`, and those that end by knowing."""
+    """Apply `ended` to the dependents, and again for each that ends by it; return both mappings."""
     made, many = dict(jobs), dict(arrays)
 
     def tell(name: str, event: DependencyEnded) -> Ended | None:

@@ -1,11 +1,11 @@
 """
-Which tasks of arrays the scheduler is shown.
+The tasks of arrays that the scheduler sees.
 
-It must not meet ten thousand equal jobs when only some can start. So it sees, of every array, the
-tasks that were admitted, and of those that wait as many as one cycle could do anything for: never
-more than may run at once, and never more than would fit on every machine that is there or could be
-made, were all of it free but for what the array's own tasks hold. No cycle can start, promise or
-plan for more; so with all of them shown it would decide the same.
+The scheduler must not process ten thousand equal jobs when only some can start. So it sees all
+admitted tasks of an array, and of the waiting ones only as many as one cycle can use: at most as
+many as may run at once, and at most as many as would fit on all machines that exist or could be
+made, if only the array's own tasks used them. No cycle can start, promise or plan for more, so it
+would decide the same if it saw all of them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from quota.amounts import Amounts
 
 @value
 class Extent:
-    """All machines that are there or could be made."""
+    """All machines that exist or could be made."""
 
     units: Amounts
     machines: int
 
     def copies(self, request: Request) -> int:
-        """How many gangs of `request` fit at most, never fewer than do."""
+        """Return an upper bound of the number of gangs of `request` that fit."""
         bounds = [self.units[kind] // n for kind, n in request.units.items()]
         if request.where.exclusive or not bounds:
             places = self.machines if request.where.exclusive else self.machines * GUESTS
@@ -43,7 +43,7 @@ class Extent:
 
 
 def extent_of(machines: Iterable[Machine], pools: Iterable[Pool]) -> Extent:
-    """The extent of what stands and of what `pools` may add to it."""
+    """Return the extent of the existing machines and of those that `pools` may add."""
     amounts: list[Amounts] = []
     standing: dict[str, int] = defaultdict(int)
     count = 0
@@ -68,16 +68,16 @@ def with_tasks(
     most: int,
 ) -> Mapping[str, JobRecord]:
     """
-    `jobs` with the waiting tasks of `arrays` that the scheduler has to see, and without those that
-    must wait for one of their siblings.
+    Return `jobs` with the waiting tasks of `arrays` that the scheduler has to see, without those
+    that must wait for a sibling.
 
     Args:
-        jobs: All that have a record.
-        arrays: All that are active.
-        extent_of_all: What the machines could hold; asked only where there is an array.
+        jobs: All job records.
+        arrays: All active arrays.
+        extent_of_all: Returns what the machines could hold; called only if there is an array.
         now: Store's seconds.
-        promised: Jobs that something is promised to or planned for: they are shown first.
-        most: How many records there may be.
+        promised: Jobs with a promise or a planned start: they are included first.
+        most: Maximum number of records.
     """
     if not arrays:
         return jobs
@@ -112,7 +112,7 @@ def with_tasks(
 
 
 def array_told(array: ArrayRecord, event: DependencyEnded, now: float) -> ArrayRecord:
-    """`array` once it knows of the end of something that it waits for."""
+    """Return `array` after the end of a job or launch that it waits for."""
     each = step(array.each, event, now)
     if each.outcome is not None:
         array = replace(array, each=replace(array.each, after=()))
@@ -128,13 +128,13 @@ def ended_of_arrays(arrays: Iterable[ArrayRecord]) -> Iterator[Ended]:
 
 
 def unended(jobs: Iterable[JobRecord], arrays: Iterable[ArrayRecord]) -> Counter[str]:
-    """By launch that goes on: how many of its jobs have not ended; an array counts as one."""
+    """Return how many jobs of each unfinished launch have not ended; an array counts as one."""
     names = [job.launch for job in jobs if job.phase is not Phase.DONE and job.task is None]
     return Counter([*names, *(array.id for array in arrays if array.ended_at is None)])
 
 
 def states_of(jobs: Mapping[str, JobRecord], arrays: Mapping[str, ArrayRecord]) -> dict[str, str]:
-    """The states of the tasks of each array with their numbers, in words."""
+    """Return the states of the tasks of each array with their counts, as text."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in arrays}
     for job in jobs.values():
         if job.task is not None and job.launch in counts:
@@ -149,7 +149,7 @@ def states_of(jobs: Mapping[str, JobRecord], arrays: Mapping[str, ArrayRecord]) 
 
 
 def _next(array: ArrayRecord, count: int, first: Collection[int]) -> Iterator[int]:
-    """The `count` waiting tasks that are next: those in `first`, then by number."""
+    """Yield the next `count` waiting tasks: those in `first`, then by number."""
     if count <= 0:
         return
     ready = array.ready

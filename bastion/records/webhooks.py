@@ -9,7 +9,7 @@ The webhooks in `config/bastion.toml`, as read by the bastion and by a client's 
     allow_hosts = ["hooks.internal"]
     direct_urls = true
 
-No text that is made here holds a URL: in practice they are secrets.
+No text made here contains a URL: a webhook's URL is usually a secret.
 """
 
 from __future__ import annotations
@@ -45,42 +45,42 @@ _NEAR = tuple(
     )
 )
 """
-What `ipaddress` takes for public, at least in some of its versions, and is of one's own network: a
-local translator, site-local and IPv4-compatible addresses, protocol assignments, and addresses at
-which clouds answer their own machines. Source: RFC 8215, 3879, 4291, 6890; Azure, "What is IP
-address 168.63.129.16?"; Alibaba Cloud, "Instance metadata".
+Networks that `ipaddress` takes for public, at least in some versions, although they are local:
+translators, site-local and IPv4-compatible addresses, protocol assignments, and the metadata
+addresses of clouds. Source: RFC 8215, 3879, 4291, 6890; Azure, "What is IP address 168.63.129.16?";
+Alibaba Cloud, "Instance metadata".
 """
 
 
 @value
 class Webhook:
     """
-    Where notifications go.
+    The destination of notifications.
 
-    One from the configuration holds its URL, or the file that holds it; it `may_be_near`, because
+    A webhook from the configuration has a URL, or a file that holds it. It `may_be_near`, because
     admins wrote it.
     """
 
     url: str = ""
     url_file: str = ""
-    """On the bastion's machine; read whenever something is sent."""
+    """A file on the bastion's machine; read at every delivery."""
     kind: WebhookKind = "json"
     may_be_near: bool = False
-    """Whether its address may be private, of this machine, or of this network."""
+    """Whether its address may be private: of this machine or its network."""
 
 
 @value
 class Notifications:
-    """The webhooks of this bastion, and which others may be told anything."""
+    """The webhooks of this bastion, and the rules for URLs from users."""
 
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
     allow_hosts: tuple[str, ...] = ()
-    """Hosts of URLs from users that may be private."""
+    """Hosts in users' URLs that may have private addresses."""
     direct_urls: bool = True
     """Whether users may give URLs at all."""
 
     def webhook(self, to: str, kind: WebhookKind) -> Webhook | None:
-        """The webhook called `to`, or the one at the URL `to`; None where there is none."""
+        """Return the webhook with the name or URL `to`; None if there is none."""
         if to in self.webhooks:
             return self.webhooks[to]
         if not Notify(to).is_url or not self.direct_urls:
@@ -89,7 +89,7 @@ class Notifications:
         return Webhook(url=to, kind=kind or "json", may_be_near=host in self.allow_hosts)
 
     def problems_of(self, asked: Iterable[Notify]) -> list[str]:
-        """Why `asked` could never be told anything, as far as that is known at once."""
+        """Return why notifications to `asked` can never be delivered, as far as known now."""
         return [text for each in asked for text in self._problems(each)]
 
     def _problems(self, notify: Notify) -> list[str]:
@@ -112,7 +112,7 @@ class Notifications:
 
 
 def is_near(host: str) -> bool:
-    """Whether `host` is an address that is not one of the public internet; a name is none."""
+    """Whether `host` is an address outside the public internet; False for a name."""
     try:
         address: _Address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -124,7 +124,7 @@ def is_near(host: str) -> bool:
 
 
 def _inner(address: _Address) -> list[_Address]:
-    """Addresses of the older protocol that one of the newer stands for."""
+    """Return the IPv4 addresses that an IPv6 address embeds."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -134,7 +134,7 @@ def _inner(address: _Address) -> list[_Address]:
 
 
 class WebhookTable(BaseModel):
-    """One `[webhooks.NAME]` table, as it is written."""
+    """One `[webhooks.NAME]` table, as written."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -144,7 +144,7 @@ class WebhookTable(BaseModel):
 
 
 class NotificationsTable(BaseModel):
-    """The `[notifications]` table, as it is written."""
+    """The `[notifications]` table, as written."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -153,7 +153,7 @@ class NotificationsTable(BaseModel):
 
 
 class WebhookTables(BaseModel):
-    """All tables that are about webhooks."""
+    """All tables about webhooks."""
 
     webhooks: dict[str, WebhookTable] = Field(default_factory=dict)
     notifications: NotificationsTable = Field(default_factory=NotificationsTable)
@@ -161,7 +161,7 @@ class WebhookTables(BaseModel):
     @field_validator("webhooks", mode="before")
     @classmethod
     def _tables(cls, written: object) -> object:
-        """What is wrong is told before anything could show a URL."""
+        """Raise problems before pydantic can show a URL in its own."""
         if not isinstance(written, dict):
             raise ValueError("not a table; write [webhooks.NAME] with url and kind")
         for name, table in written.items():
@@ -173,7 +173,7 @@ class WebhookTables(BaseModel):
 
     def notifications_made(self) -> Notifications:
         """
-        What the tables say.
+        Return the notifications that the tables configure.
 
         Raises:
             SpecError: A webhook without a URL, or one that cannot be used: every problem.
@@ -203,5 +203,5 @@ class WebhookTables(BaseModel):
 
 
 def notifications_in(config_text: str) -> Notifications:
-    """What a configuration in force says: the bastion has checked it."""
+    """Return the notifications of a configuration in force, which the bastion has checked."""
     return WebhookTables.model_validate(tomllib.loads(config_text)).notifications_made()

@@ -1,8 +1,8 @@
 """
-What users write: a launch, its jobs, their processes, and what they ask for.
+The specs that users write: a launch, its jobs, their processes, and their resources.
 
-Everything is checked when made and says every problem it has at once. Nothing here knows what
-machines exist, what a project may hold, or where anything is stored.
+Every value is checked when it is made, and an error names every problem at once. Nothing here knows
+which machines exist, what a project may hold, or where anything is stored.
 """
 
 from bastion.spec.after import After

@@ -1,8 +1,8 @@
 """
-What a job waits for before it joins the queue: other jobs, and how they have to end.
+The dependencies of a job: other jobs, and how they have to end.
 
-A target is a job or a whole launch, by id; or a job of the same launch by its name, where the jobs
-of that launch start one by one. What no order of starting could ever satisfy is refused here.
+A target is the id of a job or a launch, or the name of a job of the same launch if its jobs start
+one by one. Dependencies that no order of starts could satisfy are refused here.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from bastion.spec.written import once_each
 from bastion.value import value
 
 _TARGET = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,140}[A-Za-z0-9])?")
-"""An id: two names of 63 characters, a suffix, and what joins them."""
+"""An id: two names of 63 characters, a suffix, and separators."""
 
 When: TypeAlias = Literal["ok", "any", "failed"]
 """`ok`: it succeeded; `failed`: it ended in any other way; `any`: it ended."""
 
 MAX_AFTER = 100
-"""Of one job: each is looked at whenever a job ends, and named in the reason why it waits."""
+"""Per job: each is checked whenever a job ends, and named in the reason why the job waits."""
 
 
 @value
 class After:
     """
-    One thing to wait for: `After("train-x7k2")`, `After("train-x7k2", when="any")`.
+    One dependency: `After("train-x7k2")`, `After("train-x7k2", when="any")`.
 
-    `job` names a job or a launch; of a launch all jobs count: `ok` is when every one of them
-    succeeded, `failed` when all have ended and at least one did not. A target that is retried or
-    preempted has not ended. Where text is allowed in its place, `train-x7k2:any` says the same.
+    `job` names a job, or a launch for all its jobs. `ok`: every one of them succeeded. `failed`:
+    all have ended and at least one did not succeed. A job that is retried or preempted has not
+    ended. Where text is allowed, `train-x7k2:any` means the same.
     """
 
     job: str = field(kw_only=False)
@@ -49,16 +49,16 @@ class After:
             )
 
     def __str__(self) -> str:
-        """As it is written on a command line."""
+        """Return it as written on a command line."""
         return self.job if self.when == "ok" else f"{self.job}:{self.when}"
 
 
 def afters(written: Iterable[After | str]) -> tuple[After, ...]:
     """
-    What was written, as values, each once.
+    Return the dependencies as values, without duplicates.
 
     Raises:
-        SpecError: One of them is not well formed, or they are too many: every problem.
+        SpecError: One of them is malformed, or there are too many: every problem.
     """
     return once_each("after", written, _parsed, most=MAX_AFTER)
 
@@ -77,11 +77,11 @@ def order_problems(
     whole: Sequence[After], jobs: Mapping[str, Sequence[After]], *, together: bool
 ) -> list[str]:
     """
-    Why the jobs of one launch could never start in the order that they ask for.
+    Return why the jobs of one launch could never start in the order that they ask for.
 
     Args:
-        whole: What every job of the launch waits for.
-        jobs: By name, what each of them waits for.
+        whole: The dependencies of the whole launch.
+        jobs: The dependencies of each job, by its name.
         together: Whether they start together.
     """
     problems = [
@@ -107,7 +107,7 @@ def order_problems(
 
 
 def _circle(waits: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names each of which waits for the next, the last being the first; empty where none do."""
+    """Return the names of a dependency cycle, its first repeated at the end; empty if none."""
     done: set[str] = set()
     for start in waits:
         path: list[str] = []

@@ -1,4 +1,4 @@
-"""How many tasks a launch has, and how many of them may run at once."""
+"""The tasks of a launch, and how many of them may run at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Array(Written):
     The tasks of a launch: `Array("0-99%10")` is a hundred of which ten may run at once.
 
     Args:
-        tasks: Their indices, as `17`, `0-99`, `0-4,9`, `0-99:10` for every tenth; a `%` and a
-            number after it is the same as `at_once`. A whole number n stands for 0 to n - 1.
-        at_once: How many may run at once; None: as many as the quota and the machines hold.
+        tasks: Their indices, as `17`, `0-99`, `0-4,9`, or `0-99:10` for every tenth; `%` and a
+            number after it set `at_once`. A whole number n means 0 to n - 1.
+        at_once: How many may run at once; None: limited by the quota and the machines alone.
 
     Raises:
-        SpecError: It is not well formed, names an index twice, none, or more than 30,000.
+        SpecError: It is malformed, names an index twice, is empty, or has more than 30,000 tasks.
     """
 
     __slots__ = ("at_once", "tasks")

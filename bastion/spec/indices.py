@@ -1,7 +1,7 @@
 """
 A set of task indices, kept as ranges: ten thousand tasks in one pair of numbers.
 
-Rules: ranges are in order, do not touch and are never empty, so two equal sets are written alike.
+Ranges are sorted, separate and never empty, so equal sets have equal ranges.
 Stored, shown and typed as text: `0-99,200`.
 """
 
@@ -14,17 +14,17 @@ from bastion.errors import SpecError
 from bastion.spec.written import Written
 
 MAX_TASKS = 30_000
-"""Of one array: as many as jobs that one bastion looks after may be admitted at once."""
+"""Per array: as many jobs as one bastion can have admitted at once."""
 MAX_INDEX = 999_999
 """Six digits: an index becomes a part of names."""
 MAX_RANGES = 1_000
-"""Of one written set: some 10 kB, where root holds it."""
+"""Per set written as text: some 10 kB, which root holds."""
 
 MAX_CHARACTERS = 16_000
-"""Of one written set: 1,000 ranges of two six-digit indices and what stands between them."""
+"""Per set written as text: 1,000 ranges of two six-digit indices with their separators."""
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
-"""Nine digits at most: Python takes long to make a number of thousands of them, or refuses."""
+"""At most nine digits: Python is slow to parse thousands of digits, or refuses."""
 _STORED = re.compile(r"\d{1,9}(?:-\d{1,9})?", re.ASCII)
 _Pair = tuple[int, int]
 
@@ -45,16 +45,16 @@ class Indices(Written):
 
     @classmethod
     def of(cls, indices: Iterable[int]) -> Indices:
-        """The set of these numbers."""
+        """Return the set of these numbers."""
         return cls((index, index) for index in indices)
 
     @classmethod
     def parse(cls, text: str, *, field: str = "tasks") -> Indices:
         """
-        The set that `text` writes: `17`, `0-99`, `0-4,9`, `0-99:10` for every tenth.
+        Parse a set: `17`, `0-99`, `0-4,9`, `0-99:10` for every tenth.
 
         Raises:
-            SpecError: It is not well formed, names an index twice, or too many.
+            SpecError: It is malformed, names an index twice, or has too many.
         """
         if len(text) > MAX_CHARACTERS:
             raise SpecError(f"{field}: {len(text)} characters; at most {MAX_CHARACTERS}")
@@ -118,11 +118,11 @@ class Indices(Written):
 
     @property
     def first(self) -> int:
-        """The lowest; the set must not be empty."""
+        """The lowest index; the set must not be empty."""
         return self.pairs[0][0]
 
     def lowest(self, count: int) -> list[int]:
-        """The `count` lowest, in order; fewer where there are no more."""
+        """Return the `count` lowest indices in order, or all if there are fewer."""
         found: list[int] = []
         for first, last in self.pairs:
             found += range(first, min(last + 1, first + count - len(found)))
@@ -131,7 +131,7 @@ class Indices(Written):
         return found
 
     def place_of(self, index: int) -> int:
-        """How many indices of the set come before `index`."""
+        """Return how many indices of the set come before `index`."""
         return sum(min(last + 1, index) - first for first, last in self.pairs if first < index)
 
     @classmethod

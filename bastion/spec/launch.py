@@ -27,22 +27,24 @@ from quota.amounts import Amounts
 
 MAX_REPLICAS = 10_000
 MAX_JOBS = 1_000
-"""Of one launch: what one gang may be made of."""
+"""Per launch: the largest gang."""
 MAX_COMMAND_BYTES = 100_000
-"""Of one process: below the 128 KiB that Linux allows one argument (MAX_ARG_STRLEN)."""
+"""Per process: below the 128 KiB that Linux allows one argument (MAX_ARG_STRLEN)."""
 MAX_ENV_BYTES = 128 << 10
-"""All variables of one process, its job's included: Linux allows an argument list some megabytes,
-and a launch is read by everything that starts a host of it."""
+"""
+Per process, its job's variables included. Linux allows an argument list of some megabytes, and
+every machine that starts a host of a launch reads the spec.
+"""
 MAX_PROCESSES = 1_000
-"""Of one replica."""
+"""Per replica."""
 MAX_RETRIES = 1_000_000
 MAX_HOLD_S = 86400.0
 """Longest `hold_on_failure`: devices that are not inspected within a day are wasted."""
 MAX_ON_END_S = 600.0
-"""Longest `on_end_timeout`: more is a job of its own."""
+"""Longest `on_end_timeout`: longer work is a job of its own."""
 
 Sign = Literal["output", "devices", "processor"]
-"""What shows that a host lives: bytes that it prints, use of its devices, use of processors."""
+"""A sign that a host is alive: output, use of its devices, use of processors."""
 SIGNS: tuple[Sign, ...] = ("output", "devices", "processor")
 
 _DURATIONS = (
@@ -53,11 +55,11 @@ _DURATIONS = (
     "hold_on_failure",
     "on_end_timeout",
 )
-"""Fields of a job that are seconds once it is made."""
+"""Fields of a job that are converted to seconds."""
 
 
 Alias: TypeAlias = Literal["clusterfudge", "blox"]
-"""Another scheduler, whose names for what a process is told are wanted too."""
+"""Another scheduler whose environment variables processes also get."""
 
 
 @value
@@ -89,27 +91,27 @@ class Process:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """What is executed."""
+        """The arguments that are executed."""
         return ("/bin/sh", "-c", self.command[0]) if self.shell else tuple(self.command)
 
 
 @value
 class Job:
     """
-    `replicas` equal replicas, each of one or more processes; admitted together or not at all.
+    `replicas` identical replicas of one or more processes; admitted together or not at all.
 
-    `on_failure` left empty is `stop_others` for more than one replica. Durations are seconds or
-    text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts failures only:
-    a job that was preempted or lost its machine starts again, unless `resume=False`. `priority` is
-    1 (highest) to 5. With `borrow=False` it starts only within its project's share, and no other
-    project preempts it. `after` is what it waits for: a job or a launch by id, or a job of the same
-    launch by its name. `secrets` go to every process; `aliases` names other schedulers whose
-    variables its processes want to see.
+    An empty `on_failure` means `stop_others` if there is more than one replica. Durations are
+    seconds or text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts
+    failures only: a job that was preempted or lost its machine is requeued, unless `resume=False`.
+    `priority` is 1 (highest) to 5. With `borrow=False` it starts only within its project's share,
+    and no other project preempts it. `after` lists its dependencies: a job or a launch by id, or a
+    job of the same launch by name. `secrets` go to every process; `aliases` names other schedulers
+    whose variables its processes also get.
 
-    A host that showed none of its `signs_of_life` for `idle_timeout` is taken for hung: its stacks
-    go into its log, and it fails, or, with `on_idle="report"`, its users are told. When no retry
-    is left, a host that failed keeps machine and devices for `hold_on_failure`, to be looked at.
-    `on_end` runs on every host when its processes are dead, however they ended.
+    A host without any of its `signs_of_life` for `idle_timeout` counts as hung: its stacks go into
+    its log, and it fails, or, with `on_idle="report"`, its users are notified. If no retry is left,
+    a failed host keeps machine and devices for `hold_on_failure`, for inspection. `on_end` runs on
+    every host once its processes are dead, however they ended.
     """
 
     name: str = "main"
@@ -168,7 +170,7 @@ class Job:
             raise SpecError(*problems)
 
     def _end_problems(self) -> list[str]:
-        """What is wrong with the fields about how an attempt ends; durations are seconds by now."""
+        """Return problems of the fields about an attempt's end; durations are seconds by now."""
         problems = _command_problems(self.on_end, field="on_end") if self.on_end else []
         problems += [
             f"{name}: 0 is not allowed; more than 0 seconds"
@@ -188,7 +190,7 @@ class Job:
         return problems
 
     def _size_problems(self) -> list[str]:
-        """What of it is too much to be kept in root, or to be handed to a process."""
+        """Return which fields are too large for root, or for the environment of a process."""
         largest = max((_env_bytes(process.env) for process in self.processes), default=0)
         size = _env_bytes(self.env) + largest
         problems = []
@@ -232,17 +234,17 @@ class Job:
 
     @property
     def waits_for(self) -> tuple[After, ...]:
-        """What it waits for itself, beside what its whole launch does."""
+        """Its own dependencies, without those of its whole launch."""
         return afters(self.after)
 
     @property
     def idle_timeout_s(self) -> float | None:
-        """Seconds without a sign of life after which a host is taken for hung, or None."""
+        """Seconds without a sign of life after which a host counts as hung, or None."""
         return None if self.idle_timeout is None else float(self.idle_timeout)
 
     @property
     def hold_on_failure_s(self) -> float:
-        """Seconds that a failed host is kept to be looked at; 0: it is not."""
+        """Seconds that a failed host is kept for inspection; 0: it is not."""
         return float(self.hold_on_failure or 0.0)
 
     @property
@@ -257,7 +259,7 @@ class Job:
 
     @property
     def every_secret(self) -> tuple[Secret, ...]:
-        """What it and its processes ask for, each name once."""
+        """The secrets that it and its processes ask for, each name once."""
         asked = [*self.secrets, *(each for one in self.processes for each in one.secrets)]
         as_files = {secret.name for secret in asked if secret.file}
         once = {secret.name: secret for secret in asked}
@@ -265,7 +267,7 @@ class Job:
 
     @property
     def per_replica(self) -> Amounts:
-        """What the processes of one replica ask for together."""
+        """The sum of what the processes of one replica ask for."""
         return sum((process.resources.amounts for process in self.processes), Amounts({}))
 
 
@@ -274,14 +276,14 @@ class Launch:
     """
     One submission: its code, its jobs (one gang, unless `together=False`), and where they may run.
 
-    `project` left empty is the user's only project. `when_busy="fail"` is refused where it cannot
-    start in the same cycle. What stands in `after` all its jobs wait for; `notify` names webhooks
-    that are told when the state of one of them changes.
+    `project` left empty is the user's only project. A launch with `when_busy="fail"` is refused if
+    it cannot start in the same cycle. All its jobs wait for the dependencies in `after`. `notify`
+    names webhooks that are notified when the state of one of its jobs changes.
 
-    With `array` or `sweep` its one job is run once for every task, each on its own: `array` says
-    which tasks there are and how many may run at once, `sweep` which parameters each of them gets.
-    With both, `array` picks tasks of the sweep. Once `max_failures` of them have failed for good,
-    the others are cancelled.
+    With `array` or `sweep` its only job runs once per task, each independently: `array` says which
+    tasks there are and how many may run at once, `sweep` which parameters each gets. With both,
+    `array` picks tasks of the sweep. Once `max_failures` tasks have failed with no retry left, the
+    others are cancelled.
     """
 
     name: str
@@ -337,38 +339,38 @@ class Launch:
 
     @property
     def tells(self) -> tuple[Notify, ...]:
-        """The webhooks that are told of its jobs."""
+        """The webhooks of its jobs."""
         return notifies(self.notify)
 
     @property
     def waits_for(self) -> tuple[After, ...]:
-        """What all its jobs wait for."""
+        """The dependencies of all its jobs."""
         return afters(self.after)
 
     @property
     def waits_for_others(self) -> tuple[str, ...]:
-        """The ids of all that it or a job of it waits for, its own jobs left out."""
+        """The ids that it or a job of it waits for, without its own jobs."""
         own = {job.name for job in self.jobs}
         asked = [*self.waits_for, *(each for job in self.jobs for each in job.waits_for)]
         return tuple(dict.fromkeys(each.job for each in asked if each.job not in own))
 
     @property
     def tasks(self) -> Indices | None:
-        """The indices of its tasks; None where it is no array."""
+        """The indices of its tasks; None if it is not an array."""
         if self.array is not None:
             return self.array.tasks
         return None if self.sweep is None else Indices([(0, self.sweep.count - 1)])
 
     @property
     def at_once(self) -> int | None:
-        """How many tasks may run at once; None: no matter how many. What `array` says counts."""
+        """How many tasks may run at once; None: no limit. The value in `array` wins."""
         if self.array is not None and self.array.at_once is not None:
             return self.array.at_once
         return None if self.sweep is None else self.sweep.at_once
 
 
 def job_ids(launch: Launch, ulid: str) -> tuple[str, ...]:
-    """The ids of the jobs of `launch`, as the request `ulid` asked for it; a lone job has its."""
+    """Return the ids of the jobs for the request `ulid`; a lone job has the launch's id."""
     if len(launch.jobs) == 1:
         return (job_id(launch.name, ulid),)
     return tuple(job_id(f"{launch.name}-{job.name}", ulid) for job in launch.jobs)
@@ -396,7 +398,7 @@ def _array_problems(launch: Launch) -> list[str]:
 
 
 def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
-    """What of `job` cannot be filled with the parameters of `sweep`."""
+    """Return the problems of filling `job` with the parameters of `sweep`."""
     longest = sweep.longest()
     sizes = {name: template.byte_count(text) for name, text in longest.items()}
     texts = [(f"{path}env.{name}", text) for name, text in job.env.items()]
@@ -410,7 +412,7 @@ def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
         if bad:
             problems += bad
             continue
-        # Measured before it is made: `{x}` a thousand times over is small, and may become large.
+        # # Measured first: `{x}` a thousand times over is small, and may become large.
         size = sum(template.filled_bytes(word, sizes) + 1 for word in process.command)
         said = _size_problem("command", size, MAX_COMMAND_BYTES)
         if not said:
@@ -450,7 +452,7 @@ def _size_problem(field: str, size: int, limit: int) -> list[str]:
 
 
 def _env_bytes(env: Mapping[str, str]) -> int:
-    """How many bytes these variables are in an environment."""
+    """Return the size of these variables in an environment, in bytes."""
     return sum(
         template.byte_count(name) + template.byte_count(text) + 2
         for name, text in env.items()

@@ -1,23 +1,23 @@
-"""Names that users choose, and the ones made from them: what a key or a path may be made of."""
+"""Names that users choose and ids made from them: the characters that keys and paths allow."""
 
 from __future__ import annotations
 
 import re
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,61}[A-Za-z0-9])?")
-"""What a name may be: it becomes part of keys, file names and labels of machines as it is."""
+"""A valid name: it is part of keys, file names and machine labels as it is."""
 
 SUFFIX_CHARACTERS = 10
 """
-How much of a request's ULID goes into a job's id: 50 random bits.
+Characters of a request's ULID in a job's id: 50 random bits.
 
-A million jobs of one name then share a suffix with a probability of 0.0004, and a collision is
-refused by the create-only `spec.json`, never merged.
+Among a million jobs of one name, two share a suffix with a probability of 0.0004. The create-only
+`spec.json` then refuses the second; jobs are never merged.
 """
 
 
 def check_name(field: str, name: str) -> list[str]:
-    """The problems of `name`, each beginning with `field`; none when it is well formed."""
+    """Return the problems of `name`, each beginning with `field`; none if it is well formed."""
     if NAME.fullmatch(name):
         return []
     allowed = "1 to 63 of A-Z a-z 0-9 . _ @ + -, beginning and ending with a letter or digit"
@@ -25,5 +25,5 @@ def check_name(field: str, name: str) -> list[str]:
 
 
 def job_id(name: str, ulid: str) -> str:
-    """The id of the job called `name` that the request `ulid` asked for: unique for ever."""
+    """Return the id of the job `name` of the request `ulid`: unique for ever."""
     return f"{name}-{ulid[-SUFFIX_CHARACTERS:].lower()}"

@@ -1,7 +1,7 @@
 """
-Notifications of a launch: a webhook, by the name that admins gave it or by its URL, and when.
+Notifications of a launch: the name or the URL of a webhook, and the occasions.
 
-What a webhook's URL leads to is not for this file to know.
+Whether a URL may be called is not checked here.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from bastion.value import value
 
 Occasion: TypeAlias = Literal["started", "preempted", "retried", "ended", "failed"]
 """
-`started`: an attempt began to run. `preempted`: it was stopped for another job, and waits again.
-`retried`: an attempt failed or lost its machine, and it waits again. `ended`: it is over, whatever
-the outcome. `failed`: it is over, and did not succeed.
+`started`: an attempt began to run. `preempted`: it was preempted and is requeued. `retried`: an
+attempt failed or lost its machine, and the job is requeued. `ended`: the job has ended, whatever
+its outcome. `failed`: it has ended and did not succeed.
 """
 WebhookKind: TypeAlias = Literal["", "json", "slack"]
 
 USUAL: tuple[Occasion, ...] = ("preempted", "retried", "ended")
 """The occasions when a launch names none."""
 MAX_NOTIFY = 10
-"""Of one launch: each lies in root with every one of its jobs."""
+"""Per launch: root holds all of them for each of its jobs."""
 MAX_URL_CHARACTERS = 2048
 _URL = re.compile(
     r"https?://(?P<user>[^/?#@]*@)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,9}))?"
@@ -39,11 +39,11 @@ _URL = re.compile(
 @value
 class Notify:
     """
-    A webhook, and what it is told.
+    A webhook, and the occasions on which it is notified.
 
     `to` is the name of a webhook in `config/bastion.toml`, or an http(s) URL. A URL is stored in
-    the bucket with the spec: where it is a secret, as Slack's are, let an admin name it. `kind`
-    says what a URL takes, `json` if nothing is said; a named webhook has its own.
+    the bucket with the spec: if it is a secret, as Slack's are, let an admin configure it. `kind`
+    is the format that a URL takes, by default `json`; a named webhook has its own.
     """
 
     to: str = field(kw_only=False)
@@ -65,12 +65,12 @@ class Notify:
 
     @property
     def is_url(self) -> bool:
-        """Whether `to` is a URL and no name."""
+        """Whether `to` is a URL and not a name."""
         return "/" in self.to or ":" in self.to
 
 
 def url_problems(field_name: str, url: str) -> list[str]:
-    """Why nothing can be sent to `url`; none of them shows any of it."""
+    """Return why `url` cannot be called; no problem shows any part of it."""
     found = _URL.fullmatch(url)
     if len(url) > MAX_URL_CHARACTERS:
         return [f"{field_name}: longer than {MAX_URL_CHARACTERS} characters"]
@@ -85,9 +85,9 @@ def url_problems(field_name: str, url: str) -> list[str]:
 
 def notifies(written: Iterable[Notify | str]) -> tuple[Notify, ...]:
     """
-    What was written, as values, each once.
+    Return the notifications as values, without duplicates.
 
     Raises:
-        SpecError: One of them is not well formed, or they are too many: every problem.
+        SpecError: One of them is malformed, or there are too many: every problem.
     """
     return once_each("notify", written, Notify, most=MAX_NOTIFY)

@@ -11,13 +11,13 @@ from bastion.spec.typed import check_types
 from bastion.value import value
 
 MAX_PATH_CHARACTERS = 1024
-"""Of the lock file's path in the code."""
+"""Per path of a lock file in the code."""
 _VERSION = re.compile(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
 _OUTSIDE = re.compile(r"/|.*(?:^|/)\.{0,2}(?:/|$)")
 _ELSEWHERE = re.compile(
     r"(?:-r|-c|-e|--requirement|--constraint|--editable)\b|\.{0,2}/|file:|[\w.\[\], -]+@\s*file:"
 )
-"""Lines of a requirements file that stand for what its digest does not know."""
+"""Lines of a requirements file that refer to content outside of its digest."""
 
 
 @value
@@ -26,9 +26,9 @@ class PythonEnv:
     The packages in `lock`, installed once on each machine and shared by jobs with the same lock
     file.
 
-    `lock` is a path in the code: a `uv.lock`, beside its `pyproject.toml`, or a requirements file;
-    if that has hashes, what is installed must have them. `python` is a version such as `3.11`;
-    empty: the one that the machine's agent runs on. Processes find it first in their `PATH`.
+    `lock` is a path in the code: a `uv.lock` beside its `pyproject.toml`, or a requirements file;
+    if that has hashes, they are checked. `python` is a version such as `3.11`; empty: the version
+    that the machine's agent runs on. The environment is first in the `PATH` of processes.
     """
 
     lock: str = field(default="requirements.txt", kw_only=False)
@@ -57,7 +57,7 @@ class PythonEnv:
         return f"{self.lock.removesuffix('uv.lock')}pyproject.toml" if self.is_uv else ""
 
     def problems_of(self, locked: bytes) -> list[str]:
-        """Why no environment can be built of a lock file that holds `locked`; none when it can."""
+        """Return why no environment can be built from a lock file with these bytes."""
         if self.is_uv:
             return []
         lines = enumerate(locked.decode("utf-8", "replace").splitlines(), start=1)
@@ -71,7 +71,7 @@ class PythonEnv:
 
 
 def python_problems(env: PythonEnv | None, code: CodeRef | Code | None) -> list[str]:
-    """What is wrong with asking for `env` beside this code; none when all is well."""
+    """Return the problems of `env` together with this code; none if there are none."""
     if env is None or isinstance(code, BundleRef | GitRef | LocalDir | GitRepo):
         return []
     if code is None:

@@ -13,12 +13,12 @@ _BYTES = {"": 1, "B": 1} | {
     for power, prefix in enumerate("KMGTP", start=1)
 }
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
-"""The digits of a number are limited: longer ones are never meant, and a float holds these."""
+"""The digits of a number are limited to what a float holds."""
 
 
 def seconds_of(field: str, written: float | str) -> float:
     """
-    Seconds in `written`: a number, or text such as `90s`, `8h`, `1h30m`, `2d`.
+    Return the seconds in `written`: a number, or text such as `90s`, `8h`, `1h30m`, `2d`.
 
     Raises:
         SpecError: It is neither, or negative.
@@ -37,7 +37,7 @@ def seconds_of(field: str, written: float | str) -> float:
 
 def bytes_of(field: str, written: int | str) -> int:
     """
-    Bytes in `written`: a whole number, or text such as `64GiB`, `500MB`.
+    Return the bytes in `written`: a whole number, or text such as `64GiB`, `500MB`.
 
     Raises:
         SpecError: It is neither, or negative.
@@ -52,7 +52,7 @@ def bytes_of(field: str, written: int | str) -> int:
 
 
 def text_of_seconds(seconds: float) -> str:
-    """`seconds` as a person reads them: `0.4s`, `42s`, `3m 5s`, `2h 10m`, `3d 4h`."""
+    """Format `seconds` for people: `0.4s`, `42s`, `3m 5s`, `2h 10m`, `3d 4h`."""
     if seconds < 0:
         return f"-{text_of_seconds(-seconds)}"
     if seconds < 10:
@@ -66,7 +66,7 @@ def text_of_seconds(seconds: float) -> str:
 
 
 def text_of_bytes(size: int) -> str:
-    """`size` as a person reads it: `512 B`, `3.4 KiB`, `64 GiB`."""
+    """Format `size` for people: `512 B`, `3.4 KiB`, `64 GiB`."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":

@@ -1,4 +1,4 @@
-"""What a job asks of the scheduler: the part of a spec that decides when and where it runs."""
+"""A job's request to the scheduler: the part of a spec that decides when and where it runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Request:
     """
     The scheduler's view of one job.
 
-    `per_replica` is what one replica asks for, over all of its `hosts` (above 1 only for slices,
-    which are allocated whole). `units` is what the whole gang asks for.
+    `per_replica` is the request of one replica, over all of its `hosts` (above 1 only for slices,
+    which are allocated whole). `units` is the request of the whole gang.
     """
 
     replicas: int = 1
@@ -35,12 +35,12 @@ class Request:
 
     @property
     def units(self) -> Amounts:
-        """What all replicas ask for together."""
+        """The request of all replicas together."""
         return self.replicas * self.per_replica
 
 
 def request_of(launch: Launch, job: Job, *, per_replica: Amounts, hosts: int) -> Request:
-    """The request of `job`; what an instance type stands for was looked up by the caller."""
+    """Return the request of `job`; the caller has looked up its instance type."""
     where = launch.where.with_containers() if is_image(launch.code) else launch.where
     return Request(
         replicas=job.replicas,

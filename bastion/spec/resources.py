@@ -1,4 +1,4 @@
-"""What one process asks for."""
+"""The resources of one process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 MAX_TYPES = 64
-"""Of one process: pools have a handful."""
+"""Per process: pools have a handful."""
 MAX_TYPE_CHARACTERS = 63
-"""Of the name of a resource type, as of every other name."""
+"""Per name of a resource type, as for every other name."""
 MAX_UNITS = 10**15
-"""Of one type and process: a petabyte of memory; sums of it are still exact as floats."""
+"""Per type and process: a petabyte of memory; sums of it are still exact as floats."""
 
 
 class Resources:
@@ -27,10 +27,10 @@ class Resources:
     Whole units by resource type: `Resources(h100=2, cpu=8, memory="64GiB")`.
 
     Memory is in bytes, or text with a unit. `H100` is `h100`, `A100-80GB` is `a100_80gb`, `mem` is
-    `memory` and `cpus` is `cpu`. Whether a type exists is for the bastion to say.
+    `memory` and `cpus` is `cpu`. Whether a type exists is checked by the bastion.
 
     Raises:
-        SpecError: A unit is no whole number above zero; every problem at once.
+        SpecError: A unit is not a whole number above zero; every problem at once.
     """
 
     __slots__ = ("amounts",)
@@ -88,11 +88,11 @@ class Resources:
 
 
 _SAME = {"mem": "memory", "cpus": "cpu", "vcpu": "cpu", "vcpus": "cpu"}
-"""Words of Slurm and of clouds."""
+"""Other names of resource types, used by Slurm and clouds."""
 
 
 def type_name(written: str) -> str:
-    """The resource type that `written` means: lower case, with underscores."""
+    """Return the resource type for `written`: lower case, with underscores."""
     name = written.strip().lower().replace("-", "_")
     return _SAME.get(name, name)
 

@@ -1,9 +1,9 @@
 """
-Secrets: what a launch says about a value that it must not hold.
+Secrets: references in a launch to values that it must not contain.
 
-A spec names a secret and may say where it lies; the value itself is read on the machine, just
-before the start, and is in nothing that is stored. Admins decide which project may use which
-secret: `bastion.secret_rules`.
+A spec names a secret, and optionally its source. The value is read on the machine just before the
+start and is in nothing that is stored. Admins decide which project may use which secret:
+`bastion.secret_rules`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bastion.spec.typed import check_types
 from bastion.value import value
 
 MIN_SECRET_BYTES = 8
-"""A shorter value is refused: masked wherever it stands in a log, it would blot out plain words."""
+"""A shorter value is refused: masking it in logs would blot out plain words."""
 MAX_SECRET_BYTES = 64 << 10
 """Source: Google Secret Manager and AWS Secrets Manager, quotas: 65,536 bytes each."""
 
 MAX_NAME_CHARACTERS = 100
-"""Of a secret's name, which lies in root with every job that asks for it."""
+"""Per name of a secret; root holds it with every job that asks for it."""
 MAX_SECRETS = 100
-"""Of one job."""
+"""Per job."""
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -38,7 +38,7 @@ _KINDS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "aws": (re.compile(r"[A-Za-z0-9/_+=.@:-]{1,2048}"), "aws:NAME or aws:ARN"),
 }
 """
-What may follow each kind of source, and how that is said.
+The pattern after each kind of source, and its description for errors.
 
 Source: Secret Manager v1, `projects.secrets.create` (`secretId`); AWS Secrets Manager,
 `CreateSecret` (`Name`); an ARN adds the colon.
@@ -50,10 +50,10 @@ class Secret:
     """
     A secret that a process gets as the variable `name`.
 
-    `source` says where it lies: `env:NAME`, `file:PATH`, `gcp:projects/P/secrets/S` with or without
-    `/versions/V`, `aws:NAME` or an ARN; empty: where the admin says that `name` lies. With
-    `file=True` it is also written to a file that only the job's user may read, whose path is in
-    `<name>_FILE`; the file goes when the job has ended.
+    `source` is `env:NAME`, `file:PATH`, `gcp:projects/P/secrets/S` with or without `/versions/V`,
+    `aws:NAME` or an ARN; empty: the source that the admin set for `name`. With `file=True` the
+    value is also written to a file that only the job's user may read, and whose path is in
+    `<name>_FILE`. The file is deleted when the job ends.
     """
 
     name: str = field(kw_only=False)
@@ -79,7 +79,7 @@ class Secret:
 
 def secret_of(text: str) -> Secret:
     """
-    The secret that `NAME` or `NAME=SOURCE` stands for.
+    Parse a secret: `NAME` or `NAME=SOURCE`.
 
     Raises:
         SpecError: It is malformed: every problem.
@@ -92,9 +92,9 @@ def secret_of(text: str) -> Secret:
 
 def source_problems(source: str, *, wildcard: str = "") -> list[str]:
     """
-    What is wrong with `source`, beginning with `source`; none when it is well formed.
+    Return the problems of `source`, each beginning with `source`; none if it is well formed.
 
-    `wildcard` is a character that stands for others, in patterns.
+    `wildcard` is a character that patterns may contain.
     """
     kind, colon, rest = source.partition(":")
     if not colon or kind not in _KINDS:
@@ -107,7 +107,7 @@ def source_problems(source: str, *, wildcard: str = "") -> list[str]:
 
 
 def secrets_problems(secrets: Iterable[Secret], env: Mapping[str, str]) -> list[str]:
-    """What is wrong with secrets that are asked for together, beside the variables of `env`."""
+    """Return the problems of secrets that are asked for together with the variables `env`."""
     problems: list[str] = []
     sources: dict[str, str] = {}
     for secret in secrets:

@@ -1,9 +1,9 @@
 """
-A sweep: which parameters each task of an array gets.
+A sweep: the parameters of each task of an array.
 
-Rules: the parameters of task i are a pure function of the sweep and i, the same on every machine
-and in every version of Python. What is drawn is drawn by our own generator: SHA-256 of seed, i and
-name; no library's, whose streams change between versions.
+The parameters of task i are a pure function of the sweep and i, the same on every machine and in
+every version of Python. Random numbers come from our own generator, SHA-256 of seed, i and name:
+the streams of libraries change between versions.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from bastion.spec.typed import check_types
 from bastion.value import value
 
 Setting: TypeAlias = str | int | float | bool
-"""What a parameter may be."""
+"""The value of a parameter."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 _DIGITS = 6
-"""Significant digits of a drawn number: as many as one would type, and far from any rounding."""
+"""Significant digits of a drawn number: as many as people type, and far from any rounding."""
 _EXACT = Context(prec=28)
 """Decimal logarithms are correctly rounded everywhere; those of libm differ in the last bit."""
 
 
 @value
 class Uniform:
-    """A number between `low` and `high`, each equally likely."""
+    """A number between `low` and `high`, uniformly distributed."""
 
     kind: Literal["uniform"] = "uniform"
     low: float = field(kw_only=False)
@@ -45,13 +45,13 @@ class Uniform:
         _check_range(self.low, self.high)
 
     def drawn(self, part: float) -> Setting:
-        """The number that stands at `part` of the way, from 0 to below 1."""
+        """Return the number at the fraction `part`, from 0 to below 1."""
         return _cut(self.low + part * (self.high - self.low), self.low, self.high)
 
 
 @value
 class LogUniform:
-    """A number between `low` and `high`, each order of magnitude equally likely."""
+    """A number between `low` and `high`, whose logarithm is uniformly distributed."""
 
     kind: Literal["log_uniform"] = "log_uniform"
     low: float = field(kw_only=False)
@@ -64,7 +64,7 @@ class LogUniform:
             raise SpecError(f"low: {self.low:g} is not above zero, and has no logarithm")
 
     def drawn(self, part: float) -> Setting:
-        """The number that stands at `part` of the way, from 0 to below 1."""
+        """Return the number at the fraction `part`, from 0 to below 1."""
         exact = _EXACT
         low, high = (exact.ln(exact.create_decimal_from_float(x)) for x in (self.low, self.high))
         far = exact.multiply(exact.create_decimal_from_float(part), exact.subtract(high, low))
@@ -73,7 +73,7 @@ class LogUniform:
 
 @value
 class Choice:
-    """One of `of`, each equally likely."""
+    """One of the values in `of`, each equally likely."""
 
     kind: Literal["choice"] = "choice"
     of: Sequence[Setting] = field(kw_only=False)
@@ -86,7 +86,7 @@ class Choice:
             raise SpecError(*problems)
 
     def drawn(self, part: float) -> Setting:
-        """The one that stands at `part` of the way, from 0 to below 1."""
+        """Return the value at the fraction `part`, from 0 to below 1."""
         return self.of[int(part * len(self.of))]
 
 
@@ -95,7 +95,7 @@ Draw: TypeAlias = Uniform | LogUniform | Choice
 
 @value
 class Sample:
-    """`count` points, each parameter drawn at random; the same `seed` draws the same points."""
+    """`count` random points; the same `seed` gives the same points."""
 
     count: int = field(kw_only=False)
     seed: int
@@ -113,7 +113,7 @@ class Sample:
             raise SpecError(*problems)
 
     def point(self, number: int) -> dict[str, Setting]:
-        """The parameters of the `number`-th point, from 0."""
+        """Return the parameters of the `number`-th point, from 0."""
         return {name: draw.drawn(self._part(number, name)) for name, draw in self.draw.items()}
 
     def _part(self, number: int, name: str) -> float:
@@ -126,16 +126,17 @@ class Sweep:
     """
     One task for every combination of parameters.
 
-    `grid` is every combination of its values; `zip` takes the first of each list, then the second
-    of each, and so on; `sample` draws points. Several of them are combined, each point of one with
-    each of the others. Tasks are numbered in the written order, the last parameter changing first.
+    `grid` makes every combination of its values. `zip` takes the first of each list, then the
+    second of each, and so on. `sample` draws points. Several of them are combined: each point of
+    one with each of the others. Tasks are numbered in the written order, the last parameter
+    changing first.
     """
 
     grid: Mapping[str, Sequence[Setting]] = field(default_factory=dict)
     zip: Mapping[str, Sequence[Setting]] = field(default_factory=dict)
     sample: Sample | None = None
     at_once: int | None = None
-    """How many tasks may run at once; None: as many as the quota and the machines hold."""
+    """How many tasks may run at once; None: limited by the quota and the machines alone."""
 
     def __post_init__(self) -> None:
         check_types(self, prefix="sweep.")
@@ -171,7 +172,7 @@ class Sweep:
             yield f"sweep: it makes {self.count} tasks; at most {MAX_TASKS}"
 
     def _twice(self) -> Iterator[str]:
-        """What makes two tasks with the same parameters."""
+        """Yield the problems that would give two tasks the same parameters."""
         rows = [f"sweep.grid.{name}" for name in self.grid]
         told = [map(repr, settings) for settings in self.grid.values()]
         if self.zip:
@@ -189,7 +190,7 @@ class Sweep:
 
     @property
     def count(self) -> int:
-        """How many tasks it makes."""
+        """The number of tasks."""
         sizes = [len(settings) for settings in self.grid.values()]
         return math.prod(sizes) * self._zipped * (self.sample.count if self.sample else 1)
 
@@ -199,7 +200,7 @@ class Sweep:
 
     def point(self, task: int) -> dict[str, Setting]:
         """
-        The parameters of a task, in order.
+        Return the parameters of a task, in order.
 
         Args:
             task: Its number, from 0 to below `count`.
@@ -215,7 +216,7 @@ class Sweep:
         return made | (self.sample.point(drawn) if self.sample else {})
 
     def longest(self) -> dict[str, str]:
-        """For each parameter the longest text that may stand for it."""
+        """Return the longest text of each parameter."""
         made = {
             name: max(map(text_of, settings), key=len)
             for name, settings in (self.grid | self.zip).items()  # type: ignore[operator]
@@ -227,7 +228,7 @@ class Sweep:
 
 
 def text_of(setting: Setting) -> str:
-    """`setting` as it stands in a command: text as it is, the rest as JSON writes it."""
+    """Format `setting` for a command: text as it is, everything else as JSON."""
     if isinstance(setting, bool):
         return "true" if setting else "false"
     return setting if isinstance(setting, str) else repr(setting)

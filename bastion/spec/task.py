@@ -1,8 +1,8 @@
 """
 One task of an array: its name, its parameters, and the job that it runs.
 
-A task's id is its array's with its index behind a dot: `train-0123456789.17`. The ten characters
-before the dot hold none, so an id of a task is never taken for another job's.
+A task's id is its array's id, a dot and its index: `train-0123456789.17`. The ten characters before
+the dot contain none, so a task's id never equals another job's.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _ID = re.compile(rf".+-[0-9a-z]{{{SUFFIX_CHARACTERS}}}", re.ASCII)
 
 
 def task_id(array: str, index: int) -> str:
-    """The id of the task `index` of an array."""
+    """Return the id of the task `index` of an array."""
     return f"{array}.{index}"
 
 
 def tasks_named(text: str) -> tuple[str, Indices] | None:
     """
-    The array that `text` names and which of its tasks: `train.17`, `train.0-4,9`; None otherwise.
+    Parse an array and tasks of it: `train.17`, `train.0-4,9`; None if `text` names no tasks.
 
-    The array is as `text` has it: an id, the beginning of one, or a name; it may not exist.
+    The array may be an id, a prefix of one, or a name; it need not exist.
     """
     array, dot, written = text.rpartition(".")
     if not (array and dot and _TASKS.fullmatch(written)):
@@ -44,18 +44,18 @@ def tasks_named(text: str) -> tuple[str, Indices] | None:
 
 
 def tasks_of_id(text: str) -> tuple[str, Indices] | None:
-    """The same where `text` begins with the whole id of an array; None otherwise."""
+    """Parse the same, but only with the whole id of an array; None otherwise."""
     named = tasks_named(text)
     return named if named is not None and _ID.fullmatch(named[0]) else None
 
 
 def parameters(launch: Launch, task: int) -> Mapping[str, Setting]:
-    """The parameters of a task of `launch`; none without a sweep."""
+    """Return the parameters of a task of `launch`; empty without a sweep."""
     return launch.sweep.point(task) if launch.sweep is not None else {}
 
 
 def task_environment(launch: Launch, task: int | None) -> dict[str, str]:
-    """What the processes of a task are told of their array; nothing where they are in none."""
+    """Return the variables about the array for processes of a task; empty if there is none."""
     if task is None or launch.tasks is None:
         return {}
     settings = parameters(launch, task)
@@ -73,10 +73,10 @@ def task_environment(launch: Launch, task: int | None) -> dict[str, str]:
 
 def job_of_task(launch: Launch, task: int) -> Job:
     """
-    The job that a task of `launch` runs: with its parameters in commands and variables.
+    Return the job of a task of `launch`, with its parameters in commands and variables.
 
     Raises:
-        SpecError: What the parameters make of it is no job: a program without a name.
+        SpecError: With these parameters the job is invalid: a program without a name.
     """
     (job,) = launch.jobs
     if launch.sweep is None:

@@ -1,7 +1,7 @@
 """
-Text with parameters in it: `--lr={lr}`; `{{` and `}}` stand for braces.
+Text with parameters: `--lr={lr}`; `{{` and `}}` are literal braces.
 
-Only sweeps have such text: elsewhere a brace is a brace.
+Only sweeps have such text: everywhere else braces are literal.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import re
 from collections.abc import Collection, Mapping
 
 _MOST = 20
-"""Problems that are told of one text."""
+"""Maximum number of problems reported for one text."""
 _MARK = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def filled(text: str, settings: Mapping[str, str]) -> str:
-    """`text` with every `{name}` replaced; it was checked with `problems`."""
+    """Return `text` with every `{name}` replaced; `problems` must have found none."""
     return _MARK.sub(lambda found: found[0][0] if found[1] is None else settings[found[1]], text)
 
 
 def filled_bytes(text: str, sizes: Mapping[str, int]) -> int:
     """
-    How many bytes of UTF-8 `filled` makes of `text`, without making them.
+    Return the size that `filled` would have in UTF-8, without building the text.
 
     Args:
-        text: Checked with `problems`.
-        sizes: Bytes of what stands for each parameter.
+        text: A text without `problems`.
+        sizes: The size of each parameter's value, in bytes.
     """
     size, end = 0, 0
     for mark in _MARK.finditer(text):
@@ -36,12 +36,12 @@ def filled_bytes(text: str, sizes: Mapping[str, int]) -> int:
 
 
 def byte_count(text: str) -> int:
-    """How many bytes `text` is in UTF-8."""
+    """Return the size of `text` in UTF-8, in bytes."""
     return len(text.encode(errors="surrogateescape"))
 
 
 def problems(text: str, names: Collection[str]) -> list[str]:
-    """Every brace in `text` that names no parameter, with what is allowed."""
+    """Return a problem for every brace in `text` that names no parameter, with what is allowed."""
     found: dict[str, None] = {}
     for mark in _MARK.finditer(text):
         if mark[0] in "{}":

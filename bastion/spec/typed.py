@@ -1,8 +1,8 @@
 """
-Whether what was written has the types that its fields declare.
+Check the fields of a value against their declared types.
 
-A spec is a Python value as often as a file, and Python lets anything into a field. What does not
-belong there is refused when the value is made, before anything compares or copies it.
+A spec is a Python value as often as a file, and Python accepts any value in a field. A value of a
+wrong type is refused when the spec is made, before anything compares or copies it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _WORDS = {
 
 def check_types(made: Any, *, prefix: str = "") -> None:
     """
-    Compare every field of the dataclass `made` with its annotation.
+    Check every field of the dataclass `made` against its annotation.
 
-    Understood are plain types, `Literal`, unions, `Sequence`, `tuple[X, ...]` and `Mapping`.
+    Supported are plain types, `Literal`, unions, `Sequence`, `tuple[X, ...]` and `Mapping`.
 
     Args:
         made: A value whose `__post_init__` is running.
-        prefix: What a field is called after, as in `where.`.
+        prefix: Prefix of field names in errors, as in `where.`.
 
     Raises:
-        SpecError: A field holds what does not belong there; every such field at once.
+        SpecError: A field has a value of a wrong type; every such field at once.
     """
     kind = made.__class__
     if all(fits(getattr(made, name)) for name, fits in _checks(kind)):
@@ -56,7 +56,7 @@ def _checks(kind: type) -> tuple[tuple[str, Callable[[Any], bool]], ...]:
 
 def _fit(hint: Any) -> Callable[[Any], bool]:
     """
-    Whether `_problems` finds nothing in a value, told quickly.
+    Return a fast predicate: whether `_problems` finds nothing in a value.
 
     Specs are made by the thousand, mostly from bytes that the bastion wrote itself.
     """
@@ -111,7 +111,7 @@ def _problems(field: str, hint: Any, written: object) -> Iterator[str]:
 
 
 def _union_problems(field: str, hint: Any, written: object) -> Iterator[str]:
-    """None where one member takes it; what is wrong inside where one is of its shape."""
+    """Yield nothing if a member accepts it; its inner problems if a member has the same shape."""
     tried = [list(_problems(field, each, written)) for each in get_args(hint)]
     if all(tried):
         inside = (each for each in tried if not each[0].startswith(f"{field}: "))
@@ -125,7 +125,7 @@ def _is(written: object, kind: type) -> bool:
 
 
 def _described(hint: Any) -> str:
-    """`hint` as a person says it, after `is not`."""
+    """Return `hint` in words, to follow `is not`."""
     if get_origin(hint) in (Union, UnionType):
         *most, last = (_described(each) for each in get_args(hint))
         return f"{', '.join(most)} or {last}"
@@ -137,7 +137,7 @@ def _described(hint: Any) -> str:
 
 
 def _shown(written: object) -> str:
-    """`written`, cut when long; of what is no plain word or number, its type alone."""
+    """Return `written` for an error, shortened; only its type unless it is text or a number."""
     if written is None or isinstance(written, str | int | float):
         return reprlib.repr(written)
     return f"{type(written).__name__}(...)"

@@ -10,13 +10,15 @@ from bastion.spec.typed import check_types
 from bastion.value import value
 
 CONTAINERS = "containers"
-"""The label that says, with `YES`, that images can run there: pools carry it, agents take it
-back where no engine answers."""
+"""
+The label, with the value `YES`, of machines that can run images: pools carry it, and agents
+withdraw it while no engine answers.
+"""
 
 MAX_FILTERS = 100
-"""Hostnames, or labels, of one request: they lie in root with every job."""
+"""Hostnames or labels per request: root holds them with every job."""
 MAX_FILTER_CHARACTERS = 255
-"""Of one of them: what a host name may have. Source: RFC 1035, 2.3.4."""
+"""Per filter: the longest host name. Source: RFC 1035, 2.3.4."""
 
 YES = "true"
 
@@ -24,10 +26,10 @@ YES = "true"
 @value
 class Where:
     """
-    Filters on machines; an empty one excludes none, several must all hold.
+    Filters on machines. An empty filter excludes nothing; all filters must match.
 
-    `cluster` and `shard` are labels that pools carry under these names. `exclusive` takes whole
-    machines, and is charged for them.
+    `cluster` and `shard` are labels of pools with these names. `exclusive` takes whole machines,
+    and they are charged whole.
     """
 
     cluster: str = ""
@@ -59,9 +61,9 @@ class Where:
         return hash((self.cluster, self.shard, self.pool, self.hostnames, labels, self.exclusive))
 
     def with_containers(self) -> Where:
-        """The same, where images can run."""
+        """Return these filters with the condition that images can run."""
         return replace(self, labels={**self.labels, CONTAINERS: YES})
 
 
 ANYWHERE = Where()
-"""No filter at all."""
+"""No filters."""

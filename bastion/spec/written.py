@@ -1,4 +1,4 @@
-"""Values that may be written as text of their own, as `0-99%10` or `train-x7k2:any`."""
+"""Values with a text form of their own, as `0-99%10` or `train-x7k2:any`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Written(ABC):
-    """A frozen value, stored as text; `str()` writes it, and `_stored` reads what was written."""
+    """A frozen value, stored as text; `str()` formats it and `_stored` parses it."""
 
     __slots__ = ()
 
@@ -38,17 +38,17 @@ class Written(ABC):
     @classmethod
     @abstractmethod
     def _stored(cls, stored: object) -> Any:
-        """The value that `stored` is the text of, or is already."""
+        """Return the value for `stored`, which is its text or the value itself."""
 
 
 def once_each(
     field: str, written: Iterable[_T | str], parse: Callable[[str], _T], *, most: int
 ) -> tuple[_T, ...]:
     """
-    What was written in `field`, text parsed, each value once.
+    Return the values in `written`, parsing text, without duplicates.
 
     Raises:
-        SpecError: One of them is not well formed, or they are more than `most`: every problem.
+        SpecError: One of them is malformed, or there are more than `most`: every problem.
     """
     made: dict[_T, None] = {}
     problems: list[str] = []
