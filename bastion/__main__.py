@@ -14,7 +14,7 @@ import socket
 import sys
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bastion.errors import BastionError
 
@@ -30,6 +30,8 @@ def serve(
     standby: bool = False,
     machines_dir: Path | None = None,
     once: bool = False,
+    log_level: Literal["debug", "info", "warning"] = "info",
+    log_as_json: bool = False,
 ) -> int:
     """
     Run one bastion on `root` until SIGTERM or SIGINT, and return the exit code.
@@ -44,6 +46,8 @@ def serve(
         standby: Wait for the lead without a limit, and again after it was lost.
         machines_dir: Folder for machines of `local` pools.
         once: Run one turn, then stop.
+        log_level: Lines of its log below this level are left out.
+        log_as_json: Write its log as one JSON object a line.
 
     Raises:
         BastionError: It cannot run, and why.
@@ -58,6 +62,8 @@ def serve(
         quota_url=quota,
         standby=standby,
         pace=pace_of(root),
+        log_level=log_level,
+        log_as_json=log_as_json,
     )
     from bastion.clock import SystemClock
     from bastion.own_memory import hide_memory

@@ -6,21 +6,36 @@ The same problem again and again is one line, and a count when it changes.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterable
+from typing import Literal, TextIO
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, ConflictError, NotFoundError, StoreError
 from bastion.records import layout
+from bastion.records.root import Event
 from bastion.store import ObjectStore
 
 TAIL_BYTES = 64 * 1024
 """Of the object that holds the latest lines."""
 MOST_SAID = 1_000
 """Problems that are remembered: some have a key of the inbox in their name, and never come back."""
+Level = Literal["debug", "info", "warning"]
+LEVELS: tuple[Level, ...] = ("debug", "info", "warning")
+MOST_ALIKE = 10
+"""Events of one kind in one commit that are lines of their own."""
+_BAD = frozenset(
+    {"failed", "lost", "timed_out", "out_of_memory", "setup_failed", "machine gone"}
+    | {"machine unwell", "machine not made", "final record replaced", "notification given up"}
+)
+"""Events that an operator looks for."""
+_PASSING = frozenset({"draining", "ready", "exec", "machine greeted", "machine deaf"})
+"""Events that only a developer looks for."""
+FLUSH_S = 10.0
+"""Between two writes to the bucket: a busy bastion says something in every turn."""
 REPEAT_S = 60.0
 """A problem that goes on is said again after so long."""
 
@@ -32,24 +47,62 @@ class Journal:
     Args:
         name: Of the bastion.
         out: Where lines go at once, or None for nowhere.
+        level: Lines below it are left out.
+        as_json: One JSON object a line, for programs that collect logs.
     """
 
-    def __init__(self, name: str, clock: Clock, *, out: TextIO | None = sys.stderr) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        *,
+        out: TextIO | None = sys.stderr,
+        level: Level = "info",
+        as_json: bool = False,
+    ) -> None:
         self.name = name
+        self._least = LEVELS.index(level)
+        self._as_json = as_json
         self._clock = clock
         self._out = out
         self._pending: list[str] = []
         self._tail = ""
+        self._flushed_at = float("-inf")
         self._said: dict[str, tuple[str, float]] = {}
 
-    def note(self, line: str) -> None:
-        """Say `line`."""
+    def note(self, line: str, *, level: Level = "info", **fields: str) -> None:
+        """Say `line`; `fields` are names of it that programs look for, shown in JSON alone."""
+        if LEVELS.index(level) < self._least:
+            return
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall()))
-        full = f"{stamp} {line}\n"
+        full = f"{stamp} {'' if level == 'info' else f'{level}: '}{line}\n"
+        if self._as_json:
+            told = {"at": stamp, "level": level, "bastion": self.name, "text": line, **fields}
+            full = f"{json.dumps(told, ensure_ascii=False)}\n"
         self._pending.append(full)
         if self._out is not None:
             self._out.write(full)
             self._out.flush()
+
+    def tell_events(self, events: Iterable[Event]) -> None:
+        """
+        Say what was committed: machines that came and went, jobs that started and ended.
+
+        Many events of one kind in one commit, as of the tasks of an array, are one line.
+        """
+        kinds: dict[str, list[Event]] = {}
+        for event in events:
+            kinds.setdefault(event.what, []).append(event)
+        for what, alike in kinds.items():
+            level: Level = "debug" if what in _PASSING else "info"
+            level = "warning" if what in _BAD else level
+            if len(alike) > MOST_ALIKE:
+                self.note(f"{what}: {len(alike)} jobs, {alike[0].job} the first", level=level)
+                continue
+            for event in alike:
+                about = f"{event.job} {what}" if event.job else what
+                line = f"{about}: {event.text}" if event.text else about
+                self.note(line, level=level, job=event.job, project=event.project, what=what)
 
     def problem(self, what: str, error: Exception) -> None:
         """Say that `what` met `error`, once a minute while it goes on."""
@@ -64,7 +117,7 @@ class Journal:
         if len(self._said) > MOST_SAID:
             del self._said[next(iter(self._said))]
         hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
-        self.note(f"{what}: {text}{hint}")
+        self.note(f"{what}: {text}{hint}", level="warning")
 
     def failure(self, what: str, error: Exception) -> None:
         """Say that `what` met a bug of ours, with its traceback; the bastion goes on."""
@@ -83,12 +136,14 @@ class Journal:
 
     def flush(self, store: ObjectStore) -> Callable[[], None] | None:
         """
-        The work that writes what was said since the last flush, or None when nothing was.
+        Return the work that writes what was said since the last flush, or None if none is due.
 
         The lines are a create-only segment named by the time, and the tail object is replaced.
         """
-        if not self._pending:
+        now = self._clock.monotonic()
+        if not self._pending or now - self._flushed_at < FLUSH_S:
             return None
+        self._flushed_at = now
         text, self._pending = "".join(self._pending), []
         self._tail = (self._tail + text)[-TAIL_BYTES:]
         tail = self._tail.encode()

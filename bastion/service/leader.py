@@ -209,8 +209,13 @@ class Leader:
             self._must_decide = True
             if problem := self._files.quota_problem:
                 self._journal.note(f"quota file not in force: {problem}")
+            elif (quota := self._files.quota) is not None:
+                self._journal.note(f"quota file in force: projects {', '.join(quota.projects)}")
             if problem := self._files.config_problem:
                 self._journal.note(f"configuration not in force: {problem}")
+            else:
+                pools = ", ".join(sorted(self._files.config.pools)) or "none"
+                self._journal.note(f"configuration in force: pools {pools}")
         for key, trouble in self._files.troubles.items():
             self._journal.problem(key, StoreError(trouble))
 
@@ -351,7 +356,9 @@ class Leader:
             decayed_at=books.decayed_at,
             **changes,
         )
+        first = self.held.root.next_event
         self.held = self._writer.commit(root, over=self.held)
+        self._journal.tell_events(event for event in root.events if event.n >= first)
         self._working, self._dependents = tuple(draft.working), tuple(draft.dependents)
         self._synced_at = self._clock.monotonic()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from bastion.store.reach import Reach, reach_of
 from bastion.value import value
@@ -92,5 +93,7 @@ class ServeSettings:
     standby: bool = False
     """Wait for the lead as long as it takes, and again when it is lost."""
     pace: Pace
+    log_level: Literal["debug", "info", "warning"] = "info"
+    log_as_json: bool = False
     workers: int = 8
     """Threads of a store lane: on a folder eight syncs side by side take little longer than one."""

@@ -63,7 +63,8 @@ def compose(
     """
     clock = SystemClock()
     store = open_store(settings.root_url, makes_root=not _has_machines(settings.machines_dir))
-    journal = Journal(settings.name, clock)
+    journal = Journal(settings.name, clock, level=settings.log_level, as_json=settings.log_as_json)
+    journal.note(f"serves {settings.root_url}")
     _probe(store, clock, journal, is_stopping, pause_s=settings.pace.commit_s)
     is_folder = settings.pace == LOCAL
     writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)

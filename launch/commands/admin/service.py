@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from launch.grammar.parser import Verbs, switch, text
+from launch.grammar.parser import Verbs, choice, switch, text
 from launch.session import Session
 
 
@@ -24,6 +24,8 @@ bastion serve --root=gs://bucket/shared-bastion --standby""",
     switch(parser, "--standby", "wait for another to stop leading")
     text(parser, "--machines_dir", "where local machines live", metavar="FOLDER")
     switch(parser, "--once", "one turn, then stop")
+    choice(parser, "--log_level", ("info", "warning", "debug"), "which lines its log has")
+    choice(parser, "--log_format", ("text", "json"), "json: one object a line")
     verbs.add(
         "agent",
         run_agent,
@@ -46,6 +48,8 @@ def serve(args: argparse.Namespace) -> int:
         standby=args.standby,
         machines_dir=Path(args.machines_dir) if args.machines_dir else None,
         once=args.once,
+        log_level=args.log_level,
+        log_as_json=args.log_format == "json",
     )
     return done
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 
 from bastion.clock import VirtualClock
 from bastion.errors import BastionError, StoreError
 from bastion.records import layout
-from bastion.service.journal import MOST_SAID, TAIL_BYTES, Journal
+from bastion.records.root import Event
+from bastion.service.journal import FLUSH_S, MOST_SAID, TAIL_BYTES, Journal
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
 
@@ -66,12 +68,14 @@ def test_lines_are_kept_in_the_bucket() -> None:
         work = log.flush(store)
         assert work is not None
         work()
-        clock.advance(1.0)
+        log.note("soon after")
+        assert log.flush(store) is None
+        clock.advance(FLUSH_S)
     segments = store.list(layout.bastion_log_segments("b"))
     assert len(segments) == 2
     tail = store.read(layout.bastion_log("b"))
     assert tail is not None
-    assert [line.split()[1] for line in tail.data.decode().splitlines()] == ["one", "two"]
+    assert [line.split()[1] for line in tail.data.decode().splitlines()] == ["one", "soon", "two"]
 
 
 def test_the_tail_is_bounded() -> None:
@@ -109,3 +113,44 @@ def test_what_was_said_is_not_remembered_for_ever() -> None:
         log.problem(f"inbox/{n}", BastionError("bad"))
     assert out.getvalue().count("bad") == 3 * MOST_SAID
     assert len(log.problems) == MOST_SAID
+
+
+def test_what_was_committed_is_told_at_its_level() -> None:
+    """Machines and jobs by name; what is bad stands out, and what passes is left out."""
+    log, _, out = journal()
+    log.tell_events(
+        [
+            Event(n=1, at=0.0, what="machine ready", text="laptop-1-0 (8 h100)"),
+            Event(n=2, at=0.0, what="failed", job="a-0123456789", text="exited with code 3"),
+            Event(n=3, at=0.0, what="draining", job="a-0123456789"),
+        ]
+    )
+    assert [line.partition(" ")[2] for line in out.getvalue().splitlines()] == [
+        "machine ready: laptop-1-0 (8 h100)",
+        "warning: a-0123456789 failed: exited with code 3",
+    ]
+
+
+def test_many_events_of_one_kind_are_one_line() -> None:
+    """The tasks of an array do not bury what else happened in the same commit."""
+    log, _, out = journal()
+    log.tell_events(Event(n=n, at=0.0, what="running", job=f"s.{n}") for n in range(1000))
+    assert out.getvalue().endswith("running: 1000 jobs, s.0 the first\n")
+    assert len(out.getvalue().splitlines()) == 1
+
+
+def test_a_log_for_programs_is_json() -> None:
+    """One object a line, with the names that programs look for."""
+    out = io.StringIO()
+    log = Journal("b", VirtualClock(), out=out, level="warning", as_json=True)
+    log.note("nothing of note")
+    log.tell_events([Event(n=1, at=0.0, what="lost", job="a", project="blue", text="gone")])
+    assert json.loads(out.getvalue()) == {
+        "at": "2023-11-14T22:13:20Z",
+        "level": "warning",
+        "bastion": "b",
+        "text": "a lost: gone",
+        "job": "a",
+        "project": "blue",
+        "what": "lost",
+    }
