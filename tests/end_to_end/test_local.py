@@ -66,4 +66,4 @@ def test_a_cloud_bucket_is_none_of_theirs(bastion: Callable[..., Ran]) -> None:
     for verb in ("up", "down"):
         ran = bastion(verb, "--root=gs://bucket/bastion")
         assert ran.returncode == 2
-        assert ran.stderr.startswith("error: gs://bucket/bastion is no folder\n")
+        assert ran.stderr.startswith("error: gs://bucket/bastion is not a folder\n")

@@ -119,7 +119,8 @@ def _folder(root: str) -> Path:
     parts = urlsplit(root)
     if parts.scheme != "file":
         raise UsageError(
-            f"{root} is no folder", hint="up and down are for a bucket in a folder of this machine"
+            f"{root} is not a folder",
+            hint="up and down are for a bucket in a folder of this machine",
         )
     return Path(unquote(parts.path))
 
