@@ -202,8 +202,9 @@ def _end_machines(session: Session, folder: Path) -> int:
     from bastion.clock import SystemClock
     from bastion.provider.local import LocalProvider
 
-    pools = sorted({path.parents[1] for path in folder.glob("*/*/machine")})
     root = session.profile.root
+    place = folder / _bucket_of(_folder(root))
+    pools = sorted({path.parents[1] for path in place.glob("*/*/machine")})
     providers = [LocalProvider(root, pool, SystemClock()) for pool in pools]
     left = [(provider, name) for provider in providers for name in _standing(provider)]
     for provider, name in left:
@@ -211,6 +212,20 @@ def _end_machines(session: Session, folder: Path) -> int:
     if not _until(session, lambda: not any(map(_standing, providers)), _ENDING_S):
         raise UsageError(f"machines in {folder} do not stop", hint="bastion down, once more")
     return len(left)
+
+
+def _bucket_of(folder: Path) -> str:
+    """The folder of this bucket's machines, beside those of others; empty for an older bucket."""
+    import json
+
+    from bastion.bucket_name import is_from_url
+    from bastion.records import layout
+
+    try:
+        bucket = str(json.loads((folder / layout.ROOT).read_bytes()).get("bucket", ""))
+    except FileNotFoundError:
+        return ""
+    return "" if not bucket or is_from_url(bucket) else bucket
 
 
 def _standing(provider: LocalProvider) -> list[str]:
