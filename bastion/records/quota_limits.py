@@ -90,7 +90,7 @@ def _gang_problems(quota: Quota, project: str, user: str, gang: Sequence[Request
     from quota.reach import beyond_reach
 
     asked = _charged(quota, gang)
-    # # Requests above the totals are refused by the scheduler, which knows what the machines have.
+    # Requests above the totals are refused by the scheduler, which knows what the machines have.
     walls = beyond_reach(quota, project, asked)
     problems = [str(each) for each in walls if each.asked <= quota.totals[each.resource]]
     own = _charged(quota, [request for request in gang if not request.borrow])

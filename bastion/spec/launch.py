@@ -412,7 +412,7 @@ def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
         if bad:
             problems += bad
             continue
-        # # Measured first: `{x}` a thousand times over is small, and may become large.
+        # Measured first: `{x}` a thousand times over is small, and may become large.
         size = sum(template.filled_bytes(word, sizes) + 1 for word in process.command)
         said = _size_problem("command", size, MAX_COMMAND_BYTES)
         if not said:

@@ -1,8 +1,8 @@
 """
-What kind of filesystem a folder lies on, and whether other machines can write to it too.
+The type of the filesystem of a folder, and whether other machines can write to it.
 
-Read from the kernel's table of mounts: its names are what an admin sees in `df -T`, and unlike the
-magic numbers of statfs(2) they tell sshfs from other FUSE filesystems.
+It is read from the kernel's mount table. The names there are those of `df -T`, and unlike the magic
+numbers of statfs(2) they distinguish sshfs from other FUSE filesystems.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 def filesystem_of(path: Path) -> str:
     """
-    The type of the filesystem that `path` lies on, or would lie on once made; empty if unknown.
+    Return the type of the filesystem of `path`, which need not exist yet; empty if unknown.
 
     Source: Linux, Documentation/filesystems/proc.rst, section 3.5 (mountinfo).
     """
@@ -35,7 +35,7 @@ def filesystem_of(path: Path) -> str:
     for line in _MOUNTS.read_text(errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
         point = Path(_unescaped(before.split()[4]))
-        # Of two mounts on one point the later hides the earlier.
+        # Of two mounts at one point the later one hides the earlier.
         if place.is_relative_to(point) and len(point.parts) >= longest:
             kind, longest = after.split()[0], len(point.parts)
     return kind

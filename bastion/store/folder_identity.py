@@ -1,16 +1,16 @@
 """
-`FolderIdentity`: whether the folder at a path is still the one that was seen there first.
+`FolderIdentity`: whether the folder at a path is still the one that was first seen there.
 
-A disk that is unmounted, or a folder that is moved away, leaves a path at which nothing is, or an
-empty folder. What is written there then is lost to the bucket, and what is read there is no news of
-it. So a store remembers its folder, and takes any other for a store that is out of reach.
+After a disk is unmounted or a folder moved away, the path is missing or an empty folder. A write
+there would be lost to the bucket, and a read would show an empty bucket. So a store remembers its
+folder, and any other folder at the path counts as a store that is out of reach.
 
-A folder is known by device and inode, and by a token in it: a disk that is mounted again may come
-with another device number. A folder where no bucket ever was, as an empty mount point, is not
+A folder is identified by device and inode, and by a token in it, because a disk that is mounted
+again may get another device number. A folder without a bucket, as an empty mount point, is not
 remembered: the bucket may appear there later.
 """
 
-# One pathlib object costs more than the system call it makes, and every operation asks.
+# A pathlib object costs more than the system call that it makes, and every operation checks.
 # ruff: noqa: PTH112, PTH116, PTH118, PTH123
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MOST_BYTES = 64
 
 class FolderIdentity:
     """
-    The folder at `path`, from when it is first seen.
+    The folder at `path`, once it was first seen.
 
     Args:
-        path: An absolute path; there may be nothing yet.
-        tokens: The folder inside of it where the token lies.
+        path: An absolute path; it need not exist yet.
+        tokens: The subfolder that holds the token.
     """
 
     def __init__(self, path: str, *, tokens: str) -> None:
@@ -46,10 +46,10 @@ class FolderIdentity:
 
     def check(self) -> None:
         """
-        Return when the folder is there, and is the one that was seen first.
+        Return if the folder exists and is the one first seen.
 
         Raises:
-            StoreError: It is gone, or another.
+            StoreError: It is missing, or another folder.
         """
         try:
             found = os.stat(self._path)
@@ -72,10 +72,10 @@ class FolderIdentity:
         self._seen, self._token = place, token
         self._is_bucket = os.path.isdir(self._tokens)
         if self._is_bucket and not token:
-            self.sign()  # of an older edition, which gave none
+            self.sign()  # an older version of Bastion made the bucket, without a token
 
     def sign(self) -> None:
-        """Put a token into the folder that was seen, unless one lies there."""
+        """Write a token into the folder first seen, unless it has one."""
         self._is_bucket = True
         mine = f"{self._token_path}.{secrets.token_hex(8)}"
         with contextlib.suppress(OSError):

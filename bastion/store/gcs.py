@@ -1,15 +1,15 @@
 """
 `GcsStore`: a bucket of Google Cloud Storage, over its JSON API.
 
-Spoken directly, with urllib3 and google-auth: five requests are all that the port needs, each is
-sent once and has a deadline. A process that has made them takes 26 MB, and 43 with google-auth for
-its credentials, where the client library takes 60 before its first request (measured, resident).
+It uses urllib3 and google-auth directly. The port needs only five requests; each is sent once and
+has a deadline. A process that has made them takes 26 MB, or 43 with google-auth's credentials; the
+client library takes 60 before its first request (measured, resident).
 
-* A version is a generation: it grows with every write and never comes back. The word stays here.
+* A version is a generation, which grows with every write and never returns. The word stays here.
 * A create is an insert with `ifGenerationMatch=0`, a swap one with the generation, a conditional
   read a download with `ifGenerationNotMatch`. Only 412 is a conflict.
-* 429 is Google's answer to a second write of one object within a second; contenders for one name
-  may all see it. It is a `StoreError` that says how long to wait.
+* 429 is Google's answer to a second write of one object within a second. All contenders for one
+  name may get it. It is a `StoreError` that says how long to wait.
 
 Source: Cloud Storage JSON API v1 (`storage.v1.json`), "HTTP status and error codes for JSON".
 """
@@ -44,31 +44,33 @@ if TYPE_CHECKING:
 ENDPOINT = "https://storage.googleapis.com"
 
 _CLOCK = SystemClock()
-"""Deadlines of real connections: no simulation has any."""
+"""The clock for deadlines of real connections; no simulation has any."""
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0
 """Longest silence within an answer: well above what Google needs for one, and below any lease."""
 
 _CONNECTIONS = 32
-"""Kept open: as many as the lanes of one bastion ask at once."""
+"""Connections kept open: as many as the lanes of one bastion use at once."""
 
 _PAUSE_AFTER_429_S = 1.1
 """Google takes one write a second for one object. Source: Cloud Storage, "Quotas and limits"."""
 
 LONGEST_PAUSE_S = 30.0
-"""A server that asks for more is asked again after so long: as long as a lease on a cloud store."""
+"""Longest pause that is granted to a server: the length of a lease on a cloud store."""
 
 _OF_A_VM = "google.auth.compute_engine"
-"""The module of credentials that a metadata server gives."""
+"""The module of credentials from a metadata server."""
 
 _PAGE = 1000
-"""Most entries that a list answers at once. Source: storage.v1.json, objects.list."""
+"""Maximum entries in one answer to a list. Source: storage.v1.json, objects.list."""
 
 _CHUNK_BYTES = 1 << 20
-"""Most that is received before the deadline and the limit are looked at."""
+"""Bytes received between two checks of the deadline and the limit."""
 
 _ANSWER_BYTES = 16 << 20
-"""Longest answer that is no object: a page of 1,000 entries is below 3 MB, as a name has 1 kB."""
+"""
+Longest answer that is not an object: a page of 1,000 entries is below 3 MB, as a name has 1 kB.
+"""
 
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
@@ -80,7 +82,7 @@ class _Answer:
     body: bytes
 
     def text(self) -> str:
-        """What the answer says is wrong; Google says it in JSON, but for downloads."""
+        """Return the error message of the answer; Google sends JSON, except for downloads."""
         with suppress(ValueError, KeyError, TypeError):
             return str(json.loads(self.body)["error"]["message"])
         return self.body[:300].decode(errors="replace").strip()
@@ -93,7 +95,7 @@ class GcsStore:
     Args:
         bucket: Its name.
         prefix: Without `/` at its ends; empty for the whole bucket.
-        credentials: Of the requests; None sends anonymous requests, for emulators.
+        credentials: The credentials of requests; None: anonymous requests, for emulators.
         endpoint: URL of the server.
         deadline_s: Longest time from a request to the end of its answer.
     """
@@ -152,8 +154,8 @@ class GcsStore:
         """
         See the port.
 
-        Google does not say whether it looks at the precondition first, or at the right to replace
-        what stands: a refusal is a conflict where an object stands.
+        Google does not document whether it checks the precondition first or the permission to
+        replace an object. A refusal is therefore a conflict if there is an object.
         """
         conflict = f"there is an object at {key!r}"
         try:
@@ -188,7 +190,7 @@ class GcsStore:
         }
         found: list[Entry] = []
         while len(found) < limit:
-            # One more than wanted, since `startOffset` itself is listed too.
+            # One more than requested, since `startOffset` itself is listed too.
             query["maxResults"] = str(min(limit - len(found) + 1, _PAGE))
             answer = self._ask("GET", f"/storage/v1/b/{self._bucket}/o", query)
             if answer.status != 200:
@@ -222,7 +224,7 @@ class GcsStore:
         raise self._failure(answer, key, "written")
 
     def _stands(self, key: str) -> bool:
-        """Whether there is surely an object at `key`."""
+        """Whether there is certainly an object at `key`."""
         try:
             self.read(key, limit_bytes=0)
         except OversizeError:
@@ -244,11 +246,11 @@ class GcsStore:
 
     def _modified_at(self, key: str, headers: Mapping[str, str]) -> float:
         """
-        When the object that was read was written.
+        Return when the object that was read was written.
 
-        `Last-Modified` tells whole seconds; a generation is the same time in microseconds, which
-        Google does not promise: it is believed where the two agree. Emulators may leave the header
-        out, and are asked again.
+        `Last-Modified` has whole seconds. A generation is the same time in microseconds, which
+        Google does not guarantee, so it is used only where the two agree. If an emulator omits the
+        header, the metadata is requested.
         """
         generation = headers["x-goog-generation"]
         header = headers.get("last-modified")
@@ -272,18 +274,19 @@ class GcsStore:
         limit_bytes: int = _ANSWER_BYTES,
     ) -> _Answer:
         """
-        Send one request once. Any answer is an answer; none, or half of one, is StoreError.
+        Send one request once. Return any complete answer; StoreError if there is none.
 
-        A body of more than `limit_bytes` is cut behind them, and its connection closed.
+        A body above `limit_bytes` is cut there, and its connection is closed.
         """
         url = f"{self._endpoint}{path}?{urlencode(query)}"
-        # Stored bytes are wanted as they are: what names itself compressed is never inflated.
+        # Objects are read as stored: one with a compressed content encoding is never
+        # decompressed.
         headers = {"Accept-Encoding": "gzip"} if "alt" in query else {}
         headers |= {} if body is None else {"Content-Type": "application/octet-stream"}
         self._authorize(method, url, headers)
         answer = self._sent(method, url, body, headers, limit_bytes)
         if answer.status == 401 and self._credentials is not None:
-            # Surely not executed: a token may die at Google long before it does here.
+            # Certainly not executed: Google may expire a token long before it expires here.
             self._refresh(headers)
             answer = self._sent(method, url, body, headers, limit_bytes)
         return answer
@@ -319,7 +322,7 @@ class GcsStore:
 
     @contextmanager
     def _understood(self) -> Iterator[None]:
-        """Take what is no answer of Google's for no answer at all."""
+        """Turn every answer that is not valid for this API into a `StoreError`."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -335,7 +338,7 @@ class GcsStore:
             )
 
     def _refresh(self, headers: dict[str, str]) -> None:
-        """Put another token into `headers` than the one that was not taken."""
+        """Put a new token into `headers` after one was refused."""
         assert self._credentials is not None
         refused = headers.get("authorization", "")
         with self._refreshing, self._given_token() as transport:
@@ -346,9 +349,9 @@ class GcsStore:
     @contextmanager
     def _given_token(self) -> Iterator[object]:
         """
-        The road on which tokens are asked for, and what it means when none is given.
+        Provide the transport for token requests, and explain a failure to get one.
 
-        On a VM google-auth tells of a metadata server that is away as of one that refuses.
+        On a VM google-auth raises the same error for a metadata server that is down or refuses.
         """
         import google.auth.exceptions
         import google.auth.transport.urllib3
@@ -365,7 +368,7 @@ class GcsStore:
             ) from error
 
     def _identity(self) -> str:
-        """Return the caller, as far as the credentials tell."""
+        """Return the caller, as far as the credentials name it."""
         if self._credentials is None:
             return "an anonymous caller"
         email = getattr(self._credentials, "service_account_email", None)
@@ -401,7 +404,7 @@ class GcsStore:
 
 
 def _received(response: urllib3.BaseHTTPResponse, deadline: float, limit_bytes: int) -> bytes:
-    """The body, up to just above the limit; one that comes drop by drop holds us not for ever."""
+    """Return the body, up to just above the limit; a slow one is cut off at the deadline."""
     chunks = []
     left = limit_bytes
     while left >= 0 and (chunk := response.read1(_CHUNK_BYTES, decode_content=False)):
@@ -414,26 +417,26 @@ def _received(response: urllib3.BaseHTTPResponse, deadline: float, limit_bytes: 
 
 def _tells_its_end(headers: Mapping[str, str]) -> bool:
     """
-    Whether these are headers of a whole answer.
+    Whether these are the headers of a complete answer.
 
-    A connection that breaks among them looks like their end, and what follows like an empty body:
-    an answer without a length would make nothing of something.
+    If a connection breaks within the headers, they look complete and the body looks empty. An
+    answer without a length is therefore not accepted.
     """
     return "content-length" in headers or "transfer-encoding" in headers
 
 
 def _is_absence(answer: _Answer) -> bool:
-    """Whether a 404 says that there is no object: one of a proxy, or of a bucket, does not."""
+    """Whether a 404 is about the object, and not from a proxy or about the bucket."""
     return answer.text().startswith("No such object")
 
 
 def _is_bucket_missing(answer: _Answer) -> bool:
-    """Whether a 404 says that there is no bucket: only the text tells."""
+    """Whether a 404 is about the bucket, as only its text shows."""
     return answer.text().startswith("The specified bucket")
 
 
 def _is_pacing(answer: _Answer) -> bool:
-    """Whether a 403 only asks to slow down; for a download, only the text tells."""
+    """Whether a 403 is a rate limit; for a download, only its text shows that."""
     body = answer.body.lower()
     return any(each in body for each in (b"ratelimitexceeded", b"rate limit", b"quotaexceeded"))
 
@@ -449,7 +452,7 @@ def _seconds(time_created: str) -> float:
 
 def default_credentials() -> Credentials:
     """
-    The credentials that this machine or user has, as all of Google's tools find them.
+    Return the credentials of this machine or user, found as Google's own tools find them.
 
     Raises:
         StoreRefusedError: There are none.

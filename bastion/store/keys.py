@@ -1,9 +1,9 @@
 """
-Which strings are keys, and how a key becomes a name in a bucket or in a folder.
+Valid keys, and their names in a bucket or a folder.
 
-One rule for all stores, so that what one of them takes, every other takes too: the lengths leave
-room for a prefix in a bucket and for one file name a part in a folder. What lies in a bucket under
-a name that is no key does not exist for this program: lists leave it out.
+The rule is the same for all stores, so a key that one of them accepts is accepted by all. The
+lengths leave room for a prefix in a bucket and for one file name per part in a folder. Objects in a
+bucket whose names are not keys are ignored: lists omit them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from bastion.errors import SpecError
 
 KEY_BYTES = 900
-"""Longest key. GCS and S3 take names of 1,024 bytes; what is left is for the root's own prefix."""
+"""Longest key. GCS and S3 allow names of 1,024 bytes; the rest is for the prefix of the root."""
 
 PREFIX_BYTES = 1024 - KEY_BYTES - 1
 """Longest prefix of a root in a bucket, without the `/` after it."""
@@ -24,7 +24,7 @@ PART_BYTES = 240
 
 _PART = re.compile("[^\x00-\x1f\x7f/\ud800-\udfff]+")
 _RESERVED = ".tmp"
-"""The folder of a local store that holds what is not an object."""
+"""The folder of a local store for files that are not objects."""
 
 
 @lru_cache(maxsize=4096)
@@ -34,7 +34,7 @@ def is_key(text: str) -> bool:
 
 
 def is_part(text: str) -> bool:
-    """Whether `text` may stand between two `/` of a key."""
+    """Whether `text` is valid between two `/` of a key."""
     if not _PART.fullmatch(text) or text in {".", ".."}:
         return False
     return len(text) * 4 <= PART_BYTES or len(text.encode()) <= PART_BYTES
@@ -42,7 +42,7 @@ def is_part(text: str) -> bool:
 
 def checked(key: str) -> str:
     """
-    `key` itself, when it is one.
+    Return `key` if it is valid.
 
     Raises:
         SpecError: It is not.
@@ -57,7 +57,7 @@ def checked(key: str) -> str:
 
 def checked_prefix(prefix: str) -> str:
     """
-    `prefix` itself, when keys may begin with it: whole parts, then any beginning of one.
+    Return `prefix` if keys may begin with it: whole parts, then any beginning of a part.
 
     Raises:
         SpecError: No key can begin with it.
@@ -71,18 +71,19 @@ def checked_prefix(prefix: str) -> str:
 
 def file_name(part: str) -> str:
     """
-    The name of the file or folder that stands for `part`, one to one.
+    Return the name of the file or folder for `part`; the mapping is one to one.
 
-    A part is its own name but for `%`, which becomes `%25`, and for `.tmp`, which would collide
-    with the store's own folder and becomes `%2Etmp`.
+    The name is the part, except that `%` becomes `%25`, and `.tmp`, the store's own folder, becomes
+    `%2Etmp`.
     """
     return "%2Etmp" if part == _RESERVED else part.replace("%", "%25")
 
 
 def part_of(name: str) -> str | None:
-    """The part that `file_name` turns into `name`, a file's; None when there is no such part."""
+    """Return the part for a file `name`, the inverse of `file_name`; None if there is none."""
     if "%" not in name:
-        # Plain names first, and without a regular expression: a list asks this of every file.
+        # Plain names are checked first and without a regular expression: a list checks every
+        # file.
         plain = name.isascii() and name.isprintable() and len(name) <= PART_BYTES
         return name if name != _RESERVED and (plain or is_part(name)) else None
     part = _RESERVED if name == "%2Etmp" else name.replace("%25", "%")

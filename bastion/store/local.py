@@ -6,24 +6,24 @@
     <root>/.tmp/bucket                         a random token: two folders are never the same bucket
     <root>/.tmp/locks/<nnn>                    one lock for every 4,096th key; never deleted
 
-* **create**: write a temp, fsync it, `link` it to its name (which fails when the name is taken),
-  fsync the folder, unlink the temp. **swap**: under the key's lock, look at the version, write a
-  temp, fsync it, `rename` it over the name, fsync the folder. **delete**: under the same lock, so
-  that no swap revives what was deleted, then remove folders left empty; a create that finds its
-  folder gone makes it again.
-* A **version** is the file's modification time, inode and size. Every write stamps its own time on
-  the temp, at least a nanosecond after the state it replaces, so no version comes back: not even
-  when the same bytes do. A filesystem that rounds the stamp is refused. (A hash of the bytes would
-  make a list read every object it shows, and a conditional read the whole object.)
-* **Killed at any instruction**: before `link` or `rename` nothing has happened but a temp, which
-  a later opening sweeps away. After it the object is whole, since it was fsynced under its other
-  name. Between it and the fsync of the folder the object is seen by others but may be lost if the
-  whole machine loses power; so are then all who saw it, and what they made durable afterwards went
-  into the same journal later. A swap's lock is an flock: the kernel drops it with its process.
-* Network and FUSE filesystems are refused: their `link`, `rename` and locks promise less.
+* **create**: write a temp, fsync it, `link` it to its name (which fails if the name exists), fsync
+  the folder, unlink the temp. **swap**: write a temp and fsync it; under the key's lock, check the
+  version and `rename` the temp over the name; fsync the folder. **delete**: under the same lock, so
+  that no swap restores a deleted object; then remove empty folders. A create whose folder was
+  removed makes it again.
+* A **version** is the file's modification time, inode and size. Every write sets its own time on
+  the temp, at least a nanosecond after the state it replaces, so no version repeats, not even with
+  the same bytes. A filesystem that rounds the time is refused. (A hash of the bytes would make a
+  list read every object, and a conditional read the whole object.)
+* **Killed at any instruction**: before `link` or `rename` nothing has changed except for a temp,
+  which a later start sweeps. After it the object is complete, since the temp was fsynced. Before
+  the fsync of the folder other processes see the object, and it may be lost if the machine loses
+  power. Then those processes are lost too, and anything that they made durable later went into the
+  same journal later. A swap's lock is an flock, which the kernel releases with its process.
+* Network and FUSE filesystems are refused: their `link`, `rename` and locks guarantee less.
 """
 
-# One pathlib object costs more than the system call it makes, and a list makes many.
+# A pathlib object costs more than the system call that it makes, and a list would make many.
 # ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH116, PTH120, PTH123
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _STALE_S = 3600
 """A temp older than this has no living writer: the longest write is a bundle of some gigabytes."""
 
 _RACES = 100
-"""How often a create makes its folder again before it gives up: each time someone deleted it."""
+"""How often a create makes its folder again, if another process keeps deleting it."""
 
 _LOOKS = frozenset({"read", "listed"})
-"""What changes nothing: it is enough to look at the folder afterwards."""
+"""Operations that change nothing: the folder is checked only afterwards."""
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
@@ -78,22 +78,21 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 class LocalStore:
     """
-    Objects as files under one folder, which must be there.
+    Objects as files under one folder, which must exist.
 
-    The folder is remembered from when it is first seen: where it is gone, or another lies at its
-    path, the store is out of reach. Files and folders get the permissions that the umask leaves
-    them.
+    The folder is remembered once it was first seen. If it is missing, or another folder is at its
+    path, the store is out of reach. Files and folders get the permissions that the umask allows.
 
     Args:
         root: An absolute path.
         clock: Its wall clock is the store's clock.
-        durable: False skips every fsync: for tests, where no power is ever lost.
+        durable: False skips every fsync: for tests, which need not survive a loss of power.
         lock_timeout_s: How long a swap or delete waits for another process that holds the key.
-        makes_root: Make the folder now where there is none, and begin a bucket in it: for a bucket
-            that never was.
+        makes_root: Create the folder if it is missing, and start a bucket in it: only for a new
+            bucket.
 
     Raises:
-        StoreRefusedError: `root` lies on a network filesystem, or is no folder.
+        StoreRefusedError: `root` is on a network filesystem, or is not a folder.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class LocalStore:
 
     def _read(self, key: str, unless: Version | None, limit_bytes: int) -> Object | None:
         try:
-            # O_NONBLOCK: a FIFO that someone left in the folder must not stop us.
+            # O_NONBLOCK: a FIFO in the folder must not block us.
             handle = os.open(self._path(key), os.O_RDONLY | os.O_NONBLOCK)
         except _ABSENT:
             raise NotFoundError(f"no object at {key!r}") from None
@@ -152,7 +151,7 @@ class LocalStore:
                 self._identity.check()
                 return None
             with open(handle, "rb", closefd=False) as file:
-                # As much as there is: a buffer of the whole limit costs more than the read.
+                # Read the file's size: a buffer of the whole limit costs more than the read.
                 data = file.read(min(found.st_size, limit_bytes) + 1)
                 if len(data) > found.st_size:  # edited in place meanwhile
                     data += file.read(limit_bytes + 1 - len(data))
@@ -177,8 +176,8 @@ class LocalStore:
         with self._explained(key, "swapped"):
             found = _expect(if_version, path, key)
             with self._temp(data, after_ns=found.st_mtime_ns) as (temp, written):
-                # Nothing slow happens under the lock: a process that is frozen there keeps all
-                # others out.
+                # Nothing slow happens under the lock: a process that is frozen there blocks all
+                # others.
                 with self._locks.held(key):
                     _expect(if_version, path, key)
                     os.rename(temp, path)
@@ -196,7 +195,7 @@ class LocalStore:
             self._remove_empty(os.path.dirname(path))
 
     def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
-        """See the port; looks only into folders that can hold what is asked."""
+        """See the port; only folders that can hold matching keys are read."""
         folder = checked_prefix(prefix).rpartition("/")[0]
         path = self._path(folder) if folder else self._root
         try:
@@ -240,7 +239,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _temp(self, data: bytes, *, after_ns: int) -> Iterator[tuple[str, Written]]:
-        """A file of `data`, durable, stamped later than `after_ns`; gone in the end."""
+        """Yield a durable file with `data`, stamped later than `after_ns`; remove it afterwards."""
         handle, path = self._open_temp()
         try:
             with open(handle, "wb", buffering=0) as file:
@@ -275,7 +274,7 @@ class LocalStore:
                 self._identity.sign()
 
     def _no_bucket(self) -> StoreError:
-        """Of a folder without temps, as an empty mount point: what is written there is lost."""
+        """Return the error for a folder without a bucket, as an empty mount point."""
         return StoreError(
             f"{self._root!r} is out of reach: no bucket was begun in this folder",
             hint="mount its disk; or start a bastion on it, which begins a bucket",
@@ -299,7 +298,7 @@ class LocalStore:
         )
 
     def _empty_or_refuse(self, path: str, key: str) -> None:
-        """Remove a folder that only a killed process can have left empty, with what is in it."""
+        """Remove a folder tree without objects, which a killed process left; refuse any other."""
         for folder, _, _ in os.walk(path, topdown=False):
             try:
                 os.rmdir(folder)
@@ -310,11 +309,11 @@ class LocalStore:
 
     def _make_folder(self, path: str) -> None:
         """
-        Make `path` and what is missing above it.
+        Make `path` and its missing parents.
 
-        They are not synced one by one: the journals of ext4, xfs and btrfs keep the order of
-        changes, so the sync that makes the object's own entry durable covers the folders made
-        before it. Five new folders would else cost as many syncs as five objects.
+        The folders are not synced one by one: the journals of ext4, xfs and btrfs keep the order of
+        changes, so the sync of the object's own entry covers the folders made before it. Otherwise
+        five new folders would cost as many syncs as five objects.
         """
         for _ in range(_RACES):
             try:
@@ -330,7 +329,7 @@ class LocalStore:
         )
 
     def _make_root(self) -> None:
-        """Make the folder, and what is missing above it."""
+        """Make the root folder and its missing parents."""
         try:
             os.makedirs(self._root, exist_ok=True)
         except OSError as error:
@@ -348,7 +347,7 @@ class LocalStore:
             path = os.path.dirname(path)
 
     def _settle(self, path: str) -> None:
-        """Make the entry of `path` in its folder durable."""
+        """Make the directory entry of `path` durable."""
         if not self._durable:
             return
         try:
@@ -361,7 +360,7 @@ class LocalStore:
             os.close(handle)
 
     def _sweep(self) -> None:
-        """Remove what killed writers left, as far as this user may; what is left does no harm."""
+        """Remove the temps of killed writers, as far as permitted; the rest does no harm."""
         with contextlib.suppress(OSError), os.scandir(self._temps) as children:
             for child in children:
                 with contextlib.suppress(FileNotFoundError):
@@ -377,7 +376,7 @@ class LocalStore:
             try:
                 yield
             finally:
-                # What was answered meanwhile by another folder is no answer.
+                # An answer is void if the folder was replaced meanwhile.
                 self._identity.check()
         except OSError as error:
             place = f"{key!r} in {self._root!r}"

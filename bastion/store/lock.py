@@ -1,9 +1,9 @@
 """
-`FileLocks`: one process at a time for each name, on one machine, even if holders are killed.
+`FileLocks`: named locks between the processes of one machine, released if a holder is killed.
 
-An flock belongs to an open file, so threads exclude each other as processes do, and the kernel
-drops it with the process. The files are never deleted: two processes could then hold one name by
-two files.
+An flock belongs to an open file, so it excludes threads as well as processes, and the kernel
+releases it with the process. The files are never deleted: otherwise two processes could hold one
+name through two files.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from bastion.clock import Clock
 from bastion.errors import StoreError
 
 _LOCKS = 4096
-"""Files a folder: two busy names hardly ever share one, and all of them may be kept for ever."""
+"""Files per folder: two busy names hardly ever share one, and all of them may be kept for ever."""
 
 _PAUSE_S = (0.0005, 0.02)
-"""Between two tries: at first about as long as a holder needs for one write, at last polite."""
+"""Shortest and longest pause between two tries; the first is about as long as one write."""
 
 
 class FileLocks:
     """
-    Locks as files of one folder, which is made when needed; the one above it must be there.
+    Locks as files in one folder, which is made when needed; its parent must exist.
 
     Args:
         folder: An absolute path.
-        clock: What waiting is measured on.
+        clock: The clock for waiting.
         timeout_s: How long to wait for another holder.
     """
 
@@ -42,10 +42,10 @@ class FileLocks:
     @contextlib.contextmanager
     def held(self, name: str) -> Iterator[None]:
         """
-        Hold the lock of `name` meanwhile; not reentrant.
+        Hold the lock of `name` for the duration of the context; not reentrant.
 
         Raises:
-            StoreError: Another process holds it for too long; the message has its process id.
+            StoreError: Another process held it for too long; the message has its process id.
         """
         handle = self._open(zlib.crc32(name.encode()) % _LOCKS)
         try:
@@ -64,7 +64,7 @@ class FileLocks:
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
-            # Never what lies above the folder of the locks: it may be away.
+            # Never make the parents of the folder: they may be unmounted.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._folder)  # noqa: PTH102 - all paths here are strings
             return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -88,7 +88,7 @@ class FileLocks:
 
 
 def _sign(handle: int) -> None:
-    """Write the holder's process id into the file, unless it is there; a full disk is ignored."""
+    """Write the holder's process id into the file if it is not there; ignore a full disk."""
     mine = b"%d" % os.getpid()
     with contextlib.suppress(OSError):
         if os.pread(handle, 32, 0) != mine:

@@ -1,9 +1,8 @@
 """
-`MemoryStore`: the store as it should be, in a dictionary; `FaultyStore`: any store, spoilt.
+`MemoryStore`: a store in a dictionary; `FaultyStore`: any store with injected faults.
 
-The fake that tests and the simulation run on. It keeps every rule of the port, and one more that
-only folders can see: no key is both an object and a folder of others, so that a layout which would
-not fit a local store fails here too.
+Tests and the simulation use it. It keeps every rule of the port, and one more of folders: no key is
+both an object and a folder of others, so a layout that a local store could not hold fails here too.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class MemoryStore:
     Objects in this process's memory, for many threads.
 
     Args:
-        now: The store's clock, seconds since 1970. Time that goes back is held still.
+        now: The store's clock, seconds since 1970. It is never read as going back.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -122,11 +121,11 @@ def _entry(key: str, found: Object) -> Entry:
 
 
 Operation: TypeAlias = Literal["read", "create", "swap", "delete", "list"]
-"""The five things a store can be asked."""
+"""The five operations of a store."""
 
 
 class Fault(Enum):
-    """What may go wrong with one operation."""
+    """The faults that an operation can have."""
 
     BEFORE = "nothing is done, and the caller is told that it is in doubt"
     AFTER = "it is done, but the answer is lost"
@@ -134,13 +133,13 @@ class Fault(Enum):
 
 class FaultyStore:
     """
-    Another store, with faults; counts what it is asked, faults included.
+    Another store with injected faults; it counts all operations, faulty ones included.
 
     A fault is always a `StoreError`: no store invents a conflict, so this one does not either.
 
     Args:
         store: The store that does the work.
-        faults: Asked once an operation, with its name and its key (or prefix): what goes wrong.
+        faults: Called once per operation with its name and its key or prefix; returns the fault.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 """
-`open_store`: from a URL to a store; the only place that chooses between adapters.
+`open_store`: make a store from a URL; only this file chooses between adapters.
 
 An adapter is imported when it is chosen, so that unused cloud SDKs are not imported.
 """
@@ -20,10 +20,10 @@ _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..
 
 def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
     """
-    The store at `url`; all keys are relative to it.
+    Return the store at `url`; all keys are relative to it.
 
-    `memory:` is a new, empty store each time. With `makes_root` the folder of a `file://` root is
-    made where there is none: only for a bucket that never was.
+    `memory:` is a new, empty store each time. With `makes_root` the missing folder of a `file://`
+    root is created: only for a new bucket.
 
     Raises:
         SpecError: The URL is malformed, or of an unknown kind.

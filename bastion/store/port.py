@@ -1,22 +1,20 @@
 """
-The port to the object store: five operations, and nothing that only one store can do.
+The port to the object store: five operations that every supported store can do.
 
-Rules every adapter keeps, and `tests/contracts/` holds them to:
+Every adapter keeps these rules, and `tests/contracts/` checks them:
 
 * A key is relative, `/`-separated, without `.`, `..`, empty parts or control characters.
-* No key is both an object and a folder of others (`a` and `a/b`): no layout of ours needs it.
-  Stores that see it, folders and the memory, refuse it with `StoreRefusedError`; buckets cannot.
-* An object is whole or not there; a reader sees the old bytes or the new, never a mix.
+* No key is both an object and a folder of others (`a` and `a/b`): our layout needs no such keys.
+  Folders and the memory refuse them with `StoreRefusedError`; buckets cannot.
+* An object is complete or missing; a reader sees the old bytes or the new, never a mix.
 * `create` and `swap` succeed for one contender only. They are tried once: no adapter retries.
-* `ConflictError` says only that the precondition was seen to fail. It may have failed because an
-  earlier try of the same write landed: only `bastion.records` may conclude anything from it, after
-  reading back.
-* `StoreError` says nothing about what happened: the write may have landed, or may land later. Its
-  `retry_after_s` says how long the store wants to be left alone.
-* A read receives at most `limit_bytes`, whatever a list or a header says of its size:
-  a store may send more than it lists.
-* A list shows everything written before it began, and leaves out what has no key's name.
-* `modified_at` is the store's own clock; it is the only time that two machines may compare.
+* `ConflictError` says only that the precondition failed. An earlier try of the same write may have
+  landed and caused that, so only `bastion.records` may draw conclusions, after reading back.
+* `StoreError` says nothing about the result: the write may have landed, or may land later. Its
+  `retry_after_s` says how long the store asks to be left alone.
+* A read receives at most `limit_bytes`, whatever size a list or a header gives.
+* A list shows everything written before it began, and omits names that are not keys.
+* `modified_at` is the store's own clock, the only time that two machines may compare.
 """
 
 from __future__ import annotations
@@ -26,16 +24,16 @@ from typing import NewType, Protocol
 from bastion.value import value
 
 Version = NewType("Version", str)
-"""Opaque name of one state of one object; only equality means anything."""
+"""Opaque name of one state of one object, to be compared for equality only."""
 
 
 READ_LIMIT_BYTES = 256 << 20
-"""Most bytes of a read that names no limit: above every object that Bastion itself writes."""
+"""Limit of a read that names none: above every object that Bastion itself writes."""
 
 
 @value
 class Entry:
-    """One object, as a list shows it."""
+    """One object in a list."""
 
     key: str
     version: Version
@@ -47,7 +45,7 @@ class Entry:
 
 @value
 class Object:
-    """One object's bytes and the version they are of."""
+    """The bytes of an object and their version."""
 
     data: bytes
     version: Version
@@ -57,7 +55,7 @@ class Object:
 
 @value
 class Written:
-    """What a successful write tells."""
+    """The result of a successful write."""
 
     version: Version
     modified_at: float
@@ -75,14 +73,14 @@ class ObjectStore(Protocol):
 
         Raises:
             NotFoundError: There is no such object.
-            OversizeError: It holds more than `limit_bytes`; the rest is not received.
+            OversizeError: It is larger than `limit_bytes`; the rest is not received.
             StoreError: Out of reach.
         """
         ...
 
     def create(self, key: str, data: bytes) -> Written:
         """
-        Write `data` at `key`, where nothing may be yet.
+        Write `data` at `key` if there is no object yet.
 
         Raises:
             ConflictError: There is an object at `key`.
@@ -92,7 +90,7 @@ class ObjectStore(Protocol):
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
         """
-        Replace the object at `key`, which must still be at `if_version`.
+        Replace the object at `key` if it is still at `if_version`.
 
         Raises:
             ConflictError: It is at another version, or gone.
@@ -102,7 +100,7 @@ class ObjectStore(Protocol):
 
     def delete(self, key: str) -> None:
         """
-        Remove the object at `key`; it is no error when there is none.
+        Remove the object at `key`; a missing object is no error.
 
         Raises:
             StoreError: Out of reach, or in doubt.
@@ -111,7 +109,8 @@ class ObjectStore(Protocol):
 
     def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
         """
-        The first `limit` objects whose key begins with `prefix` and sorts after `start_after`.
+        Return the first `limit` objects whose key begins with `prefix` and sorts after
+        `start_after`.
 
         Keys are sorted by their UTF-8 bytes. Fewer than `limit` entries mean there are no more.
 

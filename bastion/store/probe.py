@@ -1,8 +1,8 @@
 """
-`probe`: find out whether a store keeps its preconditions, before anything depends on it.
+`probe`: check that a store enforces preconditions, before anything depends on it.
 
-Everything this program promises stands on two of them: of many creators one wins, and a swap from
-a stale version fails. Stores exist that take the headers and ignore them.
+The whole protocol relies on two preconditions: of several creators one wins, and a swap from a
+stale version fails. Some stores accept the headers and ignore them.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefuse
 from bastion.store.port import ObjectStore, Version, Written
 
 _FOLDER = "state/probe/"
-"""Under `state/`, where only the bastion may write: it probes what it will use."""
+"""
+Under `state/`, where only the bastion may write: the probe checks the permissions it will use.
+"""
 _OTHER = "use a store with conditional writes: Google Cloud Storage, Amazon S3 or a folder"
 _BARE = "if it is an S3 server that wants bare ETags, as Ceph's, add ?etags=bare to the root's URL"
 
 
 def probe(store: ObjectStore, pause: Callable[[], None] = lambda: None) -> None:
     """
-    Return when `store` keeps its preconditions; leaves nothing behind.
+    Return if `store` enforces preconditions; leave no object behind.
 
     Args:
-        store: What is asked.
-        pause: Waits for as long as the store wants between two writes of one object.
+        store: The store to check.
+        pause: Waits as long as the store requires between two writes of one object.
 
     Raises:
-        StoreRefusedError: It ignores one of them (the message says which), or refuses to serve.
+        StoreRefusedError: It ignores a precondition, which the message names, or refuses access.
         StoreError: It is out of reach.
     """
     key = f"{_FOLDER}{secrets.token_hex(8)}"
@@ -66,10 +68,10 @@ def _written(
     store: ObjectStore, key: str, data: bytes, write: Callable[[], Written]
 ) -> Version | None:
     """
-    The version that `write` made of `key`, or None when the store refused it.
+    Return the version that `write` created at `key`, or None if the store refused it.
 
-    A conflict is read back: a network that repeats a request gets the second copy of our own write
-    refused, and may lose the answer to the first. No other program knows this key.
+    A conflict is read back: if the network repeats a request, the second copy of our own write is
+    refused, and the answer to the first may be lost. No other program uses this key.
     """
     try:
         return write().version

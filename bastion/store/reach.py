@@ -1,7 +1,7 @@
 """
-How far away a store is, which decides how often it is polled.
+The distance to a store, which decides how often it is polled.
 
-The environment says where a bucket is where its URL does not, exactly as it does to the adapters.
+If the URL does not name a server, the environment does, exactly as for the adapters.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ _LOOPBACK = re.compile(r"127(\.\d+){3}")
 
 
 class Reach(Enum):
-    """How far a store is."""
+    """The distance to a store."""
 
     FOLDER = "folder"
-    """A look is a system call."""
+    """A poll is a system call."""
     LOOPBACK = "loopback"
-    """A server on this machine, as MinIO or an emulator: a look costs time and no money."""
+    """A server on this machine, as MinIO or an emulator: a poll costs time and no money."""
     CLOUD = "cloud"
-    """A look is billed, and one object takes one write a second."""
+    """A poll is billed, and one object takes one write a second."""
 
 
 def reach_of(url: str) -> Reach:
-    """How far the store at `url` is; a cloud's unless it is seen to be nearer."""
+    """Return the distance to the store at `url`: `CLOUD` unless it is known to be nearer."""
     parts = urlsplit(url)
     match parts.scheme:
         case "file" | "memory":
@@ -41,14 +41,14 @@ def reach_of(url: str) -> Reach:
 
 
 def gcs_emulator() -> str:
-    """The URL of the server that stands in for Google's, as all of Google's tools are told."""
+    """Return the URL of the emulator that the environment names in place of Google's servers."""
     host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
     return host if "://" in host or not host else f"http://{host}"
 
 
 def _s3_endpoint() -> str:
     """
-    The server that boto3 asks when a URL names none.
+    Return the server that boto3 uses if a URL names none.
 
     Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
     """

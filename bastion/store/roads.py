@@ -1,8 +1,8 @@
 """
-`Roads`: connections to servers, through a proxy where the environment names one.
+`Roads`: connections to servers, through a proxy if the environment names one.
 
-As every tool of the clouds does: `HTTPS_PROXY` and `HTTP_PROXY` name it, `NO_PROXY` the hosts that
-are reached without. A metadata server is part of the machine and never behind a proxy.
+As in all clouds' tools, `HTTPS_PROXY` and `HTTP_PROXY` name the proxy, and `NO_PROXY` the hosts
+that are reached directly. A metadata server is part of the machine and never behind a proxy.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _METADATA = frozenset({"metadata.google.internal", "metadata", "169.254.169.254"
 
 class Roads:
     """
-    One pool of connections for each way to a server.
+    One connection pool per proxy, and one for direct connections.
 
     Args:
-        options: Of each pool, as `urllib3.PoolManager` takes them.
+        options: Options of each pool, as for `urllib3.PoolManager`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -47,7 +47,7 @@ class Roads:
 
 
 def proxy_of(url: str) -> str:
-    """The URL of the proxy through which `url` is asked for; empty for none."""
+    """Return the URL of the proxy for `url`, or an empty string."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     proxies = getproxies_environment()

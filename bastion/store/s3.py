@@ -1,13 +1,13 @@
 """
-`S3Store`: a bucket of Amazon S3, or of a store that speaks its protocol.
+`S3Store`: a bucket of Amazon S3, or of a store with the same protocol.
 
-* A version is an ETag, as the store wrote it. For most objects it is a hash of the bytes, so the
-  same bytes have the same version again: what is swapped here carries a nonce (`bastion.records`).
+* A version is an ETag, as returned by the store. For most objects it is a hash of the bytes, so
+  equal bytes have equal versions: objects that are swapped carry a nonce (`bastion.records`).
 * A create is a put with `If-None-Match: *`, a swap one with `If-Match`, a conditional read a get
   with `If-None-Match`. 412 is a conflict, and so is 404 for a swap: the object is gone. 409 means
-  that another write is under way, and says nothing about the precondition.
-* A server may compare ETags without the quotes that it sends them in, as Ceph's gateway does: it is
-  sent bare ones, where the root's URL says so. The probe tells which servers need that.
+  that another write is in progress, and says nothing about the precondition.
+* Some servers, as Ceph's gateway, compare ETags without the quotes that they return. They are sent
+  bare ETags if the root's URL asks for that. The probe shows which servers need it.
 * Each request is sent once. botocore signs it and finds the credentials; its retries are off.
 
 Source: Amazon S3 User Guide, "Conditional requests"; API Reference, "Error responses".
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
 
 _CLOCK = SystemClock()
-"""Deadlines of real connections: no simulation has any."""
+"""The clock for deadlines of real connections; no simulation has any."""
 _T = TypeVar("_T")
 
 _CONNECT_S = 5.0
@@ -51,16 +51,16 @@ _SILENCE_S = 20.0
 """Longest silence within an answer: well above what S3 needs for one, and below any lease."""
 
 _CHUNK_BYTES = 1 << 16
-"""How much is received before the deadline is looked at."""
+"""Bytes received between two checks of the deadline."""
 
 _CONNECTIONS = 32
-"""Kept open: as many as the lanes of one bastion ask at once."""
+"""Connections kept open: as many as the lanes of one bastion use at once."""
 
 _PAUSE_WHEN_SLOWED_S = 1.1
-"""S3 names no time when it says SlowDown; as long as the slowest store of ours needs."""
+"""S3's SlowDown names no time; this is the pause of our slowest store."""
 
 _PAGE = 1000
-"""Most keys that a list answers at once. Source: API Reference, ListObjectsV2."""
+"""Maximum keys in one answer to a list. Source: API Reference, ListObjectsV2."""
 
 _SLOWED = frozenset(
     {
@@ -88,7 +88,7 @@ _TRANSIENT = frozenset(
     }
 )
 """
-Codes of 4xx answers after which the same request may be taken: an expired token is replaced.
+Codes of 4xx answers after which the same request may succeed, as with a renewed token.
 
 Source: botocore, `retries/standard.py`, and S3 API Reference, "Error responses".
 """
@@ -103,11 +103,11 @@ class S3Store:
         prefix: Without `/` at its ends; empty for the whole bucket.
         endpoint_url: Another server than Amazon's; addressed by path, not by host name.
         region_name: Where the bucket is, unless the environment says it.
-        has_bare_etags: Whether the server looks for ETags without quotes in `If-Match`.
+        has_bare_etags: Whether the server expects ETags without quotes in `If-Match`.
         deadline_s: Longest time to receive one object.
 
     Raises:
-        StoreRefusedError: The settings of AWS that lie here do not make sense.
+        StoreRefusedError: The AWS settings on this machine are invalid.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class S3Store:
             return None
 
     def create(self, key: str, data: bytes) -> Written:
-        """See the port; a refusal is a conflict where an object stands."""
+        """See the port; a refusal is a conflict if there is an object."""
         name = self._name(key)
         conflict = ConflictError(f"there is an object at {key!r}")
         try:
@@ -213,7 +213,7 @@ class S3Store:
         return tuple(found)
 
     def _stands(self, key: str) -> bool:
-        """Whether there is surely an object at `key`."""
+        """Whether there is certainly an object at `key`."""
         try:
             self.read(key, limit_bytes=0)
         except OversizeError:
@@ -239,7 +239,7 @@ class S3Store:
         doing: str,
         answers: Mapping[int, BastionError] = MappingProxyType({}),
     ) -> _T:
-        """Send one request once; `answers` are what some statuses mean, the rest are failures."""
+        """Send one request once; `answers` maps expected statuses to errors."""
         from botocore import exceptions
         from urllib3.exceptions import HTTPError
 
@@ -256,7 +256,8 @@ class S3Store:
             return request()
         except exceptions.ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            # A 404 must name the key: one for the bucket, or of some proxy, is no absence.
+            # A 404 must name the key: one about the bucket, or from a proxy, does not mean
+            # absence.
             if status in answers and (status != 404 or _code(error) == "NoSuchKey"):
                 raise answers[status] from error
             raise self._failure(error, status, doing) from error
@@ -265,7 +266,7 @@ class S3Store:
                 f"s3://{self._bucket} cannot be asked to {doing}: {error}",
                 hint="run: aws sts get-caller-identity, or aws configure",
             ) from error
-        # KeyError, ValueError: half an answer, in which what is needed is missing or cut short.
+        # KeyError, ValueError: an incomplete answer.
         except (exceptions.BotoCoreError, HTTPError, OSError, KeyError, ValueError) as error:
             raise StoreError(f"s3://{self._bucket} did not answer to {doing}: {error!r}") from error
 
@@ -295,7 +296,7 @@ class S3Store:
 
 
 class _UnchangedError(BastionError):
-    """304: what is there is what the caller has."""
+    """304: the object is at the version that the caller has."""
 
 
 def _client(endpoint_url: str, region_name: str, deadline_s: float) -> S3Client:
@@ -322,9 +323,9 @@ def _client(endpoint_url: str, region_name: str, deadline_s: float) -> S3Client:
 
 def _identity() -> str:
     """
-    Return the caller, as far as it is known without asking.
+    Return the caller, as far as it is known without a request.
 
-    Views publish the problems of a bastion, so all users read this. It names the end of the key.
+    All users can read the problems of a bastion in its views, so only the key's end is named.
     """
     import boto3
 
@@ -336,10 +337,10 @@ def _identity() -> str:
 
 def _version(etag: str) -> Version:
     """
-    An ETag as a version.
+    Return an ETag as a version.
 
-    A put is answered by headers alone, and a connection that breaks among them looks like their
-    end: only the closing quote tells that the tag is whole.
+    The answer to a put has only headers, and if the connection breaks within them they look
+    complete. Only the closing quote shows that the tag is complete.
     """
     if len(etag) < 3 or etag[0] != '"' or etag[-1] != '"':
         raise ValueError(f"ETag {etag!r} is not whole")
@@ -351,7 +352,7 @@ def _code(error: ClientError) -> str:
 
 
 def _received(body: StreamingBody, key: str, deadline: float, limit_bytes: int) -> bytes:
-    """The whole body; a server that sends it drop by drop does not hold us for ever."""
+    """Return the whole body; a slow one is cut off at the deadline."""
     chunks = []
     left = limit_bytes
     for chunk in body.iter_chunks(_CHUNK_BYTES):
@@ -367,7 +368,7 @@ def _received(body: StreamingBody, key: str, deadline: float, limit_bytes: int) 
 
 
 def _written(put: PutObjectOutputTypeDef) -> Written:
-    """A put tells no time of its object; the date of its answer is of the same clock."""
+    """Return the result of a put. Its answer has no time of the object, so its date is used."""
     date = put["ResponseMetadata"]["HTTPHeaders"]["date"]
     return Written(
         version=_version(put["ETag"]), modified_at=parsedate_to_datetime(date).timestamp()
