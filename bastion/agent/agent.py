@@ -1,9 +1,9 @@
 """
 The agent of one machine: instructions in; claims, ends, logs and facts out.
 
-It holds nothing that matters: what runs is the keeper's, what is decided is the bucket's. One turn
-does all that can be done now and never waits; slow calls are errands in a lane. Everything comes
-in by constructor, so the simulation runs this very class.
+The agent has no state of its own: processes are the keeper's, and decisions are in the bucket. A
+turn does everything that can be done now and never waits; slow calls are errands in a lane. All
+parts are passed to the constructor, so the simulation runs this very class.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from bastion.spec.where import CONTAINERS
 from bastion.store.port import ObjectStore
 
 _LIVES_S = 30.0
-"""Between two looks for a newer life: one read of what is hardly ever there."""
+"""Between two checks for a newer life: one read of an object that rarely exists."""
 
 _CLEAN_S = 600.0
 """Longest time between two cleanings of old work directories."""
@@ -56,34 +56,34 @@ _CLEAN_WHEN_FULL_S = 30.0
 """The same on a machine that can start nothing."""
 
 _KEEP_WHEN_FULL_S = 3600.0
-"""How long such a machine keeps what ended jobs left: their output is in the bucket."""
+"""How long such a machine keeps the folders of ended jobs: their output is in the bucket."""
 
 _HEALTH_S = 10.0
-"""Between two looks at disk, descriptors and memory: some microseconds each."""
+"""Between two checks of disk, descriptors and memory: some microseconds each."""
 
 _CLEANINGS = 10
-"""How many there are at least in the time that those are kept."""
+"""Minimum number of cleanings in the time that folders are kept."""
 
 _GREET_AGAIN_S = (60.0, 180.0, 420.0, 900.0)
 """
-After a hello, when it is said again. A store may list a bell and refuse to give it, and an unheard
-machine is deleted after ten minutes at the soonest (`bastion.pool.LEAST_BOOT_S`).
+Times after a hello at which it is repeated. A store may list a bell and refuse to return it, and a
+machine without a hello is deleted after ten minutes at the earliest (`bastion.pool.LEAST_BOOT_S`).
 """
 
 _LEAST_CLEAN_S = 1.0
-"""Shortest time between two, where they are hardly kept at all: it looks at every folder."""
+"""Shortest time between two cleanings if folders are hardly kept: each looks at every folder."""
 
 _QUIET_S = 20.0
-"""How long nothing must have come before looks are as rare as they get."""
+"""After this long without news, polls are as rare as they get."""
 
 _TURN_S = 0.2
-"""How long hosts are advanced before facts are told: calls to a folder are made within a turn."""
+"""How long hosts are advanced before facts are sent: calls to a folder finish within a turn."""
 
 _HOSTS_S = 0.1
-"""Longest wait while a host has something to do that waits for another try, or for long work."""
+"""Longest wait while a host retries something, or waits for long work."""
 
 _WAIT_S = 0.02
-"""Longest wait for an errand, as the keeper may have something to tell meanwhile."""
+"""Longest wait for an errand, as the keeper may send events meanwhile."""
 
 
 class Agent:
@@ -94,14 +94,14 @@ class Agent:
         store: The bucket.
         keeper: The living keeper of this machine, and its spool.
         clock: Time on this machine; `monotonic` is the keeper's clock too.
-        settings: Who this machine is.
-        lane: Where calls to the store are made.
-        nonces: Gives a fresh `write_id` each time.
+        settings: The settings of this machine.
+        lane: Makes calls to the store.
+        nonces: Returns a fresh `write_id` each time.
         home: The machine's folders.
-        ports: Gives a port that nobody listens on.
-        say: Takes one line for the agent's log.
-        long_lane: Where work is done that may take minutes; at once when there is none.
-        engine: Runs containers here; None: nobody does.
+        ports: Returns a free port.
+        say: Writes one line to the agent's log.
+        long_lane: Does work that may take minutes; None: it is done at once.
+        engine: Runs containers on this machine; None: there are none.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Agent:
             home,
             machine=machine,
             life=life,
-            # Seconds outnumber bells: a life has rung fewer than there were seconds since 1970.
+            # Numbers exceed those of all earlier bells: a life rings less than one bell a second.
             anew=lambda: int(clock.wall()),
             say=say,
         )
@@ -177,16 +177,16 @@ class Agent:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it was told to leave, or overtaken, and nothing is left to do."""
+        """Whether it was told to leave, or overtaken, and has nothing left to do."""
         return self._is_leaving and not self._hosts and not self._refused
 
     def turn(self) -> bool:
         """
-        Do all that can be done now; tell whether anything moved.
+        Do everything that can be done now; return whether anything changed.
 
         Raises:
             KeeperGoneError: The keeper has died: begin a new life, with a new agent.
-            HomeGoneError: Somebody removed the home: nothing may be said or started from here.
+            HomeGoneError: The home was removed: nothing may be sent or started from here.
         """
         self._home.check()
         now = self._clock.monotonic()
@@ -224,7 +224,7 @@ class Agent:
 
         Raises:
             KeeperGoneError: The keeper has died.
-            HomeGoneError: Somebody removed the home.
+            HomeGoneError: The home was removed.
         """
         while not self.is_finished:
             if self.turn():
@@ -242,7 +242,7 @@ class Agent:
             self._greet(now)
 
     def _greet(self, now: float) -> tuple[float, ...]:
-        """Say hello; returns when to say it again."""
+        """Say hello; return when to repeat it."""
         settings = self._settings
         labels = settings.labels
         if self._engine is not None and not self._engine.is_well:
@@ -272,7 +272,7 @@ class Agent:
                 host.commands.adopt(state)
 
     def _beside(self, key: str) -> Host | None:
-        """The host beside which the command called `key` runs, or None."""
+        """Return the host beside which the command `key` runs, or None."""
         named = command_of(key)
         host = self._hosts.get(key_of(named[0])) if named is not None else None
         if host is not None:
@@ -358,7 +358,7 @@ class Agent:
         self._refused.append(commands)
 
     def _refuse(self, number: int, start: Start, why: str) -> None:
-        """Tell that a host is not started: the bastion would wait for it for ever."""
+        """Report that a host is not started: otherwise the bastion would wait for it for ever."""
         of = host_named(start)
         key = key_of(of)
         if key in self._hosts:
@@ -370,7 +370,7 @@ class Agent:
     def _stop(self, number: int, stop: StopHost, now: float) -> None:
         of = host_named(stop)
         key = key_of(of)
-        # An agent that starts anew must find it again: a host that is held ends by it alone.
+        # A restarted agent must read the stop again: it may be all that ends a held host.
         self._instructions.begin(key, number)
         if key in self._hosts:
             self._hosts[key].stop(stop, now)
@@ -378,7 +378,7 @@ class Agent:
         self._hosts[key] = Host.asked(of, stop, self._around)
 
     def _advance_hosts(self, now: float) -> bool:
-        """Advance every host that is due; tell whether some must wait for the next turn."""
+        """Advance every host that is due; return whether some must wait for the next turn."""
         for key, host in tuple(self._hosts.items()):
             if host.wake_at > now:
                 continue
@@ -396,20 +396,21 @@ class Agent:
         return False
 
     def _pause_s(self, now: float) -> float:
-        """Until the next look: the longer nothing came, the longer; less where something runs."""
+        """Return the time to the next poll: longer without news, shorter while something runs."""
         tempo = self._settings.tempo
         longest_s = tempo.idle_s / 2 if self._hosts else tempo.idle_s
         quiet_s = now - max(self._instructions.found_at, self._began_at)
         return max(tempo.busy_s, min(longest_s, tempo.idle_s * quiet_s / _QUIET_S))
 
     def _wait_s(self, now: float) -> float:
-        """How long nothing needs to be done, unless the keeper tells of something."""
+        """Return how long nothing needs to be done, unless the keeper sends an event."""
         next_at = min((host.wake_at for host in self._hosts.values()), default=math.inf)
         shortest_s = min(self._settings.tempo.busy_s, _HOSTS_S)
         return min(self._pause_s(now), max(shortest_s, next_at - now))
 
     def _renew_permit(self) -> None:
-        # Only a bell is heard of: who can read and not write must not run on for ever.
+        # Only a written bell counts: an agent that can read and not write must not run on for
+        # ever.
         proof, permit_s = self._bells.rung_at, self._settings.permit_s
         if permit_s and proof is not None and proof > self._permit_sent_at + permit_s / 8:
             self._permit_sent_at = proof
@@ -429,12 +430,13 @@ class Agent:
         if now < self._lives_at or self._is_leaving:
             return
         self._lives_at = now + _LIVES_S
-        # Lives are numbered without gap, and a list would cost a fleet more than all else it asks.
+        # Lives are numbered without gaps. A list would cost a fleet more than all its other
+        # requests.
         key = layout.life(self._settings.machine, self._keeper.life + 1)
         self._errands.send("lives", partial(_is_there, self._store, key), self._saw_life, now=now)
 
     def _saw_life(self, is_overtaken: bool) -> None:
-        """An older life must not run beside a newer one."""
+        """End this life if there is a newer one: an older life must not run beside it."""
         if not is_overtaken:
             return
         now = self._clock.monotonic()
@@ -454,7 +456,7 @@ class Agent:
             host.stop(stop, now)
 
     def _look_at_health(self, now: float) -> None:
-        """Tell when nothing can be started here, and when it can again; make room at once."""
+        """Report when nothing can be started here, and when it can again; free space at once."""
         if now < self._health_at:
             return
         self._health_at = now + _HEALTH_S

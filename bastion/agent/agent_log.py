@@ -1,4 +1,4 @@
-"""The agent's own log: lines on its standard error, which is kept from growing without end."""
+"""The agent's own log: lines on its standard error, bounded in size."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import time
 from contextlib import suppress
 
 LIMIT_BYTES = 8 << 20
-"""An agent says a line or two for a job that goes wrong: that many are a hundred thousand."""
+"""An agent writes a line or two per failed job, so this is about a hundred thousand lines."""
 
 KEPT_BYTES = 1 << 20
-"""Of the end of a log that has reached its limit: what led to now."""
+"""Bytes kept from the end of a log that has reached its limit."""
 
 
 def say(line: str) -> None:
-    """Write one line to the log, with the time; a log that takes none stops nothing."""
+    """Write one line with the time to the log; ignore a log that cannot be written."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with suppress(OSError):
-        # Not by sys.stderr, which keeps what a full disk did not take and fails at the exit.
+        # Not sys.stderr, which keeps what a full disk refused and fails at the exit.
         os.write(sys.stderr.fileno(), f"{now} {line}\n".encode(errors="replace"))
         bound(sys.stderr.fileno())
 
 
 def bound(file: int, *, limit_bytes: int = LIMIT_BYTES, kept_bytes: int = KEPT_BYTES) -> None:
     """
-    Cut what `file` appends to down to its last lines, once it is larger than `limit_bytes`.
+    Cut the file behind `file` to its last lines if it is larger than `limit_bytes`.
 
-    Only a regular file that is appended to (`>>`): no writer of it is disturbed. A pipe or a
-    terminal is left alone, and so is a file that nobody may read.
+    This is for regular files that are appended to (`>>`), so no writer is disturbed. A pipe, a
+    terminal or an unreadable file is not changed.
     """
     seen = os.fstat(file)
     is_appended = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_APPEND

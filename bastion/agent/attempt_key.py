@@ -1,9 +1,8 @@
 """
-The name of one host of one attempt, as the keeper and the machine's folders use it.
+The key of one host of one attempt, used by the keeper and in the machine's folders.
 
-`<project>/<job>/a<k>-<nonce>/r<i>/h<j>`: everything an agent must know to finish what an earlier
-one began (registers, logs, output) can be read off it. A command that a user runs beside its
-processes is called `<key>/x<id>`.
+`<project>/<job>/a<k>-<nonce>/r<i>/h<j>` has everything that an agent needs to finish the work of an
+earlier one: registers, logs, output. The key of a command beside its processes is `<key>/x<id>`.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ _COMMAND = re.compile(r"(.+)/x([0-9A-Z]{26})")
 
 
 def key_of(host: HostFact) -> str:
-    """The key of `host`."""
+    """Return the key of `host`."""
     return f"{host.project}/{host.job}/a{host.attempt}-{host.nonce}/r{host.replica}/h{host.host}"
 
 
 def host_of(key: str) -> HostFact | None:
-    """What `key_of` was called with, or None when `key` is none of ours."""
+    """Return the host with this key, or None if `key` is not one of ours."""
     found = _KEY.fullmatch(key)
     if found is None:
         return None
@@ -39,19 +38,19 @@ def host_of(key: str) -> HostFact | None:
 
 
 def command_key(host_key: str, command: str) -> str:
-    """The key of the command `command`, which runs beside the host called `host_key`."""
+    """Return the key of the command `command` beside the host `host_key`."""
     return f"{host_key}/x{command}"
 
 
 def command_of(key: str) -> tuple[HostFact, str] | None:
-    """The host and the id that `key` was made of, or None when it is no command's."""
+    """Return the host and the id of a command's key, or None if it is not one."""
     found = _COMMAND.fullmatch(key)
     host = host_of(found[1]) if found is not None else None
     return None if found is None or host is None else (host, found[2])
 
 
 def host_named(instruction: Start | StopHost | SetLimit | Exec) -> HostFact:
-    """The host that an instruction is about."""
+    """Return the host that an instruction is about."""
     return HostFact(
         project=instruction.project,
         job=instruction.job,

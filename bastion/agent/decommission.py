@@ -1,9 +1,9 @@
 """
-`python -m bastion agent end`: take everything of ours off a machine that is given back.
+`python -m bastion agent end`: remove everything of ours from a machine that is returned.
 
-The agent first, so that nothing new begins; then the keeper, which stops all it holds with grace;
-then whatever is left, by its mark, and what its journal says must be undone. It is done when
-nothing of this home lives, and says so in `<home>/ended`.
+The agent ends first, so nothing new starts. Then the keeper ends, which stops all attempts with
+grace. Then remaining processes are killed by their mark, and the undo steps of the journal are run.
+The end is recorded in `<home>/ended` once nothing of this home is alive.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.agent.machine import stray_processes as strays
 
 LOCK = "agent.lock"
-"""In a home: held by the agent that serves it; "<pid> <start>" of that one."""
+"""A file in the home, locked by the agent that serves it; it has the agent's "<pid> <start>"."""
 
 ENDING = "ending"
-"""In a home: no agent may begin to serve it."""
+"""A file in the home: while it exists, no agent may begin to serve it."""
 
 _EXIT_S = 5.0
-"""How long a program may take that has nothing left to do but to exit."""
+"""How long a program may take to exit that has nothing else to do."""
 
 _PAUSE_S = 0.02
 
 _LAST_LIFE = 10**9
-"""Above every number an agent wins: a keeper whose agent was killed while it began ends itself."""
+"""
+Above every number an agent wins: a keeper whose agent was killed while starting it ends itself.
+"""
 
 
 def end_home(home: Path, *, patience_s: float) -> None:
     """
-    End agent, keeper and every process of `home`, and mark it as ended.
+    End the agent, the keeper and every process of `home`, and mark it as ended.
 
-    Blocks while a process cannot die. May be killed and begun again at any point.
+    It blocks while a process cannot be killed. It may be killed and run again at any point.
 
     Args:
         home: The agent's home.
-        patience_s: How long the keeper may take to stop what it holds before it is killed too.
+        patience_s: How long the keeper may take to stop its attempts before it is killed too.
 
     Raises:
-        OSError: Whether something lives cannot be seen, or the disk takes no note: begin again.
+        OSError: Processes cannot be listed, or the disk cannot be written: run it again.
     """
     (home / ENDING).touch()
     with (home / LOCK).open("a") as lock:
@@ -67,7 +69,7 @@ def _is_ours(lock: IO[str]) -> bool:
     """
     Take the lock that an agent holds while it serves.
 
-    One that is only starting has not taken it yet: it will find `ENDING` once it has.
+    An agent that is only starting has not locked it yet: it will find `ENDING` afterwards.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,7 +90,7 @@ def _end_agent(home: Path) -> None:
 
 
 def _end_keepers(home: Path, patience_s: float) -> None:
-    """End the keeper, and keep every later one from beginning to serve."""
+    """End the keeper, and prevent every later one from serving."""
     folder = home / "keeper"
     folder.mkdir(mode=0o700, exist_ok=True)
     deadline = time.monotonic() + patience_s
@@ -97,7 +99,7 @@ def _end_keepers(home: Path, patience_s: float) -> None:
             _end_keeper(home, deadline)
         last = _keeper_process(home)
         if last is not None:
-            _is_over(last, _EXIT_S)  # it gives up its lock with its last breath
+            _is_over(last, _EXIT_S)  # its lock is released when it exits
         with suppress(ValueError):  # it says so already
             Journal(f"{folder}/journal").begin(_LAST_LIFE)
 
@@ -116,13 +118,13 @@ def _end_keeper(home: Path, deadline: float) -> None:
 
 
 def _keeper_process(home: Path) -> strays.Seen | None:
-    """The process that held the keeper's lock last: "pid <pid> life <life>"."""
+    """Return the last process that held the keeper's lock: "pid <pid> life <life>"."""
     said = _words(home / "keeper" / "lock")
     return strays.look(int(said[1])) if len(said) > 1 else None
 
 
 def _is_over(process: strays.Seen, timeout_s: float) -> bool:
-    """Wait for the end of `process`, `timeout_s` at most; tell whether it came."""
+    """Wait at most `timeout_s` for the end of `process`; return whether it has ended."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         now = strays.look(process.pid)

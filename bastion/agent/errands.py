@@ -1,9 +1,9 @@
 """
-Errands: outside calls, and what follows each of them on the agent's own thread.
+Errands: calls that the agent makes on other threads, and their continuations on its own.
 
 Callers are level-triggered: they `send` the same errand at every turn until it has succeeded. While
-it is under way or waits for a retry, that does nothing. A `StoreError` does not reach the caller:
-it only delays the next try, and is logged once.
+it runs or waits for a retry, `send` does nothing. A `StoreError` does not reach the caller: it only
+delays the next try, and is logged once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Errands:
         lane: Makes calls that take no longer than the store does.
         long_lane: Does work that may take minutes, so that no call waits behind it.
         retry_s: Longest pause between two tries.
-        say: Takes one line for the agent's log.
+        say: Writes one line to the agent's log.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Errands:
         self._failed: dict[str, tuple[float, float]] = {}
         self._out_since: float | None = None
         self.sent = 0
-        """How many were sent so far, looks left out."""
+        """How many errands were sent so far, without polls."""
 
     def is_free(self, key: str, now: float) -> bool:
         """Whether `send` of `key` would start the errand."""
@@ -79,16 +79,17 @@ class Errands:
         is_look: bool = False,
     ) -> None:
         """
-        Do `work` in a lane and hand its result to `then` when it is collected.
+        Do `work` in a lane and pass its result to `then` when it is collected.
 
         Args:
-            key: One errand of a key is under way at a time.
+            key: Only one errand per key runs at a time.
             work: The call; it runs on another thread.
             then: Runs on the agent's thread.
             now: The agent's clock.
-            otherwise: Gets what `work` raised and is no `StoreError`; without it, it is raised.
+            otherwise: Gets an exception of `work` other than `StoreError`; without it, it is
+                raised.
             is_long: It may take minutes.
-            is_look: It only looks whether there is something new, which mostly there is not.
+            is_look: It is a poll, which mostly finds nothing new.
         """
         if not self.is_free(key, now):
             return
@@ -97,7 +98,10 @@ class Errands:
         (self._long_lane if is_long else self._lane).submit(key, work)
 
     def collect(self, now: float) -> bool:
-        """Run what follows every errand that ended; tell whether one succeeded, looks left out."""
+        """
+        Run the continuation of every errand that ended; return whether one succeeded, without
+        polls.
+        """
         moved = False
         for done in (*self._lane.collect(), *self._long_lane.collect()):
             errand = self._then.pop(done.key)
@@ -114,7 +118,7 @@ class Errands:
         return moved
 
     def is_calling(self) -> bool:
-        """Whether a call is under way, long ones left out."""
+        """Whether a call is running, long ones not counted."""
         return any(not errand.is_long for errand in self._then.values())
 
     def _fail(self, key: str, error: StoreError, now: float) -> None:
@@ -126,7 +130,7 @@ class Errands:
         self._failed[key] = now + pause_s, pause_s
 
     def _reached(self, now: float) -> None:
-        # What failed and was not asked for again says nothing of the store.
+        # A failed errand that is not sent again says nothing about the store.
         is_away = any(again_at > now for again_at, _ in self._failed.values())
         if self._out_since is not None and not is_away:
             self._say(f"the store answers again after {now - self._out_since:.1f} s")

@@ -1,5 +1,5 @@
 """
-The home of an agent on its machine: the folders of its jobs, and two numbers it must remember.
+The home of an agent on its machine: the folders of its jobs, and two numbers that it keeps.
 
     <home>/keeper/                 the keeper's own, see `bastion.agent.keeper`
     <home>/numbers/<name>          "<life> <number>": bells reserved, instructions done with
@@ -12,8 +12,8 @@ The home of an agent on its machine: the folders of its jobs, and two numbers it
     <home>/work/<key>/container.json   what a container's code does not say, if it must be said
     <home>/cache/                  code by digest; Python environments, see `python_env`
 
-Nothing here is synced to disk: after a crash of the whole machine there is a new keeper life, to
-which none of it belongs.
+Nothing here is synced to disk: after a crash of the whole machine there is a new keeper life, which
+uses none of it.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from bastion.value import value
 
 @value
 class Folders:
-    """Where one host's processes live."""
+    """The folders of one host's processes."""
 
     code: str
     output: str
     marks: str
     notice_file: str
     secrets: str
-    """A folder; made only if there are such files."""
+    """A folder; it exists only if there are such files."""
     python: str
-    """A link; made only if there is such an environment."""
+    """A link; it exists only if there is such an environment."""
 
 
 @value
 class Marks:
-    """Which marks the processes of a host left."""
+    """The marks that the processes of a host left."""
 
     checkpointed_at: float | None = None
-    """When the mark was last touched, by the machine's own clock; None: never."""
+    """When the checkpoint mark was last touched, by the machine's own clock; None: never."""
     finished: bool = False
     report: Mapping[str, float] = field(default_factory=dict)
     """The numbers reported last."""
@@ -71,12 +71,12 @@ class Marks:
 
 @value
 class Word:
-    """What codes do not say of a host that lived in containers."""
+    """Facts about a host in containers that no exit code expresses."""
 
     setup_failure: str = ""
-    """Why a container never ran, in its engine's words; empty: all did."""
+    """Why a container never ran, in its engine's words; empty if all ran."""
     out_of_memory: bool = False
-    """Whether one was killed by its memory limit."""
+    """Whether a container was killed by its memory limit."""
 
 
 class HomeGoneError(BastionError):
@@ -84,32 +84,32 @@ class HomeGoneError(BastionError):
 
 
 class Home(Protocol):
-    """What an agent keeps on its machine."""
+    """The files that an agent keeps on its machine."""
 
     @property
     def cache(self) -> Path:
-        """Where code lies by digest."""
+        """The folder of cached code, by digest."""
         ...
 
     def check(self) -> None:
         """
-        Check that it is still there; a folder that was made again in its place is another home.
+        Return if the home exists; a new folder in its place is another home.
 
         Raises:
-            HomeGoneError: It does not.
+            HomeGoneError: It does not exist.
         """
         ...
 
     def number(self, name: str, life: int) -> int | None:
-        """The number last put under `name` in this life, else 0; None where that is damaged."""
+        """Return the number stored under `name` in this life, else 0; None if it is damaged."""
         ...
 
     def put_number(self, name: str, life: int, number: int) -> None:
-        """Remember `number`."""
+        """Store `number`."""
         ...
 
     def folders(self, key: str) -> Folders:
-        """The folders of a host, made if they were missing; OSError when they cannot be."""
+        """Return the folders of a host, made if missing; OSError if they cannot be made."""
         ...
 
     def take_back(self, key: str) -> None:
@@ -117,11 +117,11 @@ class Home(Protocol):
         ...
 
     def marks(self, key: str) -> Marks:
-        """The marks of a host."""
+        """Return the marks of a host."""
         ...
 
     def word(self, key: str) -> Word:
-        """What its containers' codes did not say."""
+        """Return the facts that the codes of its containers do not express."""
         ...
 
     def has_output(self, key: str) -> bool:
@@ -133,7 +133,7 @@ class Home(Protocol):
         ...
 
     def leave(self, key: str) -> None:
-        """The host has ended: its folders age from now, and go at once if nothing is in them."""
+        """The host has ended: its folders age from now, and empty ones are deleted at once."""
         ...
 
     def unwell(self) -> str:
@@ -142,31 +142,31 @@ class Home(Protocol):
 
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
         """
-        Delete what is too old, which may take minutes.
+        Delete files that are too old, which may take minutes.
 
         Times are seconds since 1970 on this machine's own clock.
 
         Args:
-            ended: Folders of hosts that ended before that time are.
-            taken: Python environments that no host took since that time are.
-            spared: Keys of hosts that have not ended: their folders and environments never are.
+            ended: Delete the folders of hosts that ended before this time.
+            taken: Delete the Python environments that no host has used since this time.
+            spared: Keys of hosts that have not ended: their folders and environments are kept.
         """
         ...
 
 
 MAX_REPORT_BYTES = 4096
-"""Of one line: some dozens of numbers."""
+"""Per report: some dozens of numbers."""
 MAX_WORD_BYTES = 64 << 10
-"""What the program of a container leaves: one line of its engine's."""
+"""Per file from a container's program: one line from its engine."""
 MAX_NUMBER_BYTES = 64
-"""Two numbers of at most 12 digits, as many as the names in the bucket have."""
+"""Two numbers of at most 12 digits, as in the names in the bucket."""
 _NUMBER = re.compile(rb"[0-9]{1,12}")
 MAX_REPORTED = 32
-"""Numbers of one report that are kept: they travel in root."""
+"""Numbers per report that are kept: root holds them."""
 
 
 def _last_report(path: str) -> dict[str, float]:
-    """The numbers in the last whole line of a report; a line that holds none is no report."""
+    """Return the numbers in the last complete line of a report; empty if it has none."""
     try:
         lines = read_end(path, MAX_REPORT_BYTES).split(b"\n")[:-1]
         said = json.loads(lines[-1]) if lines else {}
@@ -179,7 +179,7 @@ def _last_report(path: str) -> dict[str, float]:
 
 
 def _is_number(said: object) -> bool:
-    """Whether it is a number that others can read: finite, and no larger than a float."""
+    """Whether it is a number that JSON readers accept: finite, and no larger than a float."""
     try:
         return type(said) in (int, float) and isfinite(said)  # type: ignore[arg-type]
     except OverflowError:
@@ -187,7 +187,7 @@ def _is_number(said: object) -> bool:
 
 
 def _is_text(name: str) -> bool:
-    """Whether it can be written down as UTF-8: JSON can spell halves of characters."""
+    """Whether it can be encoded as UTF-8: JSON can contain lone surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -198,9 +198,9 @@ def _is_text(name: str) -> bool:
 _name = lru_cache(maxsize=1024)(file_name)
 
 _CACHE_SHARE = 5
-"""The part of the disk that such code may take: the rest is for what runs."""
+"""The fraction (one in so many) of the disk for cached code: the rest is for jobs."""
 _CACHE_BYTES = 50 << 30
-"""Code that is kept for later jobs: some hundred trees with their environments."""
+"""Maximum size of cached code: some hundred trees with their environments."""
 
 
 class FolderHome:
@@ -209,7 +209,7 @@ class FolderHome:
 
     Args:
         path: The folder.
-        lock: A file in it that stays open for as long as its agent serves; None: it is not watched.
+        lock: A file in it that stays open for as long as its agent serves; None: no check is made.
     """
 
     def __init__(self, path: Path, *, lock: IO[str] | None = None) -> None:
@@ -226,12 +226,12 @@ class FolderHome:
         except (FileNotFoundError, NotADirectoryError):
             is_there = False
         except OSError:
-            return  # a disk that does not answer has removed nothing
+            return  # a disk that does not answer has not removed the home
         if not is_there:
             raise HomeGoneError(f"home {self._path} was removed: what ran here is killed")
 
     def number(self, name: str, life: int) -> int | None:
-        """See `Home`; what is no line of two numbers is damaged."""
+        """See `Home`; a file without two numbers is damaged."""
         try:
             said = read_start(f"{self._path}/numbers/{name}", MAX_NUMBER_BYTES).split()
         except FileNotFoundError:
@@ -244,8 +244,8 @@ class FolderHome:
         """
         See `Home`; a reader sees the old number or the new, even if this process is killed.
 
-        A full disk is no reason to stop what runs: the old number stays then, so instructions are
-        read again and bells may wait for the leader's sweep.
+        A full disk is no reason to stop jobs. The old number then stays, so instructions are read
+        again, and bells may wait for the leader's sweep.
         """
         with contextlib.suppress(OSError):
             os.makedirs(f"{self._path}/numbers", exist_ok=True)  # noqa: PTH103
@@ -274,7 +274,7 @@ class FolderHome:
         return found
 
     def take_back(self, key: str) -> None:
-        """See `Home`: other jobs of that user may have put something there since."""
+        """See `Home`; other jobs of that user may have put files there since."""
         base = self._base(key)
         with contextlib.suppress(FileNotFoundError):
             if os.lstat(base).st_uid != os.geteuid():
@@ -290,7 +290,7 @@ class FolderHome:
         )
 
     def word(self, key: str) -> Word:
-        """See `Home`; a program writes it that may have been killed at it."""
+        """See `Home`; the program that writes it may have been killed while writing."""
         try:
             said = json.loads(read_start(f"{self._base(key)}/container.json", MAX_WORD_BYTES))
             why = str(said.get("setup_failure", ""))
@@ -303,7 +303,7 @@ class FolderHome:
         try:
             return not is_empty(f"{self._base(key)}/output")
         except OSError:
-            return True  # saving looks again, and tells why it cannot
+            return True  # saving looks again, and reports why it cannot
 
     def forget_secrets(self, key: str) -> None:
         """See `Home`."""
@@ -323,7 +323,7 @@ class FolderHome:
         return unwell(self._path)
 
     def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
-        """See `Home`; also code that was used longest ago, where there is too much of it."""
+        """See `Home`; if there is too much cached code, delete the least recently used as well."""
         if self.cache.exists():
             from bastion.agent.machine.environment_cache import clean as clean_environments
             from bundler.kept import evict
@@ -340,7 +340,7 @@ class FolderHome:
                     remove(f"{work}/{name}")
 
     def _cache_bytes(self) -> int:
-        """How much code is kept: a share of the disk, and nothing where the disk is full."""
+        """Return the limit of cached code: a fraction of the disk, and 0 while the disk is full."""
         if self.unwell():
             return 0
         found = os.statvfs(self._path)

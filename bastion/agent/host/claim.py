@@ -1,5 +1,5 @@
 """
-The claim of one host of an attempt: won by this agent, or found to belong to another.
+The claim of one host of an attempt: won by this agent, or owned by another.
 
 A claim is valid for one start by the keeper life that won it. An agent that finds its own claim (it
 died after winning it) reads `end` first. The keeper forgets hosts whose end is in the bucket, so a
@@ -28,7 +28,7 @@ from bastion.value import value
 
 @value
 class Taken:
-    """The claim is ours and nothing was started with it; `launch` is what to run, or why not."""
+    """The claim is ours and nothing was started with it; `launch` is the spec, or a problem."""
 
     claim: Claim
     launch: Launch | str
@@ -81,10 +81,10 @@ def take(
     launch_of: Callable[[], Launch | str],
 ) -> Standing:
     """
-    Win the claim of a host with `wanted`, or return whose it is.
+    Win the claim of a host with `wanted`, or return who owns it.
 
     Raises:
-        StoreError: In doubt; try the same again.
+        StoreError: In doubt; repeat it with the same arguments.
     """
     mine = wanted.claim
     assert mine is not None
@@ -105,7 +105,7 @@ def standing(
     launch_of: Callable[[], Launch | str],
 ) -> Standing:
     """
-    Return what the claim that was `found` means to an agent whose own claim would be `mine`.
+    Return what the claim `found` means to an agent whose own claim would be `mine`.
 
     Raises:
         StoreError: Out of reach.
@@ -123,7 +123,7 @@ def standing(
 
 
 class Launches:
-    """The specs of launches; the latest few are kept: the hosts of a gang start together."""
+    """The specs of launches; the latest few are cached, as the hosts of a gang start together."""
 
     _KEPT = 32
 
@@ -134,7 +134,7 @@ class Launches:
 
     def launch(self, project: str, launch: str) -> Launch | str:
         """
-        The launch, or why it cannot be read, ever.
+        Return the launch, or why it can never be read.
 
         Raises:
             StoreError: Out of reach.
@@ -160,7 +160,7 @@ class Launches:
 
 
 def mine(settings: AgentSettings, *, life: int, port: int) -> Claim:
-    """What this agent writes into a claim."""
+    """Return this agent's claim."""
     return Claim(machine=settings.machine, life=life, address=settings.address, port=port)
 
 

@@ -1,5 +1,5 @@
 """
-An attempt whose processes live in containers: what the keeper is asked to start, and to undo.
+An attempt whose processes live in containers: the requests to start and to undo it.
 
 A container has the user, the network and the folders of a plain process, at the same paths, and the
 devices of its host's attempt, no others. The image's settings hold, except for the program: its
@@ -33,7 +33,7 @@ main()
 """
 
 _FABRICS = ("/dev/infiniband",)
-"""What accelerators of several machines speak through, beside the network."""
+"""Devices that connect the accelerators of several machines, beside the network."""
 
 _OF_TPUS = "/dev/vfio"
 """Newer TPUs are driven from user space. Source: docs.kernel.org/driver-api/vfio.html."""
@@ -50,16 +50,16 @@ def contained(
     hosts: int,
 ) -> AttemptStart:
     """
-    `attempt` with each of its processes in a container of `image`.
+    Return `attempt` with each of its processes in a container of `image`.
 
     Args:
-        attempt: Of plain processes, whose environments are for an image.
+        attempt: The attempt with plain processes; their environments are for an image.
         image: With its tag or digest; it is on this machine.
-        folders: Where the processes live.
+        folders: The folders of the processes.
         settings: Of this agent; its engine answers.
-        processes: As their job wrote them: each brings its own memory limit.
+        processes: The processes of the spec, each with its own memory limit.
         devices: Assigned to this host, by type.
-        hosts: Of one replica, which share what a process asks for.
+        hosts: The number of hosts of a replica, which share the resources of a process.
     """
     mark = f"{settings.home}:{attempt.key}"
     name = "bastion-" + hashlib.sha256(mark.encode()).hexdigest()[:32]
@@ -84,7 +84,7 @@ def contained(
         processes=tuple(made),
         on_end=boxed(attempt.on_end, "end", 0) if attempt.on_end is not None else None,
         memory_limit_bytes=None,
-        # The program that stands for a container speaks with the engine, as no job may.
+        # The program that represents a container uses the engine's socket, as no job may.
         run_as=None,
         undo=(*_program("remove"), settings.engine_socket, label, shm),
     )
@@ -92,12 +92,12 @@ def contained(
 
 def inside(process: ProcessStart, argv: tuple[str, ...]) -> ProcessStart | None:
     """
-    Return the start of `argv` in the container that `process` stands for.
+    Return the start of `argv` in the container that `process` represents.
 
-    None where it stands for none, and is a plain process.
+    None if it represents none, and is a plain process.
     """
     run, socket_and_name = _program("run"), slice(len(_program("run")), len(_program("run")) + 2)
-    # The interpreter of another build of ours is elsewhere: the program itself tells it.
+    # Another build of Bastion has its interpreter elsewhere: the program itself identifies it.
     if process.argv[1:4] != run[1:4] or process.argv[len(run) - 1] != run[-1]:
         return None
     env = {name: text for name, text in process.env.items() if not name.startswith(PREFIX)}
@@ -106,7 +106,7 @@ def inside(process: ProcessStart, argv: tuple[str, ...]) -> ProcessStart | None:
 
 
 def _program(verb: str) -> tuple[str, ...]:
-    """Our program, isolated from whatever else is installed, as the keeper itself is."""
+    """Return the command of our program, isolated from all other packages, like the keeper."""
     root = str(Path(__file__).resolve().parents[3])
     return (sys.executable, "-I", "-S", "-c", _PROGRAM, root, verb)
 
@@ -115,7 +115,7 @@ def _body(image: str, settings: AgentSettings, mark: str) -> dict[str, Any]:
     user = settings.run_as or RunAs(uid=os.getuid(), gid=os.getgid())
     return {
         "Image": image,
-        # Else what it writes would belong to a user whose files the agent cannot clean up.
+        # Otherwise it would write files of a user whose files the agent cannot delete.
         "User": f"{user.uid}:{user.gid}",
         "AttachStdout": True,
         "AttachStderr": True,
@@ -127,13 +127,13 @@ def _host(
     folders: Folders, shm: str, devices: Mapping[str, tuple[int, ...]], *, memory_bytes: int
 ) -> dict[str, Any]:
     found: dict[str, Any] = {
-        # A first process that reaps and hands signals on: programs do not expect to be it.
+        # A first process that reaps and forwards signals: programs do not expect to be process 1.
         "Init": True,
-        # A job needs no right of root's, and no program in an image may give it one.
+        # A job needs no privilege of root, and no program in an image may give it one.
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
         "NetworkMode": "host",
-        # Its output is passed on at once. The engine keeps none, so no limit applies.
+        # Output is copied at once. The engine keeps none, so no limit applies.
         "LogConfig": {"Type": "none"},
         "Mounts": [
             {"Type": "bind", "Source": folders.marks, "Target": folders.marks},
@@ -158,7 +158,7 @@ def _host(
 
 
 def _device_paths(given: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """What the drivers of these devices may be, wherever they are files."""
+    """Return the possible device files of these devices."""
     found = list(_FABRICS) if given else []
     for kind, indices in given.items():
         if kind in TPUS:

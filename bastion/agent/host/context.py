@@ -1,4 +1,4 @@
-"""What every host of an agent works with: handed from the agent to each, all by name."""
+"""The agent's parts that every host uses, passed by name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bastion.value import value
 
 
 class KeeperAndSpool(Keeper, Spool, Protocol):
-    """A keeper, and where the logs of its attempts lie."""
+    """A keeper, and the folder with the logs of its attempts."""
 
 
 @value
 class Surroundings:
-    """The agent's parts, as a host sees them."""
+    """The agent's parts, as a host uses them."""
 
     store: ObjectStore
     keeper: KeeperAndSpool
@@ -33,10 +33,10 @@ class Surroundings:
     settings: AgentSettings
     launches: Launches
     nonce: Callable[[], str]
-    """A fresh `write_id` each time."""
+    """Returns a fresh `write_id` each time."""
     port: Callable[[], int]
     """Returns a free port."""
     moment: Callable[[], int]
-    """A number that grows with time, to name what is kept now."""
+    """Returns a number that grows with time, to name a saved output."""
     say: Callable[[str], None]
-    """Takes one line for the agent's log."""
+    """Writes one line to the agent's log."""

@@ -1,22 +1,21 @@
 """
-One host of one attempt, from the instruction that names it until nothing of it is left to do.
+One host of one attempt, from its first instruction until nothing of it is left to do.
 
     CLAIMING ─> SETTING_UP ─> AT_BARRIER ─> RUNNING ─> HOLDING ─> ENDING ─> GONE
         └────────────┴────────────┴────────────┴──────────────────┘
-    ASKING ───────────────────────────────────────────────────────┘   a stop for a host nobody knows
+        ASKING ───────────────────────────────────────────────────────┘   a stop for an unknown host
 
 Rules:
 
 * `advance` is level-triggered: at every turn a host asks for what its stage needs; errands that are
-  under way are not sent twice.
-* Everything after the start can be read off the key and the keeper's records, so an agent that
-  starts anew adopts what it finds and needs no file of its own.
-* A stop that arrives before the keeper was told to start wins: the host ends without running, as
+  running are not sent twice.
+* Everything after the start can be derived from the key and the keeper's records, so a restarted
+  agent adopts existing hosts and needs no file of its own.
+* A stop that arrives before the request to the keeper wins: the host ends without running, as
   `exited` with no codes and the notice's reason. A revoked barrier ends it as `revoked`.
-* A host that failed and is to be looked at writes no `end` before its time is over or a stop comes,
-  so its devices are used until then.
-* The keeper forgets a host only when its `end`, its logs and the bell that says so are in the
-  bucket.
+* A failed host that is held for inspection writes no `end` before its hold is over or a stop comes,
+  so its devices stay in use until then.
+* The keeper forgets a host only when its `end`, its logs and the bell about them are in the bucket.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from bastion.records import facts
 from bastion.records.facts import HostFact
 
 _RETRY_S = 10.0
-"""Until a host that met an internal error is tried again."""
+"""Pause after an internal error of a host."""
 
 
 class Host:
@@ -71,7 +70,7 @@ class Host:
         self._surprise = ""
         self._attempt: AttemptStart | None = None
         self.commands = Commands(of, around)
-        """What users run beside its processes; they end before it does."""
+        """Users' commands beside its processes; they end before it does."""
 
     @staticmethod
     def told(of: HostFact, start: Start, around: Surroundings) -> Host:
@@ -87,7 +86,7 @@ class Host:
 
     @staticmethod
     def adopted(state: AttemptState, around: Surroundings, now: float) -> Host | None:
-        """Make a host that the keeper holds already; None when it is not one of ours."""
+        """Make a host that the keeper already has; None if its key is not one of ours."""
         of = host_of(_key_of(state))
         if of is None:
             return None
@@ -122,7 +121,7 @@ class Host:
     # What the bastion asks.
 
     def stop(self, stop: StopHost, now: float) -> None:
-        """Stop it, in whatever stage it is; an end that is known does not change."""
+        """Stop it in any stage; a known end does not change."""
         self.wake_at = 0.0
         self._stop = stop
         if self.stage is not Stage.RUNNING:
@@ -136,7 +135,7 @@ class Host:
             self._run.logs.hurry(now, for_s=stop.grace_s)
 
     def limit(self, max_runtime_s: float) -> None:
-        """Let it run that long from its start, in whatever stage it is."""
+        """Set its time limit, from its start, in any stage."""
         self._start.limit(max_runtime_s)
         if self.stage is Stage.RUNNING:
             with suppress(NotFoundError):

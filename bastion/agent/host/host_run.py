@@ -26,7 +26,7 @@ class HostRun:
         processes: How many it has.
         started_at: When the keeper started them.
         is_new: Whether this agent asked for the start.
-        secrets: Values to be masked in its logs; None: they are not known any more.
+        secrets: Values that are masked in its logs; None: they are not known any more.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class HostRun:
         )
 
     def watch(self, now: float) -> float:
-        """Ship logs, report marks and keep output while it runs; returns when to come again."""
+        """Ship logs, report marks and keep output while it runs; return when to call again."""
         look_at = self._marking.turn(now)
         self._saving.turn(now)
         return min(look_at, self.logs.turn(now))
 
     def flush(self, now: float) -> float:
-        """Ship logs and keep output of processes that are dead; returns when to come again."""
+        """Ship logs and keep output of dead processes; return when to call again."""
         self._saving.turn(now)
         return self.logs.turn(now)
 

@@ -37,8 +37,8 @@ class HostStart:
 
     Args:
         of: The host, called `key` on its machine.
-        start: The instruction to start it; None where only a stop is known: then the claim is
-            looked up and never taken.
+        start: The instruction to start it; None if only a stop is known: then the claim is looked
+            up and never taken.
         host: Receives every result.
     """
 
@@ -59,14 +59,14 @@ class HostStart:
         self._next_go_at = 0.0
 
     def limit(self, max_runtime_s: float) -> None:
-        """Let it run that long from its start."""
+        """Set its time limit, from its start."""
         if self._start is not None:
             self._start = replace(self._start, max_runtime_s=max_runtime_s)
 
     # 1. The claim.
 
     def settle_claim(self, now: float) -> None:
-        """Win the claim, or look up whose it is."""
+        """Win the claim, or look up its owner."""
         context = self._context
         errand = f"claim {self._key}"
         if not context.errands.is_free(errand, now):
@@ -152,7 +152,7 @@ class HostStart:
     # 3. The barrier.
 
     def pass_barrier(self, now: float) -> None:
-        """Ask the keeper to start it, once the barrier is open or where there is none."""
+        """Ask the keeper to start it, once the barrier is open or if there is none."""
         if self._host.conclude_if_stopped():
             return
         assert self._start is not None
@@ -177,7 +177,7 @@ class HostStart:
             self._host.conclude(End(kind="revoked", detail=detail))
 
     def _no_go(self, error: Exception) -> None:
-        """Lose it: no host can read the barrier, and the next attempt has one of its own."""
+        """End it as lost: no host can decode the barrier, and the next attempt has its own."""
         self._host.conclude(End(kind="lost", detail=str(error)))
 
     # 4. The request.
@@ -206,7 +206,7 @@ class HostStart:
         except KeeperError as error:
             self._host.fail(error)
             return
-        # From here the keeper has the secrets.
+        # From here on the keeper has the secrets.
         self._prepared = None
         self._host.run(
             len(attempt.processes), now, is_new=True, secrets=attempt.secrets, attempt=attempt

@@ -1,4 +1,4 @@
-"""The marks that the processes of a host leave, told as they come: checkpoints and numbers."""
+"""The marks of a host's processes, reported as they appear: checkpoints and numbers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bastion.records import facts
 from bastion.records.facts import HostFact
 
 _REPORT_S = 10.0
-"""Between two reports of one host that are told: each is a commit of the bastion's."""
+"""Between two reports of numbers from one host: each costs a commit of the bastion."""
 
 _MARKS_S = 0.5
-"""Between two looks for marks: two system calls for each running host."""
+"""Between two checks for marks: two system calls for each running host."""
 
 
 class Marking:
-    """The marks of one host; a checkpoint has its output kept by `saving`."""
+    """The marks of one host; at a checkpoint `saving` keeps its output."""
 
     def __init__(self, of: HostFact, key: str, around: Surroundings, saving: Saving) -> None:
         self._of = of
@@ -31,7 +31,7 @@ class Marking:
         self._report_at = 0.0
 
     def turn(self, now: float) -> float:
-        """Look, if it is time; returns when to come again."""
+        """Check for marks if that is due; return when to call again."""
         if now >= self._look_at:
             self._look_at = now + _MARKS_S
             self._look(now)
@@ -47,11 +47,11 @@ class Marking:
         self._marks = marks
 
     def end(self, marks: Marks) -> None:
-        """Tell the last numbers, before it is told that the host has ended."""
+        """Report the last numbers, before the end of the host is reported."""
         self._tell(marks)
 
     def _tell(self, marks: Marks) -> bool:
-        # No numbers are no news: the file may be away for a moment, or cannot be read just now.
+        # An empty report is not sent: the file may be missing or unreadable for a moment.
         is_new = bool(marks.report) and marks.report != self._reported
         if is_new:
             self._reported = marks.report

@@ -1,4 +1,4 @@
-"""When a host's output is kept: at its checkpoints, when it is told to end, and at its end."""
+"""The times at which a host's output is kept: at checkpoints, at a stop, and at its end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.records.facts import HostFact
 
 _AGAIN_S = 5.0
-"""Between two tries to read what the machine had no descriptor or memory to read."""
+"""Pause after a lack of descriptors or memory."""
 
 _TRIES = 60
-"""Of one saving, five minutes in sum: an output that is not kept is lost to the next attempt."""
+"""
+Tries per saving, five minutes in total: an output that is not kept is lost to the next attempt.
+"""
 
 
 class Saving:
-    """The output of one host; `of` is called `key` on its machine."""
+    """The output of one host; `key` is its key on its machine."""
 
     def __init__(self, of: HostFact, key: str, around: Surroundings) -> None:
         self._of = of
@@ -31,17 +33,17 @@ class Saving:
 
     @property
     def is_done(self) -> bool:
-        """Whether everything that was asked for is kept, or cannot be."""
+        """Whether every requested saving is done, or impossible."""
         return self._wanted is None
 
     def ask(self) -> None:
-        """Keep what is there now, if there is anything."""
+        """Request a saving of the output as it is now, if there is any."""
         if self._around.home.has_output(self._key):
             self._wanted = self._around.moment()
             self._tries = 0
 
     def turn(self, now: float) -> None:
-        """Go on with what was asked for."""
+        """Continue the requested savings."""
         errand = f"output {self._key}"
         is_free = now >= self._again_at and self._around.errands.is_free(errand, now)
         if self._wanted is None or not is_free:

@@ -1,4 +1,4 @@
-"""How far one host of one attempt is, and what its parts report to it."""
+"""The stages of one host of one attempt, and the results that its parts report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.job import End
 
 class Stage(Enum):
     """
-    How far a host is.
+    The stage of a host.
 
     The moves between stages are drawn in `bastion.agent.host.host`.
     """
@@ -32,7 +32,7 @@ class Progress(Protocol):
     stage: Stage
 
     def conclude_if_stopped(self) -> bool:
-        """End the host if a stop came before its start; whether one did."""
+        """End the host if a stop came before its start; return whether one did."""
         ...
 
     def conclude(self, end: End) -> None:
@@ -52,7 +52,7 @@ class Progress(Protocol):
         ...
 
     def adopt_started(self, now: float) -> None:
-        """Take over what an earlier agent started under the same key."""
+        """Adopt an attempt that an earlier agent started under the same key."""
         ...
 
     def run(
@@ -64,5 +64,5 @@ class Progress(Protocol):
         secrets: tuple[str, ...] | None,
         attempt: AttemptStart | None = None,
     ) -> None:
-        """Record that the keeper holds the processes, and how they were started if we know."""
+        """Record that the keeper has the processes, and their start request if it is known."""
         ...

@@ -1,4 +1,4 @@
-"""What the keeper is asked to start: from an instruction, a spec and where its gang lies; pure."""
+"""The request to the keeper, from an instruction, a spec and the gang's addresses; pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bastion.spec.task import job_of_task, task_environment
 
 def planned(launch: Launch | str, start: Start) -> tuple[Launch, Job]:
     """
-    The launch and the job that `start` is about, with the parameters of its task where it is one.
+    Return the launch and the job for `start`, with the parameters of its task if it is one.
 
     Raises:
-        SpecError: The launch cannot be read, it has no such job, or the parameters make none of it.
+        SpecError: The launch cannot be read, has no such job, or its parameters make it invalid.
     """
     if isinstance(launch, str):
         raise SpecError(launch)
@@ -41,7 +41,7 @@ def attempt_start(
     addresses: tuple[str, ...],
     port: int,
 ) -> AttemptStart:
-    """The processes of the host that `start` names, in containers where it has an image."""
+    """Return the processes of the host of `start`, in containers if it has an image."""
     launch, job = plan
     folders, image = prepared.folders, prepared.image
     place = Place(
@@ -94,7 +94,7 @@ def attempt_start(
 
 
 def _idle_rule(start: Start, job: Job, *, in_image: bool) -> IdleRule | None:
-    # What runs in a container is no descendant of the keeper's: its processor use is not seen.
+    # A process in a container is no descendant of the keeper: its processor use is not seen.
     signs = tuple(sign for sign in job.signs_of_life if not (in_image and sign == "processor"))
     if job.idle_timeout_s is None or not signs:
         return None
@@ -108,14 +108,14 @@ def _idle_rule(start: Start, job: Job, *, in_image: bool) -> IdleRule | None:
 
 def memory_limit(processes: Sequence[Process], *, hosts: int) -> int | None:
     """
-    Bytes that the processes of one host may use together; None where one of them names no limit.
+    Return the bytes that the processes of one host may use together; None if one has no limit.
 
-    They share one: memory that one leaves is there for the others, as their replica asked for it.
+    They share one limit: memory that one process leaves is available to the others.
     """
     asked = [process.resources.amounts["memory"] for process in processes]
     return sum(asked) // hosts if all(asked) else None
 
 
 def _home_in_image(folders: Folders, settings: AgentSettings) -> str:
-    """Images know where root lives; for whom else would they have made a place to write to?"""
+    """Return the HOME to set: none for root, as images define root's; else the code folder."""
     return "" if settings.user == "root" else folders.code

@@ -1,7 +1,7 @@
 """
 Commands that users run beside the processes of a host, as `bastion exec` asks.
 
-Comes in: an `Exec` instruction, and what the keeper tells of the command. Goes out: its output as
-segments, and the write-once record of its end. Read `process` (whose place a command takes), then
-`command` (one of them), then `commands` (those of one host, which end before the host does).
+An `Exec` instruction and the keeper's reports come in; output segments and the write-once end of
+the command go out. Read `process` first (the process that a command imitates), then `command` (one
+of them), then `commands` (all of one host, which end before the host does).
 """

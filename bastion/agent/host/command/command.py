@@ -1,9 +1,9 @@
 """
 One command that a user runs beside the processes of a host.
 
-It is an attempt of the keeper's with a key of its own, so it is started at most once, and it is
-dead before its host's end is written. Its output is shipped as the output of processes is, at once.
-Its end is a register beside its output.
+To the keeper it is an attempt with a key of its own, so it starts at most once, and it is dead
+before its host's end is written. Its output is shipped at once, like that of processes. Its end is
+a register beside its output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bastion.records.register import Lost, Won, win
 from bastion.records.registers import CommandEnd
 
 GRACE_S = 5.0
-"""From SIGTERM to SIGKILL: whoever needs longer to clean up runs a job."""
+"""From SIGTERM to SIGKILL: a program that needs longer to clean up should be a job."""
 
 
 class Command:
@@ -34,8 +34,8 @@ class Command:
     Args:
         of: The host that it runs beside.
         name: The id of the request for it.
-        key: The keeper's name of it.
-        secrets: Values to be masked in its output; None: they are not known any more.
+        key: Its key in the keeper.
+        secrets: Values that are masked in its output; None: they are not known any more.
         started_at: When the keeper started it, on the agent's clock.
         is_new: Whether nothing can have been shipped yet.
     """
@@ -73,12 +73,12 @@ class Command:
         """Whether its end and all its output are in the bucket."""
 
     def refuse(self, problem: str) -> None:
-        """End it, which never ran."""
+        """End it without a start."""
         self._is_refused = True
         self._end = CommandEnd(write_id=self._around.nonce(), problem=problem)
 
     def grew(self, size_bytes: int, now: float) -> None:
-        """It has written up to `size_bytes`."""
+        """Record that it has written up to `size_bytes`."""
         self._logs.grew(0, size_bytes, now)
 
     def stop(self, why: str) -> None:
@@ -89,7 +89,7 @@ class Command:
                 self._around.keeper.stop(self.key, reason=why, by="", grace_s=GRACE_S)
 
     def exited(self, record: ExitRecord) -> None:
-        """Close its output and note how it ended."""
+        """Close its output and record how it ended."""
         (process,) = record.processes
         self._logs.close(record.processes)
         self._end = CommandEnd(
@@ -101,7 +101,7 @@ class Command:
         )
 
     def turn(self, now: float) -> float:
-        """Ship its output and write its end; returns when to come again."""
+        """Ship its output and write its end; return when to call again."""
         wake_at = now + 1.0 if self._is_refused else self._logs.turn(now)
         is_shipped = self._is_refused or self._logs.is_complete or bool(self._logs.broken)
         if self._end is not None and is_shipped and not self.is_done:
@@ -117,13 +117,13 @@ class Command:
         self.is_done = True
 
     def _give_up(self, error: Exception) -> None:
-        """Leave the end that stands, though nobody can read it: the command is dead."""
+        """Leave the existing end, which cannot be decoded: the command is dead."""
         self._around.say(f"{self.key}: its end cannot be written: {error}")
         self.is_done = True
 
 
 def _problem(record: ExitRecord) -> str:
-    """Why a command did not run, or not to its end."""
+    """Return why a command did not run, or was cut short."""
     (process,) = record.processes
     if record.lost:
         return "the keeper of its machine died while it ran"

@@ -12,7 +12,7 @@ from bastion.machine import Exec
 from bastion.records.facts import HostFact
 
 MAX_COMMANDS = 16
-"""At once beside one host: each costs processes, memory and calls to the store."""
+"""Maximum number beside one host: each costs processes, memory and calls to the store."""
 
 
 class Commands:
@@ -21,7 +21,7 @@ class Commands:
 
     Args:
         of: The host.
-        around: What a host works with.
+        around: The agent's parts.
     """
 
     def __init__(self, of: HostFact, around: Surroundings) -> None:
@@ -31,16 +31,16 @@ class Commands:
 
     @property
     def is_done(self) -> bool:
-        """Whether none is left, neither running nor to be told of."""
+        """Whether none is left: none runs, and every end is written."""
         return not self._commands
 
     def start(self, told: Exec, attempt: AttemptStart | None, now: float) -> None:
         """
-        Start a command beside the host, which runs; what is wrong with it becomes its end.
+        Start a command beside the running host; a problem with it becomes its end.
 
         Args:
             told: The instruction.
-            attempt: As this agent had the host started; None where an earlier agent did.
+            attempt: The host's start request; None if an earlier agent started it.
             now: The agent's clock.
         """
         key = command_key(key_of(self._of), told.id)
@@ -74,7 +74,7 @@ class Commands:
         self._around.instructions.settle(key)
 
     def refuse(self, told: Exec, problem: str, now: float) -> None:
-        """Tell that a command is not started, and why."""
+        """Report that a command is not started, and why."""
         key = command_key(key_of(self._of), told.id)
         if key not in self._commands:
             self._commands[key] = Command(
@@ -108,22 +108,22 @@ class Commands:
                 command.exited(record)
 
     def grew(self, key: str, size_bytes: int, now: float) -> None:
-        """Note that a command has written up to `size_bytes`."""
+        """Record that a command has written up to `size_bytes`."""
         if key in self._commands:
             self._commands[key].grew(size_bytes, now)
 
     def exited(self, record: ExitRecord) -> None:
-        """Note that a command has ended."""
+        """Record that a command has ended."""
         if record.key in self._commands:
             self._commands[record.key].exited(record)
 
     def stop(self) -> None:
-        """Stop them all: the processes of their host have ended."""
+        """Stop all commands: the processes of their host have ended."""
         for command in self._commands.values():
             command.stop("the processes that it ran beside have ended")
 
     def turn(self, now: float) -> float:
-        """Ship what they print; returns when to come again."""
+        """Ship their output; return when to call again."""
         times = [command.turn(now) for command in self._commands.values()]
         done = {key for key, command in self._commands.items() if command.is_done}
         self._commands = {key: each for key, each in self._commands.items() if key not in done}
@@ -131,10 +131,10 @@ class Commands:
 
     def _start(self, told: Exec, key: str, attempt: AttemptStart | None) -> AttemptStart:
         """
-        The attempt that the keeper is asked to start.
+        Return the request to the keeper.
 
         Raises:
-            BastionError: The host has no such process, or it is not known any more.
+            BastionError: The host has no such process, or the process is not known any more.
         """
         host = self._state()
         count = len(host.pids) if host is not None else len(attempt.processes) if attempt else 0
@@ -150,7 +150,7 @@ class Commands:
             max_runtime_s=told.max_runtime_s,
             memory_limit_bytes=attempt.memory_limit_bytes if attempt is not None else None,
             secrets=secrets or (),
-            # The program that stands for a container speaks with the engine, as no job may.
+            # The program that represents a container uses the engine's socket, as no job may.
             run_as=None if in_container(process) else self._around.settings.run_as,
         )
 

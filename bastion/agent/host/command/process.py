@@ -1,4 +1,4 @@
-"""The process that a command is started as: in the place of one of its host's processes."""
+"""The process of a host whose variables and folder a command gets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def beside(process: ProcessStart, argv: tuple[str, ...]) -> ProcessStart:
     """
     Return the start of `argv` with the variables, the folder and the container of `process`.
 
-    What tells the members of a gang apart stays as it is, so that a debugger finds its peers.
+    The variables that distinguish the members of a gang stay, so that a debugger finds its peers.
     """
     return inside(process, argv) or replace(process, argv=argv)
 
 
 def in_container(process: ProcessStart) -> bool:
-    """Whether `process` stands for one in a container."""
+    """Whether `process` represents one in a container."""
     return inside(process, ("true",)) is not None
 
 
@@ -34,10 +34,10 @@ def started_as(attempt: AttemptStart | None, index: int, pid: int | None) -> Pro
     Return how the process `index` of a host was started.
 
     Args:
-        attempt: As this agent had it started; None where an earlier agent did. The variables are
-            then read off the living process, for they lie on no disk.
-        index: Of the process in its host.
-        pid: The process; None where it does not live.
+        attempt: The host's start request; None if an earlier agent started it. The variables are
+            then read from the living process, since no disk has them.
+        index: The index of the process in its host.
+        pid: The process; None if it is not alive.
 
     Raises:
         BastionError: It is not known any more.
