@@ -1,8 +1,8 @@
 """
-How a repository is reached, and what its refusals mean.
+Access to git repositories, and the meaning of refusals.
 
-Hosts are checked strictly and nothing is ever asked of a person. What git and ssh write is matched
-here, and nowhere else, to errors that say what to do.
+Hosts are checked strictly, and no prompt is ever shown. Only this file matches the output of git
+and ssh, and turns it into errors with hints.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from bundler.errors import BundleError, UnreachableError
 from bundler.url import is_reached_by_ssh, redacted
 
 KEY_VARIABLE, HOSTS_VARIABLE = "BASTION_GIT_KEY_FILE", "BASTION_GIT_KNOWN_HOSTS"
-"""What says which files to use, for submissions and for the agents of machines."""
+"""The variables that name the files to use, for submissions and for agents."""
 
 _CONNECT_S = 15
-"""A host that answers at all answers within seconds; ssh's own default is minutes."""
+"""A reachable host answers within seconds; ssh's own default is minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The key and the known hosts to use; the user's own where None."""
+    """The key and the known hosts to use; None: the user's own."""
 
     key_file: Path | None = None
     known_hosts_file: Path | None = None
     timeout_s: float = 600.0
-    """The most one call of git may take; a large repository is fetched in minutes."""
+    """Timeout of one call of git; fetching a large repository takes minutes."""
 
     @classmethod
     def here(cls) -> Access:
-        """With the files that this process's environment names, else what ssh finds itself."""
+        """Return the access with the files that the environment names, else ssh's own."""
         key, hosts = os.environ.get(KEY_VARIABLE), os.environ.get(HOSTS_VARIABLE)
         return cls(
             key_file=Path(key) if key else None, known_hosts_file=Path(hosts) if hosts else None
@@ -43,10 +43,10 @@ class Access:
 
     def environment(self, url: str) -> dict[str, str]:
         """
-        Variables for git, as it works on the repository at `url`.
+        Return the variables for git to access the repository at `url`.
 
         Raises:
-            BundleError: It is reached by ssh, and a file for that is not there.
+            BundleError: It is reached by ssh, and a file for that does not exist.
         """
         files = (("key", self.key_file), ("known hosts", self.known_hosts_file))
         for name, path in files if is_reached_by_ssh(url) else ():
@@ -112,7 +112,7 @@ _AWAY = re.compile(
 
 
 def refusal(answer: Answer, url: str) -> BundleError:
-    """What the failed call's output means, as an error to raise."""
+    """Return the error for a failed call, from its output."""
     shown = redacted(url)
     for pattern, meaning, hint in _MEANINGS:
         if re.search(pattern, answer.errors):
@@ -130,5 +130,5 @@ def refusal(answer: Answer, url: str) -> BundleError:
 
 
 def _quoted(option: str, path: Path) -> str:
-    """Ssh splits this option's value at blanks unless it stands in quotes of its own."""
+    """Quote an option's value: ssh splits it at blanks otherwise."""
     return f'{option}="{path}"'

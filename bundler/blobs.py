@@ -1,9 +1,8 @@
 """
-The port to whatever holds bundles: three methods, and no opinion on where keys live.
+The port to the store of bundles: three methods, independent of where keys live.
 
-Keys are relative (`manifests/<digest>`, `packs/<digest>`); the caller puts its own prefix before
-them. Methods are called from several threads at once. An adapter's own errors pass through the
-bundler untouched, so that a caller meets the errors of the store it handed in.
+Keys are relative (`manifests/<digest>`, `packs/<digest>`); the caller adds its own prefix. Methods
+are called from several threads at once. The bundler passes an adapter's own errors on.
 """
 
 from __future__ import annotations
@@ -15,15 +14,14 @@ class Blobs(Protocol):
     """Create-only storage of named bytes."""
 
     def read(self, key: str) -> bytes | None:
-        """The bytes at `key`; None when there is nothing."""
+        """Return the bytes at `key`, or None if there is no object."""
         ...
 
     def create(self, key: str, data: bytes) -> bool:
         """
-        Write `data` at `key` where nothing may be yet; False when something is there already.
+        Write `data` if there is no object at `key`; return False if there is one.
 
-        An answer in doubt may be tried again by the adapter: keys name their content, so a write
-        that landed twice has written the same.
+        The adapter may repeat a write in doubt: keys name their content, so both writes are equal.
         """
         ...
 
@@ -33,10 +31,10 @@ class Blobs(Protocol):
 
 
 def manifest_key(digest: str) -> str:
-    """Where the manifest of the tree `digest` lies."""
+    """Return the key of the manifest of the tree `digest`."""
     return f"manifests/{digest}"
 
 
 def pack_key(digest: str) -> str:
-    """Where the pack whose bytes hash to `digest` lies."""
+    """Return the key of the pack with this digest."""
     return f"packs/{digest}"

@@ -1,11 +1,11 @@
 """
-What is remembered about a tree between two bundles of it, to save time and nothing else.
+A cache of file digests and the last bundle of a tree, which only saves time.
 
-Rules: a file is known by its stamp (device, inode, size, modified, changed: a program that sets
-the modified time back still moves the changed time). A file written within `RACY_S` of being
-read is not remembered, for a later write could leave the same stamp: the rule of git's index. The
-cache is checked by its own digest when read, is never trusted about what a store holds, and may be
-deleted at any time. Errors of its disk are never anyone's problem.
+A file is identified by its stamp (device, inode, size, modified, changed: a program that resets the
+modified time still changes the changed time). A file written within `RACY_S` before it was read is
+not cached, because a later write could leave the same stamp; this is the rule of git's index. The
+cache is checked by its own digest when read, is never trusted about the content of a store, and may
+be deleted at any time. Errors of its disk are ignored.
 
 Source: git, Documentation/technical/racy-git.
 """
@@ -27,13 +27,13 @@ _SCHEMA = 1
 
 class Cache:
     """
-    The memory of one tree, in one file below `folder`.
+    The cache of one tree, in one file below `folder`.
 
     Args:
-        folder: Shared by all trees; made when missing.
+        folder: Shared by all trees; made if missing.
         root: The top of the tree.
-        trusted: False: begin with nothing remembered about its files.
-        racy_s: How long a file must have rested before it was read, to be remembered.
+        trusted: False: ignore the cached files.
+        racy_s: How old a file must have been when it was read, to be cached.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Cache:
         name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
         self._file = folder / f"{name}.json"
         self.last = ""
-        """Digest of the bundle made last, or empty."""
+        """Digest of the last bundle, or empty."""
         self._known: dict[str, list[object]] = {}
         self._settled_ns = 0
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -54,12 +54,12 @@ class Cache:
             self._settled_ns = now_ns - int(racy_s * 1e9)
 
     def sha256(self, path: str, stamp: tuple[int, ...]) -> str:
-        """The digest of the file at `path` while its stamp is `stamp`; empty when not known."""
+        """Return the digest of the file at `path` if its stamp is `stamp`; empty if unknown."""
         known = self._known.get(path)
         return str(known[1]) if known and known[0] == list(stamp) else ""
 
     def save(self, files: Mapping[str, tuple[tuple[int, ...], str]], *, last: str) -> None:
-        """Remember the stamps and digests of `files`, and the bundle `last`; drop all else."""
+        """Cache the stamps and digests of `files`, and the bundle `last`; drop everything else."""
         known = {
             path: (stamp, sha256)
             for path, (stamp, sha256) in files.items()
@@ -87,6 +87,6 @@ class Cache:
 
 
 def cache_folder() -> Path:
-    """Where caches lie: below `$XDG_CACHE_HOME`, or `~/.cache`."""
+    """Return the folder of caches: below `$XDG_CACHE_HOME`, or `~/.cache`."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "bastion" / "bundles"

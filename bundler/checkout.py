@@ -1,9 +1,8 @@
 """
 A job's own copy of a cached tree.
 
-A copy and never hard links: a job that edits a file in place would edit it for every later job.
-Where the disk can share blocks between files (XFS, btrfs), the kernel does so and a copy costs
-next to nothing.
+It is a copy without hard links: a job that edits a file in place would edit it for every later job.
+On filesystems that share blocks (XFS, btrfs) the kernel does so, and a copy is nearly free.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from pathlib import Path
 from bundler.errors import BundleError
 
 _BLOCK_BYTES = 2**30
-"""The most one call copies; the kernel's own limit is just below 2 GiB."""
+"""Maximum bytes of one call; the kernel's own limit is just below 2 GiB."""
 _CANNOT = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
-"""What copy_file_range answers where the kernel or the file system has no such thing."""
+"""Errors of copy_file_range if the kernel or the file system does not support it."""
 
 
 def checkout(tree: Path, directory: Path) -> None:
     """
     Make `directory` a copy of the cached `tree`.
 
-    It appears by one rename, whole; what a killed attempt left beside it is replaced. An empty
-    folder may be there already.
+    The directory appears complete, by one rename. The remains of a killed attempt are replaced, and
+    an empty folder may exist already.
 
     Raises:
-        BundleError: Something else is there.
+        BundleError: There is something else at `directory`.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     new = directory.parent / f".new-{directory.name}"
@@ -86,7 +85,7 @@ def _copy_bytes(reader: int, writer: int, size: int) -> None:
 
 
 def _copy_shared(reader: int, writer: int) -> int:
-    """Bytes copied by sharing blocks; 0 where this cannot be done (some kernels just say 0)."""
+    """Return the bytes copied by sharing blocks; 0 if that is not possible."""
     try:
         return os.copy_file_range(reader, writer, _BLOCK_BYTES)
     except OSError as error:

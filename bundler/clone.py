@@ -1,8 +1,8 @@
 """
-A commit becomes a working directory, on the machine that runs it.
+Clone a commit into a working directory, on the machine that runs it.
 
-The directory appears by one rename, at exactly the commit asked for. Hooks are never run and
-nothing but the commit's own files, its submodules and its large files is fetched.
+The directory appears by one rename, at exactly the requested commit. Hooks are never run, and only
+the commit's own files, its submodules and its large files are fetched.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from bundler.url import redacted
 
 def clone(ref: GitRef, directory: Path, *, access: Access) -> None:
     """
-    Make `directory` the files of `ref`, with a `.git` that knows its commit.
+    Clone the files of `ref` into `directory`, with a `.git` that knows the commit.
 
-    What a killed attempt left beside it is replaced.
+    The remains of a killed attempt are replaced.
 
     Raises:
-        BundleError: Something is there already; the commit does not exist; a host, key, submodule
-            or large file is refused.
+        BundleError: `directory` exists; the commit does not exist; a host, key, submodule or large
+            file is refused.
         UnreachableError: The repository did not answer.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -48,9 +48,9 @@ def clone(ref: GitRef, directory: Path, *, access: Access) -> None:
 
 def fetch_commit(ref: GitRef, cache: Path, *, access: Access) -> Path:
     """
-    The folder in `cache` that holds the files of `ref`, cloned if it is not there.
+    Return the folder in `cache` with the files of `ref`; clone it if it is missing.
 
-    One of an earlier boot is cloned again: git has no cheap way to prove that it is whole.
+    A clone from before the last boot is repeated: git has no cheap way to check one.
 
     Raises:
         BundleError: As for `clone`.
@@ -66,7 +66,7 @@ def fetch_commit(ref: GitRef, cache: Path, *, access: Access) -> Path:
 
 
 class _Clone:
-    """One clone on its way: the same folder, url and key in every call."""
+    """One clone: folder, url and key of all its calls."""
 
     def __init__(self, ref: GitRef, folder: Path, access: Access) -> None:
         self._ref = ref
@@ -78,7 +78,7 @@ class _Clone:
         self._settings = ["-c", "protocol.file.allow=always"] if local else []
 
     def make(self) -> None:
-        """Fetch and write the files."""
+        """Fetch the commit and write its files."""
         self._folder.mkdir()
         self._must("init", "--quiet")
         self._must("remote", "add", "origin", self._ref.url)
@@ -90,7 +90,7 @@ class _Clone:
             self._fetch_large_files()
 
     def _fetch(self) -> None:
-        """The commit alone where the remote hands it out; else everything, and look for it."""
+        """Fetch the commit alone if the remote permits; else fetch everything and look it up."""
         alone = self._git("fetch", "--quiet", "--depth=1", "--no-tags", "origin", self._ref.commit)
         if not alone.code:
             return

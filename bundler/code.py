@@ -1,10 +1,10 @@
 """
-What users write about code, and what is stored once it is resolved.
+Code as users write it, and code as it is stored after resolution.
 
-`LocalDir`, `GitRepo`, `Image` and `DockerBuild` are checked when made, all problems at once, and
-touch no disk and no network. `BundleRef`, `GitRef` and `ImageRef` are what a stored spec holds:
-each names one exact tree or image, so that a queued launch never drifts. Their `kind` tells them
-apart in JSON, and an undeclared field is refused.
+`LocalDir`, `GitRepo`, `Image` and `DockerBuild` are checked when they are made, all problems at
+once, without disk or network. A stored spec holds a `BundleRef`, `GitRef` or `ImageRef`, which
+names one exact tree or image, so that a queued launch never drifts. Their `kind` distinguishes them
+in JSON, and an undeclared field is refused.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from bundler.url import url_problems
 
 _STRICT = {"extra": "forbid"}
 _COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
-"""Seven digits at least, the shortest git itself writes; 40 for SHA-1, 64 for SHA-256."""
+"""At least seven digits, the shortest that git writes; 40 for SHA-1, 64 for SHA-256."""
 _FULL_COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 MAX_REFERENCE_CHARACTERS = 1024
-"""Of an image, and of a branch: registries and git hosts take less."""
+"""Per image or branch name: registries and git hosts allow less."""
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _IMAGE = re.compile(
     r"(?:(?:[a-zA-Z0-9][a-zA-Z0-9.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?"
@@ -39,7 +39,7 @@ _BRANCH_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalDir:
     """
-    The working tree on this machine, bundled when it is submitted.
+    The working tree on this machine, bundled at submission.
 
     Raises:
         InvalidCodeError: A field is wrong.
@@ -47,21 +47,21 @@ class LocalDir:
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     root: str = field(default="", kw_only=False)
-    """The tree's top; empty: found upward from where the submission is made."""
+    """The top of the tree; empty: searched upward from the folder of the submission."""
     exclude: Sequence[str] = ()
-    """More patterns to leave out, in `.gitignore` syntax; they outrank every file."""
+    """Further patterns to leave out, in `.gitignore` syntax; they override every file."""
     max_size: int | str = "1GiB"
-    """The most the files may weigh together, in bytes or as `500MiB`."""
+    """Maximum size of all files, in bytes or as `500MiB`."""
 
     def __post_init__(self) -> None:
-        """Check every field; patterns become a tuple."""
+        """Check every field; convert patterns to a tuple."""
         if not isinstance(self.exclude, str):
             object.__setattr__(self, "exclude", tuple(self.exclude))
         _refuse(self._problems())
 
     @property
     def max_size_bytes(self) -> int:
-        """The limit as a number."""
+        """The limit in bytes."""
         return parse_size(self.max_size)
 
     def _problems(self) -> Iterator[str]:
@@ -80,7 +80,7 @@ class LocalDir:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitRepo:
     """
-    A commit of a repository, by branch or by commit; the default branch when neither is given.
+    A commit of a repository, by branch or by commit; by default the tip of the default branch.
 
     Raises:
         InvalidCodeError: A field is wrong.
@@ -91,7 +91,7 @@ class GitRepo:
     """`https://host/path`, `git@host:path`, `ssh://host/path` or `file:///path`."""
     branch: str = ""
     commit: str = ""
-    """Full, or its first digits (seven or more)."""
+    """The full hash, or its first digits (seven or more)."""
     submodules: bool = False
     lfs: bool = False
 
@@ -110,10 +110,10 @@ class GitRepo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """
-    A container image that exists already, the code inside it.
+    An existing container image, which contains the code.
 
     Raises:
-        InvalidCodeError: The reference is not one a registry would understand.
+        InvalidCodeError: The reference is malformed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
@@ -136,18 +136,18 @@ class DockerBuild:
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     image: str
-    """The name it is pushed under, with its registry."""
+    """The name to push it under, with its registry."""
     file: str = "Dockerfile"
     """Relative to `context`."""
     context: str = ""
-    """The folder sent to the builder; empty: found as `LocalDir` finds its root."""
+    """The folder sent to the builder; empty: found like the root of `LocalDir`."""
     target: str = ""
     """The stage to build; empty: the last."""
     build_args: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
-    """Names and values, kept as pairs by name. Not for secrets: they stay in the image."""
+    """Names and values, stored as pairs by name. Not for secrets: they stay in the image."""
 
     def __post_init__(self) -> None:
-        """Check every field; arguments become pairs."""
+        """Check every field; convert arguments to pairs."""
         object.__setattr__(self, "build_args", tuple(sorted(dict(self.build_args).items())))
         _refuse(self._problems())
 
@@ -186,21 +186,21 @@ class GitRef:
     One exact commit of a repository.
 
     Raises:
-        InvalidCodeError: The commit is not full, or the url is none.
+        InvalidCodeError: The commit is not a full hash, or the url is malformed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     kind: Literal["git"] = "git"
     url: str
     commit: str
-    """Full: 40 or 64 hexadecimal digits."""
+    """The full hash: 40 or 64 hexadecimal digits."""
     branch: str = ""
-    """What it was resolved from; for the record, and a hint where to look for it."""
+    """The branch that it was resolved from; a record, and a hint for fetching."""
     submodules: bool = False
     lfs: bool = False
 
     def __post_init__(self) -> None:
-        """Check what `GitRepo` checks, and that the commit is full."""
+        """Check the same as `GitRepo`, and that the hash is full."""
         problems = [f"url: {problem}" for problem in url_problems(self.url)]
         if len(self.branch) > MAX_REFERENCE_CHARACTERS:
             length = len(self.branch)
@@ -213,10 +213,10 @@ class GitRef:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRef:
     """
-    One image, by digest where it was built or resolved here.
+    One image; by digest if it was built or resolved here.
 
     Raises:
-        InvalidCodeError: The reference is not one a registry would understand.
+        InvalidCodeError: The reference is malformed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
@@ -229,13 +229,13 @@ class ImageRef:
 
 
 Code: TypeAlias = LocalDir | GitRepo | Image | DockerBuild
-"""What a user may write."""
+"""The code that a user may write."""
 CodeRef: TypeAlias = BundleRef | GitRef | ImageRef
-"""What a stored spec may hold."""
+"""The code that a stored spec may have."""
 
 
 def image_problems(name: str, ref: str) -> list[str]:
-    """What is wrong with the image reference in the field `name`."""
+    """Return the problems of the image reference in the field `name`."""
     if isinstance(ref, str) and len(ref) > MAX_REFERENCE_CHARACTERS:
         return [f"{name}: {len(ref)} characters; at most {MAX_REFERENCE_CHARACTERS}"]
     if isinstance(ref, str) and _IMAGE.match(ref):

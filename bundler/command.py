@@ -1,8 +1,8 @@
 """
-Running git: with a deadline, without a prompt, and with nothing of the caller's settings.
+Run git with a deadline, without prompts, and without the caller's settings.
 
-The environment is made anew, so that a `GIT_DIR` left by a hook or a password helper of a desktop
-cannot change what a call does. A call that runs out of time is ended with everything it started.
+The environment is built from scratch, so that a `GIT_DIR` of a hook or a desktop's password helper
+cannot affect a call. A call that exceeds its deadline is killed with all its processes.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _KEPT = (
     "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY",
 )  # fmt: skip
 _SETTINGS = ("protocol.ext.allow=never", "core.fsmonitor=false", "core.hooksPath=/dev/null")
-"""Nothing that a repository or a url says may start a program."""
+"""No program can be started by a repository or a url."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """How a call ended."""
+    """The result of a call."""
 
     code: int
     out: bytes
     errors: str
-    """What it wrote to standard error, credentials taken out."""
+    """Its standard error, with credentials redacted."""
 
 
 def run_git(
@@ -43,7 +43,7 @@ def run_git(
     environment: Mapping[str, str] | None = None,
 ) -> Answer:
     """
-    What `git` with `arguments` answers, run in `folder` (the current one when None).
+    Run `git` with `arguments` in `folder` (None: the current one), and return its answer.
 
     `environment` adds variables for this call alone.
 

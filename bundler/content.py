@@ -1,9 +1,9 @@
 """
-Reading the contents of a tree while someone may be writing to it.
+Read the contents of a tree that may be changing.
 
-A bundle whose digest does not match its contents would be wrong for ever, since nothing stored is
-ever replaced. So every byte that is sent was hashed when it was read, and what changed in between
-is an error, never a wrong bundle.
+Nothing stored is ever replaced, so a bundle whose digest does not match its contents would be wrong
+for ever. Therefore every byte that is sent was hashed when it was read, and a file that changed in
+between is an error.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from bundler.tree import Entry, Tree
 
 _BLOCK_BYTES = 2**20
 _SOME_FILES = 64
-"""Files hashed as one piece of work: a thread's hand-over costs more than hashing a small file."""
+"""Files hashed as one piece of work: handing over to a thread costs more than one small file."""
 
 
 def read_tree(
     selection: Selection, *, cache: Cache | None, report: Report, lanes: int
 ) -> tuple[Tree, dict[str, str]]:
     """
-    The tree that `selection` is, and the sha256 of every file by its path.
+    Return the tree of `selection`, and the sha256 of every file by its path.
 
     Raises:
-        ChangedError: A file is no longer what was selected.
+        ChangedError: A file has changed since it was selected.
     """
     files = [found for found in selection.found if found.kind == "file"]
     digests = {
@@ -55,11 +55,11 @@ def read_tree(
 
 class ContentReader:
     """
-    Reads pieces in the order in which `plan_packs` cut them, checking each content as it ends.
+    Reads pieces in the order of `plan_packs`, and checks each content at its end.
 
     Args:
-        selection: Where the files lie.
-        paths: One file that has the content, by sha256.
+        selection: The selected files.
+        paths: One file with the content, by sha256.
     """
 
     def __init__(self, selection: Selection, paths: dict[str, str]) -> None:
@@ -70,10 +70,10 @@ class ContentReader:
 
     def read(self, pieces: Sequence[Piece]) -> bytes:
         """
-        The bytes of `pieces`, one after another.
+        Return the bytes of `pieces`, one after another.
 
         Raises:
-            ChangedError: They are not of the content that was hashed.
+            ChangedError: They do not match the hashed content.
         """
         return b"".join(self._piece(piece) for piece in pieces)
 

@@ -1,14 +1,14 @@
 """
-Everything the bundler raises on purpose.
+The errors of the bundler.
 
     BundleError
-    ├── InvalidCodeError    a value a user wrote is wrong: every problem, each with its field
-    ├── ChangedError        a file was written to meanwhile: select again
+        ├── InvalidCodeError    a user's value is wrong: every problem, each with its field
+        ├── ChangedError        a file changed during bundling: select again
     ├── BuildError          a Dockerfile failed: show its last lines
-    ├── UnreachableError    something outside did not answer: trying again later may help
-    └── DamagedError        stored bytes are not what their name promises: fetch them elsewhere
+        ├── UnreachableError    a repository, registry or daemon did not answer: try again later
+        └── DamagedError        stored bytes do not match their digest: fetch them elsewhere
 
-A new class exists only where a caller would do something different.
+A class exists only if a caller would handle it differently.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 class BundleError(Exception):
     """
-    The root of the tree.
+    The base class of all errors.
 
     Args:
         message: One line, no full stop: what is wrong, the value, what is allowed.
@@ -29,13 +29,13 @@ class BundleError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """The message alone: hints are shown apart."""
+        """Return the message; hints are shown separately."""
         return self.message
 
 
 class InvalidCodeError(BundleError, ValueError):
     """
-    What a user wrote about the code is wrong (a ValueError too, so that pydantic gathers several).
+    A user's value about code is wrong (a ValueError too, so that pydantic collects several).
 
     Args:
         problems: Every problem found, each beginning with the name of its field.
@@ -48,10 +48,10 @@ class InvalidCodeError(BundleError, ValueError):
 
 class ChangedError(BundleError):
     """
-    A file was written to while it was being bundled.
+    A file changed while it was bundled.
 
     Args:
-        path: The file, from the root of its tree on.
+        path: The file, relative to the root of its tree.
     """
 
     def __init__(self, path: str) -> None:
@@ -81,4 +81,4 @@ class UnreachableError(BundleError):
 
 
 class DamagedError(BundleError):
-    """Stored bytes are missing, malformed, or do not have the digest they are named by."""
+    """Stored bytes are missing, malformed, or do not match their digest."""

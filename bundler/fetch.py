@@ -1,8 +1,8 @@
 """
-A bundle becomes a tree in a machine's cache.
+Fetch a bundle into the cache of a machine.
 
-Rules: every byte is checked against its sha256 before anyone can use it, and a manifest is hostile
-until read strictly; see `bundler.kept` for what two fetchers, a kill or a reboot do.
+Every byte is checked against its sha256 before it can be used, and a manifest is untrusted until it
+is parsed strictly. `bundler.kept` describes concurrent fetches, kills and reboots.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from bundler.progress import Report, unreported
 from bundler.unpack import is_intact, write_tree
 
 LANES = 2
-"""Packs read and written at once, each about 50 MB of memory while it is."""
+"""Packs read and written at once; each takes about 50 MB of memory."""
 
 
 def fetch(
     digest: str, store: Blobs, cache: Path, *, report: Report = unreported, lanes: int = LANES
 ) -> Path:
     """
-    The folder in `cache` that holds the tree `digest`, fetched if it is not there.
+    Return the folder in `cache` with the tree `digest`; fetch it if it is missing.
 
     Raises:
-        BundleError: It is no digest, or the store has no such bundle.
-        DamagedError: What the store has is not the tree of that digest.
+        BundleError: It is not a digest, or the store has no such bundle.
+        DamagedError: The stored bundle does not match the digest.
     """
 
     def make(top: Path) -> None:

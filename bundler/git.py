@@ -1,8 +1,8 @@
 """
-Git on the machine where a submission is made: which commit is meant, and what differs from it.
+Git on the submitting machine: the resolved commit, and the difference from it.
 
-A queued launch must run what was meant when it was submitted, so branches and short commits become
-full ones here. Nothing here writes into a repository.
+A queued launch must run the commit that was meant at submission, so branches and short commits are
+resolved to full hashes here. No repository is written to.
 """
 
 from __future__ import annotations
@@ -26,39 +26,41 @@ from bundler.url import redacted
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 """SHA-1 or SHA-256, in full."""
 _LOCAL_S = 60.0
-"""For calls that touch the local disk alone."""
+"""Timeout of calls that only use the local disk."""
 _DIFF_BYTES = 2**20
-"""A record is for reading; a larger difference is kept up to here, and is whole in the bundle."""
+"""A larger difference is cut here: the record is for people, and the bundle has everything."""
 _DIFF_FILES = 200
 """Files in one call of `git diff`: their names are arguments of a command."""
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""Git's name for a tree without entries (SHA-1 repositories)."""
+"""Git's hash of the empty tree (SHA-1 repositories)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkingCopy:
-    """A working tree next to the commit it began from, for the record of a launch."""
+    """A working tree and its commit, for the record of a launch."""
 
     commit: str
-    """Full; empty before the first commit."""
+    """The full hash; empty before the first commit."""
     branch: str
-    """Empty when no branch is checked out."""
+    """Empty if no branch is checked out."""
     url: str
-    """Of the remote `origin`, without credentials; empty when there is none."""
+    """The URL of the remote `origin`, without credentials; empty if there is none."""
     diff: str
-    """From the commit to the files as they are, as git prints it; of deleted files the names."""
+    """
+    The difference of the files from the commit, as git prints it; only names of deleted files.
+    """
     diff_is_cut: bool
     changed: tuple[str, ...]
-    """Files that differ from the commit, from the root of the tree on."""
+    """Files that differ from the commit, relative to the root of the tree."""
     left_out: tuple[str, ...]
-    """Those of `changed` that `diff` does not tell, as not being for every reader."""
+    """The paths in `changed` whose content is not in `diff`, as it may be secret."""
     untracked: tuple[str, ...]
     """Files that git neither tracks nor ignores."""
 
 
 def resolve(repo: GitRepo, *, access: Access) -> GitRef:
     """
-    The one commit that `repo` means now.
+    Return the commit that `repo` refers to now.
 
     Raises:
         BundleError: No such repository, branch or commit; a commit that is not on the branch or is
@@ -73,18 +75,17 @@ def resolve(repo: GitRepo, *, access: Access) -> GitRef:
 
 def dirty_diff(root: Path, *, told: Collection[str] | None = None) -> WorkingCopy | None:
     """
-    How the working tree at `root` differs from its commit; None when git does not hold it.
+    Return the difference of the working tree at `root` from its commit; None without git.
 
-    Files whose names often mean secrets, and those heavier than the whole record may be, are named
-    and not told.
+    Files whose names suggest secrets, and files larger than the record may be, are only named.
 
     Args:
-        root: The top of the tree, which may lie below the repository's.
-        told: Files whose difference may be told if they are there; None: all.
+        root: The top of the tree, which may be below the repository's.
+        told: Files whose content may be included; None: all.
 
     Raises:
-        UnreachableError: Git did not end in time.
-        BundleError: There is no git here.
+        UnreachableError: Git exceeded its deadline.
+        BundleError: Git is not installed.
     """
     if _local(root, "rev-parse", "--is-inside-work-tree").code:
         return None
@@ -115,12 +116,12 @@ def _may_be_told(root: Path, path: str, told: Collection[str] | None) -> bool:
     try:
         size = (root / path).lstat().st_size
     except OSError:
-        return True  # deleted: only its name is told
+        return True  # deleted: only its name is included
     return size <= _DIFF_BYTES and (told is None or path in told)
 
 
 def _diff(root: Path, since: str, paths: Sequence[str]) -> bytes:
-    """The difference of `paths`, cut once it is longer than a record may be."""
+    """Return the difference of `paths`, cut to the limit of a record."""
     parts = bytearray()
     for first in range(0, len(paths), _DIFF_FILES):
         some = paths[first : first + _DIFF_FILES]
@@ -139,13 +140,14 @@ def _paths(listed: bytes) -> tuple[str, ...]:
 
 def tracked_although_ignored(root: Path) -> tuple[str, ...]:
     """
-    Paths below `root` that git tracks although a `.gitignore` names them; none without git.
+    Return the paths below `root` that git tracks although a `.gitignore` matches them; none without
+    git.
 
-    Owners of folders are not compared as git otherwise does, lest a tree have another digest in a
-    container than outside of it; listing names starts no program of the repository's.
+    Git's check of folder owners is disabled: otherwise a tree would have another digest inside a
+    container. Listing names starts no program of the repository.
 
     Raises:
-        UnreachableError: Git did not end in time.
+        UnreachableError: Git exceeded its deadline.
     """
     if shutil.which("git") is None:
         return ()
@@ -166,7 +168,7 @@ def _find_tip(repo: GitRepo, access: Access) -> str:
     if answer.code:
         raise refusal(answer, repo.url)
     tips = tips_in(answer.out)
-    # A branch before a tag of the same name, and what a signed tag points to before the tag.
+    # A branch wins over a tag of the same name, and a signed tag's target over the tag.
     for name in (wanted[0], *reversed(wanted[1:])):
         if name in tips:
             return tips[name]
@@ -178,13 +180,13 @@ def _find_tip(repo: GitRepo, access: Access) -> str:
 
 
 def tips_in(listed: bytes) -> dict[str, str]:
-    """Commit by name, of what `git ls-remote` listed; a line that says neither is left out."""
+    """Return commits by name from the output of `git ls-remote`; malformed lines are skipped."""
     rows = (line.partition("\t") for line in listed.decode(errors="replace").splitlines())
     return {name: commit for commit, tab, name in rows if tab and _COMMIT.fullmatch(commit)}
 
 
 def _no_branch(repo: GitRepo, listed: Answer) -> BundleError:
-    """The refusal of a branch, with the nearest of those that git `listed`."""
+    """Return the error for a missing branch, with the nearest of the branches `listed`."""
     names = re.findall(r"\srefs/(?:heads|tags)/(\S+?)(?:\^\{\})?$", _text(listed), re.MULTILINE)
     near = difflib.get_close_matches(repo.branch, names, n=1)
     return BundleError(
@@ -203,7 +205,7 @@ def _find_commit(repo: GitRepo, access: Access) -> str:
 
 
 def _fetch_one(repo: GitRepo, bare: Path, access: Access) -> str:
-    """The commit, if the remote hands it out by name; some only hand out tips."""
+    """Fetch the commit by its hash if the remote permits; some only serve tips."""
     _local(bare.parent, "init", "--quiet", "--bare", str(bare))
     answer = _remote(
         access, repo.url, "-C", str(bare), "fetch", "--quiet", "--depth=1", "--no-tags",
@@ -213,7 +215,7 @@ def _fetch_one(repo: GitRepo, bare: Path, access: Access) -> str:
 
 
 def _find_in_history(repo: GitRepo, bare: Path, access: Access) -> str:
-    """Look through all commits, and none of their files."""
+    """Search all commits, without fetching their files."""
     answer = _remote(
         access, repo.url, "clone", "--quiet", "--bare", "--filter=tree:0", "--", repo.url, str(bare)
     )

@@ -1,12 +1,12 @@
 """
 Patterns in the syntax of `.gitignore`, matched the way git matches them.
 
-Own code, not a library: the ones there are match a path *below* an ignored folder too, where git
-asks about one entry at a time on the way down (`*`, `!*/`, `!*.py` then means something else), and
-they lack character classes. The rules work on bytes, as git's do. The tests hold this file to git's
-own answers on random patterns and trees.
+It is our own code because the existing libraries also match paths *below* an ignored folder, where
+git checks one entry at a time on the way down (`*`, `!*/`, `!*.py` then has another result), and
+they lack character classes. The rules work on bytes, as git's do. The tests compare this file with
+git on random patterns and trees.
 
-Source: gitignore(5); `dir.c` and `wildmatch.c` in git's source for what it leaves unsaid.
+Source: gitignore(5); for what it leaves open, `dir.c` and `wildmatch.c` of git.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ class Rule:
 
     pattern: re.Pattern[bytes]
     keeps: bool
-    """It began with `!`: what it matches is kept."""
+    """The line began with `!`: matching entries are kept."""
     folders_only: bool
     whole_path: bool
-    """It matches the path from the ignore file's folder on; else the name alone."""
+    """It matches the path relative to the ignore file's folder; else only the name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """
-    The lines of one ignore file, the last match winning.
+    The lines of one ignore file; the last match wins.
 
-    Two patterns made of all of them answer "none matches" at once, which is nearly every answer.
+    Two combined patterns answer "no match", by far the most frequent answer, at once.
     """
 
     above: bytes
-    """What to put before a path of our tree, to have it from the ignore file's folder on."""
+    """Prefix that makes a path of our tree relative to the ignore file's folder."""
     below: int
-    """How many bytes to take off the front of it instead."""
+    """Bytes to remove from its front instead."""
     rules: tuple[Rule, ...]
     names: re.Pattern[bytes]
     paths: re.Pattern[bytes]
 
     def verdict(self, path: bytes, name: bytes, *, is_folder: bool) -> bool | None:
         """
-        True: ignored. False: kept by a line that began with `!`. None: no line speaks of it.
+        True: ignored. False: kept by a `!` line. None: no line matches.
 
         Args:
-            path: From the top of our tree on, `/`-separated.
+            path: Relative to the top of our tree, `/`-separated.
             name: Its last part.
-            is_folder: A real folder; a link to one is none.
+            is_folder: Whether it is a real folder and not a link to one.
         """
         local = self.above + path[self.below :]
         if not (self.names.match(name) or self.paths.match(local)):
@@ -83,7 +83,7 @@ class Rules:
 
 
 def parse_rules(text: bytes, *, above: bytes = b"", below: int = 0) -> Rules:
-    """The rules that the bytes of an ignore file state; `above` and `below` as in `Rules`."""
+    """Parse the bytes of an ignore file; `above` and `below` as in `Rules`."""
     lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     rules = tuple(rule for rule in map(_parse_line, lines) if rule)
     return Rules(
@@ -154,7 +154,7 @@ def _star(glob: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _bracket(glob: bytes, at: int) -> tuple[bytes, int]:
-    """A set of single bytes as one pattern; one that is malformed matches nothing."""
+    """Parse a bracket expression; a malformed one matches nothing."""
     at += 1
     negated = glob[at : at + 1] in (b"!", b"^")
     at += negated
@@ -181,6 +181,6 @@ def _bracket(glob: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _member(glob: bytes, at: int) -> tuple[int, int]:
-    """One byte of a set, a backslash taking the next one as it is; -1 past the end."""
+    """Return one byte of a set and the next position; a backslash quotes, -1 is past the end."""
     at += glob[at : at + 1] == b"\\"
     return (glob[at], at + 1) if at < len(glob) else (-1, at)

@@ -1,9 +1,8 @@
 """
-Building an image and pushing it, through the docker daemon of this machine.
+Build an image and push it, with the docker daemon of this machine.
 
-The result names the image by the digest the registry gave it, so a queued launch runs what was
-built even when its tag moves on. The docker SDK is slow to import and may be missing, so it is
-imported inside.
+The result names the image by the registry's digest, so a queued launch runs that build even if its
+tag moves. The docker SDK is slow to import and may be missing, so it is imported when used.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
 
 _LAST_LINES = 20
 _SILENT_S = 600
-"""A step of a build may say nothing for minutes; a daemon silent for longer is taken for dead."""
+"""A build step may print nothing for minutes; a daemon silent for longer counts as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where a build takes its files from."""
+    """The source folder of a build."""
 
     context: Path
     file: Path
@@ -40,10 +39,10 @@ def build(
     code: DockerBuild, *, start: Path, report: Report = unreported, daemon: str = ""
 ) -> ImageRef:
     """
-    Build `code` and push it; the image by digest.
+    Build `code` and push it; return the image by digest.
 
-    `start` is where the submission is made: a relative context begins there. `daemon` is the url
-    of a daemon, the one that docker's own settings name when empty.
+    `start` is the folder of the submission: a relative context is relative to it. `daemon` is the
+    url of a daemon; empty: from docker's own settings.
 
     Raises:
         BundleError: No Dockerfile; a file that cannot be read; an image that names no registry; no
@@ -100,7 +99,7 @@ def _build_and_push(
 
 
 def _unread(error: BaseException) -> BundleError:
-    """What a failed system call means: it was about a file, or about the daemon."""
+    """Return the error for a failed system call, on a file or on the daemon's socket."""
     if not (isinstance(error, OSError) and error.filename):
         return _silenced(error)
     return BundleError(
@@ -124,7 +123,7 @@ def _place(code: DockerBuild, start: Path) -> _Place:
 
 
 def _split(image: str) -> tuple[str, str]:
-    """Repository and tag; a colon before the last slash belongs to a port."""
+    """Return repository and tag; a colon before the last slash belongs to a port."""
     head, colon, tag = image.rpartition(":")
     return (head, tag) if colon and "/" not in tag else (image, "latest")
 
@@ -150,7 +149,7 @@ def _connect(daemon: str) -> docker.APIClient:
 
 
 def _follow_build(lines: Iterable[Mapping[str, object]], place: _Place, report: Report) -> None:
-    """Read a build to its end; a line of it may be an error, which is how a daemon says one."""
+    """Read the output of a build to its end; raise if a line is an error."""
     last: deque[str] = deque(maxlen=_LAST_LINES)
     for done, line in enumerate(lines, start=1):
         if "error" in line:

@@ -1,14 +1,14 @@
 """
-The trees that a machine keeps, so that the next job with the same code fetches nothing.
+The trees in a machine's cache, so that the next job with the same code fetches nothing.
 
-    <cache>/<name>/tree/        the tree; nobody writes in it again
-    <cache>/<name>/boot         the boot of the machine that it was written or checked in
-    <cache>/<name>.lock         held while it is made
-    <cache>/.new-<name>-*       being made, or left by one that was killed
+        <cache>/<name>/tree/        the tree, which is never modified
+        <cache>/<name>/boot         the boot in which it was written or last checked
+        <cache>/<name>.lock         locked while it is made
+        <cache>/.new-<name>-*       in progress, or left by a killed process
 
-A name is 64 hexadecimal digits, which say exactly what the tree is. Rules: a tree appears by one
-rename, so a half-made one is never used. Data is not forced to disk, which would take minutes for
-many files: a tree written before the machine last started is checked again before it is used.
+A name is 64 hexadecimal digits that identify the tree. A tree appears by one rename, so a partial
+one is never used. Data is not synced to disk, which would take minutes for many files: instead a
+tree from before the last boot is checked before it is used.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ def kept_tree(
     cache: Path, name: str, *, make: Callable[[Path], None], is_whole: Callable[[Path], bool]
 ) -> Path:
     """
-    The folder in `cache` that holds the tree `name`, made if it is not there.
+    Return the folder in `cache` with the tree `name`; make it if it is missing.
 
-    Any number of processes may ask for the same tree: one makes it, the others wait for it. No
-    process may write in it; `bundler.checkout` gives a job its own copy.
+    Any number of processes may request the same tree: one makes it, and the others wait. It must
+    not be modified; `bundler.checkout` gives a job its own copy.
 
-    `make` writes the tree as a folder that is not there yet; `is_whole` says whether one of an
-    earlier boot can still be used.
+    `make` writes the tree to a new folder; `is_whole` checks one of an earlier boot.
 
     Raises:
-        BundleError: `name` is not 64 hexadecimal digits; and what `make` raises.
+        BundleError: `name` is not 64 hexadecimal digits; also the errors of `make`.
     """
     if not SHA256.match(name):
         raise BundleError(f"{name!r} is no digest, which is 64 lowercase hexadecimal digits")
@@ -57,10 +56,10 @@ def kept_tree(
 
 def evict(cache: Path, *, limit_bytes: int, keep: frozenset[str] = frozenset()) -> int:
     """
-    Delete trees, the longest unused first, until `cache` holds at most `limit_bytes`.
+    Delete the least recently used trees, until `cache` has at most `limit_bytes`.
 
-    Trees whose name is in `keep` stay: the caller names those that are being checked out. What
-    killed fetches left goes first. Returns the bytes that trees held.
+    Trees in `keep` stay: the caller names those that are being checked out. The remains of killed
+    fetches are deleted first. Return the bytes of all trees.
     """
     for left in {left.name.split("-")[1] for left in cache.glob(".new-*-*")}:
         with suppress(BlockingIOError), _locked(cache / f"{left}.lock", waits=False):
@@ -100,7 +99,7 @@ def _renew(home: Path, *, make: Callable[[Path], None], is_whole: Callable[[Path
 
 
 def _clear(cache: Path, name: str) -> None:
-    """Delete what is no tree and belongs to `name`; for the holder of its lock."""
+    """Delete the partial trees of `name`; the caller holds its lock."""
     for left in cache.glob(f".new-{name}-*"):
         shutil.rmtree(left)
 
@@ -132,7 +131,7 @@ def _size_bytes(home: Path) -> int:
 
 @contextmanager
 def _locked(path: Path, *, waits: bool = True) -> Iterator[None]:
-    """Hold the lock at `path`, waiting for the processes before; the kernel frees it on any end."""
+    """Hold the lock at `path`, after its earlier holders; the kernel frees it at any exit."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         yield

@@ -1,4 +1,4 @@
-"""A bounded number of threads that work through a list while its results are taken in order."""
+"""A bounded number of threads that process a list, with the results in order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def in_lanes(
     work: Callable[[_Item], _Result], items: Iterable[_Item], *, lanes: int
 ) -> Iterator[_Result]:
     """
-    `work(item)` for every item, on `lanes` threads, in the order of the items.
+    Yield `work(item)` for every item, computed on `lanes` threads, in order.
 
-    `items` is drawn from in the calling thread and never more than `2 * lanes` ahead of what was
-    taken, so memory is bounded. The first error ends it: what runs is waited for, what waits is
-    dropped.
+    `items` is read in the calling thread, at most `2 * lanes` items ahead of the consumer, so
+    memory is bounded. The first error ends the iteration: running items are awaited, and waiting
+    ones dropped.
     """
     waiting: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(max_workers=lanes, thread_name_prefix="bundler") as pool:

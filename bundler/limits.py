@@ -1,4 +1,4 @@
-"""How much a bundle may hold, and the refusal that says what to leave out."""
+"""The limits of a bundle, and the refusal that names the largest files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from bundler.errors import BundleError
 from bundler.size import show_size
 
 MAX_ENTRIES = 1_000_000
-"""Files, links and empty folders in one bundle; a manifest of that many is about 100 MB to read."""
+"""Files, links and empty folders per bundle; reading such a manifest takes about 100 MB."""
 
 
 def refuse_oversize(files: Sequence[tuple[str, int]], *, root: Path, limit_bytes: int) -> None:
     """
-    Let `files` (path and size in bytes) pass, unless they are too many or weigh too much.
+    Return if `files` (path and size in bytes) are within the limits.
 
     Raises:
-        BundleError: They do; the largest files and top folders are named.
+        BundleError: They are too many or too large; the largest files and top folders are named.
     """
     if len(files) > MAX_ENTRIES:
         raise BundleError(

@@ -1,9 +1,9 @@
 """
-Logins to registries, found where docker's own client keeps them: `docker login` is all it takes.
+Logins to registries, from the configuration of docker's client: `docker login` is enough.
 
-`$DOCKER_CONFIG/config.json` (else `~/.docker/config.json`) holds them, or names the program that
-does; the clouds' registries come with such programs. Source: docs.docker.com/reference/cli/docker/
-login, "Credential helper protocol".
+`$DOCKER_CONFIG/config.json` (else `~/.docker/config.json`) has them, or names a credential helper,
+as clouds' registries provide. Source: docs.docker.com/reference/cli/docker/login, "Credential
+helper protocol".
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from bundler.errors import BundleError
 from bundler.reference import HUB
 
 _HUB_KEY = "https://index.docker.io/v1/"
-"""What docker.io is called there. Source: github.com/docker/cli, `registry.IndexServer`."""
+"""Key of docker.io in that file. Source: github.com/docker/cli, `registry.IndexServer`."""
 
 _ASKED_S = 30.0
-"""Longest wait for such a program: it may ask a cloud for a fresh token."""
+"""Timeout of a credential helper: it may ask a cloud for a new token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Login:
 
     @property
     def header(self) -> str:
-        """It as the engine wants it: `X-Registry-Auth`."""
+        """Return the `X-Registry-Auth` header for the engine."""
         said = {"username": self.user, "password": self.password}
         said = {"identitytoken": self.token} if self.token else said
         text = json.dumps({**said, "serveraddress": self.server})
@@ -47,10 +47,10 @@ class Login:
 
 def login_for(registry: str) -> Login | None:
     """
-    How to log in to `registry`, or None where docker knows no login for it.
+    Return the login for `registry`, or None if docker has none.
 
     Raises:
-        BundleError: The file cannot be understood, or the program that it names fails.
+        BundleError: The file is malformed, or the credential helper fails.
     """
     path = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:

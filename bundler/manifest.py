@@ -1,19 +1,18 @@
 """
-How a tree is stored: the object `manifests/<digest>`.
+The stored form of a tree: the object `manifests/<digest>`.
 
     manifest = zlib of JSON
       schema    1
-      base      digest of the manifest this one only changes, or ""
-      removed   paths of the base that are gone
+            base      digest of the manifest that this one is a difference from, or ""
+            removed   paths of the base that are removed
       packs     digests of the packs that hold contents
       entries   [path, kind, executable, target, size, sha256, [index into packs, ...]], sorted;
-                with a base, only what was added or differs
+                                with a base, only entries that are new or differ
 
-The digest is that of the *tree* (see `bundler.tree`), so it is the same whichever packs hold the
-contents and whether or not there is a base; the first to create the manifest wins, and every reader
-gets the same tree. A base has no base of its own, so reading takes two reads at most. Thanks to it
-a one-line change in a tree of 20,000 files is a manifest of a few hundred bytes, not of the 700 KB
-that 20,000 digests take.
+The digest is that of the *tree* (see `bundler.tree`), whichever packs hold the contents and whether
+or not there is a base. The first to create the manifest wins, and every reader gets the same tree.
+A base has no base of its own, so reading takes at most two reads. So a one-line change in a tree of
+20,000 files is a manifest of a few hundred bytes, instead of the 700 KB of 20,000 digests.
 """
 
 from __future__ import annotations
@@ -30,29 +29,31 @@ from bundler.tree import KINDS, SHA256, Entry, Tree
 
 SCHEMA = 1
 _MAX_JSON_BYTES = 512 * 2**20
-"""What a manifest may inflate to: `MAX_ENTRIES` of 512 bytes each."""
+"""Maximum inflated size of a manifest: `MAX_ENTRIES` of 512 bytes each."""
 _MAX_RATIO = 64
-"""How many times its stored size: names and digests shrink to a third, empty folders to a tenth."""
+"""Maximum compression ratio: names and digests shrink to a third, empty folders to a tenth."""
 _LEAST_LIMIT_BYTES = 2**20
-"""What every manifest may inflate to: a tiny one shrinks better."""
+"""Inflated size that is always allowed: tiny manifests compress better."""
 _CHANGED_SHARE = 4
-"""A base is used while at most a quarter of its entries differ; then a full manifest is smaller to
-read than base and changes together."""
+"""
+A base is used while at most a quarter (one in so many) of its entries differ; beyond that a full
+manifest is smaller than base and difference together.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A tree, and which packs hold its contents."""
+    """A tree, and the packs with its contents."""
 
     tree: Tree
     places: Mapping[str, tuple[str, ...]]
-    """Digests of the packs that hold a content, in order, by its sha256."""
+    """Digests of the packs of each content, in order, by its sha256."""
     base: str = ""
-    """Digest of the manifest this one was stored as changes of, or empty."""
+    """Digest of the manifest that this one was stored as a difference from, or empty."""
 
 
 def encode(manifest: Manifest, *, base: Manifest | None = None) -> bytes:
-    """The bytes to store: in full, or as changes of `base` while those are few."""
+    """Encode in full, or as a difference from `base` if that is small."""
     before = {entry.path: entry for entry in base.tree.entries} if base else {}
     entries = tuple(
         entry
@@ -77,10 +78,10 @@ def encode(manifest: Manifest, *, base: Manifest | None = None) -> bytes:
 
 def read_manifest(digest: str, store: Blobs) -> Manifest | None:
     """
-    The manifest of the tree `digest`; None when the store has none.
+    Return the manifest of the tree `digest`; None if the store has none.
 
     Raises:
-        DamagedError: What is stored is malformed, unsafe to write out, or another tree.
+        DamagedError: It is malformed, unsafe to write out, or of another tree.
     """
     data = store.read(manifest_key(digest))
     if data is None:
@@ -123,7 +124,7 @@ def _row(
 
 
 class _Stored:
-    """One stored manifest, its types checked and nothing else."""
+    """One stored manifest, with checked types only."""
 
     def __init__(self, digest: str, data: bytes) -> None:
         self._digest = digest

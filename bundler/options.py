@@ -1,8 +1,8 @@
 """
-Code as the command line says it: `--bundler_type` and `--bundler_spec=key=value`.
+Code on the command line: `--bundler_type` and `--bundler_spec=key=value`.
 
-A flag may be given many times, and each may hold several pairs separated by blanks (quotes keep a
-blank inside a value). Keys are refused unless known, so that a typo never means "the default".
+A flag may be repeated, and each may have several pairs separated by blanks (quotes keep a blank
+inside a value). Unknown keys are refused, so that a typo is never ignored.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "image": ("ref",),
 }
 TYPES = tuple(_KEYS)
-"""What `--bundler_type` may be."""
+"""The values of `--bundler_type`."""
 _REPEATED = ("exclude", "build_arg")
-"""Keys that may be given more than once."""
+"""Keys that may be repeated."""
 
 
 def parse_options(bundler_type: str, bundler_spec: Sequence[str], *, repo: str = "") -> Code:
     """
-    The code that the two flags mean.
+    Return the code for the two flags.
 
-    `repo` is where images go when no `repo=` is given, as the caller's settings have it.
+    `repo` is the repository of images if no `repo=` is given, from the caller's settings.
 
     Raises:
-        InvalidCodeError: An unknown type or key (the nearest known one is named), text that is no
-            pair, a key given twice, or a value that the code itself refuses; all at once.
+        InvalidCodeError: An unknown type or key (with the nearest known one), text that is not a
+            pair, a repeated key, or a value that the code itself refuses; all at once.
     """
     if bundler_type not in _KEYS:
         raise InvalidCodeError(

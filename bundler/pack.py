@@ -4,9 +4,9 @@ Packs: many contents in one object, named by the sha256 of its bytes.
     pack    = b"bastion-pack 1 zlib\n" or b"bastion-pack 1 plain\n", then the body
     body    = JSON of [[sha256, offset, size], ...] and b"\n", then the pieces one after another
 
-A piece is a stretch of one content: most contents are one piece, one larger than a pack is several
-in several packs. The same pieces in the same order give the same pack. Reading is strict and its
-memory bounded: a pack never inflates to more than `_MAX_BODY_BYTES`.
+A piece is a part of one content. Most contents are one piece; one larger than a pack is several
+pieces in several packs. The same pieces in the same order make the same pack. Reading is strict and
+bounded in memory: a pack never inflates to more than `_MAX_BODY_BYTES`.
 """
 
 from __future__ import annotations
@@ -21,37 +21,41 @@ from bundler.errors import DamagedError
 from bundler.tree import SHA256
 
 PACK_BYTES = 16 * 2**20
-"""Contents in one pack, before compression: large enough to move at full speed (object stores
-reach it near 8 MiB), small enough that a machine holds a few at once."""
+"""
+Bytes of contents per pack, before compression: large enough for full throughput (object stores
+reach it near 8 MiB), small enough that a machine holds a few at once.
+"""
 PACK_PIECES = 50_000
-"""Pieces in one pack."""
+"""Pieces per pack."""
 _MAX_TABLE_BYTES = 128 * PACK_PIECES
-"""A row is 64 digits of a digest, two numbers and some signs."""
+"""A row is a digest of 64 digits, two numbers and punctuation."""
 _MAX_BODY_BYTES = PACK_BYTES + _MAX_TABLE_BYTES
 _ZLIB = b"bastion-pack 1 zlib\n"
 _PLAIN = b"bastion-pack 1 plain\n"
 _SAMPLES = 16
 _SAMPLE_BYTES = 64 * 2**10
 _WORTH = 0.9
-"""Compress when samples shrink below this: checkpoints and images do not, and cost a second per
-60 MB to find out."""
+"""
+Compress if samples shrink below this ratio: checkpoints and images do not, and trying costs a
+second per 60 MB.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A stretch of one content."""
+    """A part of a content."""
 
     sha256: str
-    """Of the whole content."""
+    """Digest of the whole content."""
     offset: int
-    """Where in the content it begins, in bytes."""
+    """Its offset in the content, in bytes."""
     size: int
-    """Bytes."""
+    """Its size in bytes."""
 
 
 def plan_packs(contents: Iterable[tuple[str, int]]) -> Iterator[tuple[Piece, ...]]:
     """
-    Cut `contents` (sha256 and size in bytes, each once) into packs, in the order given.
+    Cut `contents` (sha256 and size in bytes, each once) into packs, in the given order.
 
     No pack holds more than `PACK_BYTES` or `PACK_PIECES`.
     """
@@ -75,7 +79,7 @@ def plan_packs(contents: Iterable[tuple[str, int]]) -> Iterator[tuple[Piece, ...
 
 
 def seal(pieces: Sequence[Piece], data: bytes | bytearray) -> tuple[str, bytes]:
-    """The digest and the bytes of the pack of `pieces`, whose contents follow in `data`."""
+    """Return the digest and the bytes of the pack of `pieces`, whose contents are in `data`."""
     table = json.dumps([(p.sha256, p.offset, p.size) for p in pieces], separators=(",", ":"))
     body = table.encode() + b"\n" + data
     packed = _ZLIB + zlib.compress(body, 1) if _is_worth_compressing(data) else _PLAIN + body
@@ -84,10 +88,10 @@ def seal(pieces: Sequence[Piece], data: bytes | bytearray) -> tuple[str, bytes]:
 
 def open_pack(digest: str, packed: bytes) -> Iterator[tuple[Piece, memoryview]]:
     """
-    Every piece of the pack `digest` with its bytes.
+    Yield every piece of the pack `digest` with its bytes.
 
     Raises:
-        DamagedError: The bytes are not those the digest names, or no pack.
+        DamagedError: The bytes do not match the digest, or are not a pack.
     """
     if hashlib.sha256(packed).hexdigest() != digest:
         raise DamagedError(f"the pack {digest} does not have the bytes its name promises")

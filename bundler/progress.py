@@ -1,4 +1,4 @@
-"""How far a long step has come, as a value that a caller may draw."""
+"""The progress of a long step, as a value that a caller may draw."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """One look at a step that takes long."""
+    """The progress of a long step at one moment."""
 
     step: Literal["read", "send", "fetch", "build", "push"]
     done: int
     """Bytes; lines of output for `build` and `push`."""
     total: int
-    """In the same unit; 0 when it is not known."""
+    """In the same unit; 0 if unknown."""
 
 
 Report: TypeAlias = Callable[[Progress], None]
-"""Is called from the thread that made the call, never from two at once."""
+"""Called on the caller's thread, never concurrently."""
 
 
 def unreported(progress: Progress) -> None:

@@ -1,5 +1,5 @@
 """
-The parts of an image's reference, as docker reads them.
+The parts of an image reference, parsed like docker.
 
 Source: github.com/distribution/reference, `normalize.go`.
 """
@@ -9,31 +9,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HUB = "docker.io"
-"""Where an image lies whose reference names no registry."""
+"""The registry of images whose reference names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """An image: where it lies and what it is called there."""
+    """An image: its registry, repository, tag and digest."""
 
     registry: str
-    """Host and port; `docker.io` where none is written."""
+    """Host and port; `docker.io` if none is written."""
     repository: str
     tag: str
-    """Empty where there is a digest, which outranks it; else `latest` where none is written."""
+    """Empty if there is a digest, which overrides it; else `latest` if none is written."""
     digest: str
     """`sha256:...`, or empty."""
     name: str
-    """Registry and repository, as they are written."""
+    """Registry and repository, as written."""
 
     @property
     def exact(self) -> str:
-        """The reference with what counts of it alone: its digest, else its tag."""
+        """The reference by digest, else by tag."""
         return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag}"
 
 
 def split_reference(ref: str) -> Reference:
-    """The parts of `ref`, which is well-formed: an `Image` has checked it."""
+    """Parse `ref`, which an `Image` has checked."""
     rest, _, digest = ref.partition("@")
     head, colon, tag = rest.rpartition(":")
     if not colon or "/" in tag:

@@ -1,5 +1,5 @@
 """
-Which image a tag names now: asked of its registry, without a docker of one's own.
+Resolve a tag to a digest by asking its registry, without docker.
 
 Source: github.com/opencontainers/distribution-spec, "Pulling manifests"; distribution.github.io,
 "Token Authentication Specification".
@@ -24,7 +24,7 @@ _HUB_HOST = "registry-1.docker.io"
 """Source: github.com/moby/moby, `registry/config.go`, `DefaultV2Registry`."""
 
 _ANSWER_S = 15.0
-"""Longest wait for one answer: a person waits for it."""
+"""Timeout of one answer: a person waits for it."""
 
 _KINDS = ", ".join(
     (
@@ -36,7 +36,7 @@ _KINDS = ", ".join(
 )
 
 _LOOPBACK = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?\Z")
-"""Registries that docker speaks to without TLS where they have none, unless told otherwise."""
+"""Registries that docker contacts without TLS if they have none."""
 
 _CHALLENGE = re.compile(r'([a-z]+)="([^"]*)"')
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
@@ -44,11 +44,11 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 def resolve_image(ref: str) -> ImageRef:
     """
-    The image that `ref` names at this moment, by digest.
+    Return the image that `ref` names at this moment, by digest.
 
     Raises:
-        BundleError: Its registry has no such image.
-        UnreachableError: The registry cannot be asked from here, or not by you.
+        BundleError: The registry has no such image.
+        UnreachableError: The registry cannot be reached, or refuses this user.
     """
     parts = split_reference(ref)
     if parts.digest:
@@ -93,7 +93,7 @@ def _ask(url: str, parts: Reference, login: Login | None) -> str:
 
 def _head(url: str, authorization: str = "") -> str:
     head = {"Accept": _KINDS}
-    # Kept from a redirect: it is meant for the registry alone.
+    # Not sent to a redirect's target: the credentials are for the registry alone.
     request = urllib.request.Request(url, headers=head, method="HEAD")  # noqa: S310 - https, or loopback
     if authorization:
         request.add_unredirected_header("Authorization", authorization)
@@ -105,7 +105,7 @@ def _head(url: str, authorization: str = "") -> str:
 
 
 def _authorization(challenge: str, login: Login | None) -> str:
-    """What answers a registry's challenge."""
+    """Return the header that answers a registry's challenge."""
     basic = ""
     if login is not None and login.user:
         basic = "Basic " + base64.b64encode(f"{login.user}:{login.password}".encode()).decode()

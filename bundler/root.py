@@ -1,4 +1,4 @@
-"""Where a tree begins."""
+"""The root of a tree."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 from bundler.errors import BundleError
 
 MARKERS = (".git", "pyproject.toml", "requirements.txt")
-"""What lies at the top of a tree of code; any of them will do."""
+"""Files at the top of a tree of code; one of them is enough."""
 
 
 def find_root(start: Path) -> Path:
     """
-    The nearest folder, from `start` upward, in which a marker lies.
+    Return the nearest folder from `start` upward that has a marker.
 
     Raises:
-        BundleError: There is none up to `/`.
+        BundleError: No folder up to `/` has one.
     """
     start = start.resolve()
     for folder in (start, *start.parents):
@@ -28,7 +28,7 @@ def find_root(start: Path) -> Path:
 
 
 def find_git_top(root: Path) -> Path | None:
-    """The nearest folder, from `root` upward, that is the top of a git working tree."""
+    """Return the nearest top of a git working tree from `root` upward, or None."""
     for folder in (root, *root.parents):
         if (folder / ".git").exists():
             return folder

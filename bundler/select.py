@@ -1,10 +1,10 @@
 """
-Which files of a working tree go into its bundle.
+Select the files of a working tree that go into its bundle.
 
-Rules: what git would leave out is left out (`.gitignore`, nested ones and those above the root,
-files that git tracks all the same); `.bastionignore` and `exclude` outrank it and each other in
-that order; `.git` never goes in. Links stay links. All that is wrong is told at once. This file
-reads names, modes and sizes, and never what is in a file.
+Files that git ignores are left out (`.gitignore` files, nested and above the root), except for
+tracked ones. `.bastionignore` and `exclude` override them, and each other, in that order. `.git` is
+never included, and links stay links. All problems are reported at once. Only names, modes and sizes
+are read, never contents.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ from bundler.suspect import looks_secret
 from bundler.tree import Kind, leaves_tree
 
 _ALWAYS_OUT = b"__pycache__/\n*.pyc\n.DS_Store\n"
-"""What running or looking at a tree writes into it; with these, its digest would never settle."""
+"""Files that running or viewing a tree writes into it; with them its digest would keep changing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One file, link or empty folder of the tree, as the disk showed it."""
+    """One file, link or empty folder of the tree, as found on disk."""
 
     path: str
-    """From the root on, `/`-separated."""
+    """Relative to the root, `/`-separated."""
     kind: Kind
     executable: bool
     target: str
-    """What a link points to; empty for the rest."""
+    """Target of a link; empty for the rest."""
     size: int
     """Bytes of a file; 0 for the rest."""
     stamp: tuple[int, ...]
-    """Device, inode, size, changed and modified: equal stamps mean that nothing was written."""
+    """Device, inode, size, changed and modified times: equal stamps mean an unchanged file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A working tree as it will be bundled."""
+    """A working tree that will be bundled."""
 
     root: Path
     found: tuple[Found, ...]
     """Sorted by path."""
     warnings: tuple[str, ...]
-    """What a user should look at, one line each; for the caller to show."""
+    """Warnings to the user, one line each, shown by the caller."""
 
     @property
     def size_bytes(self) -> int:
-        """What its files weigh together."""
+        """The total size of its files."""
         return sum(found.size for found in self.found)
 
 
 def select(code: LocalDir, *, start: Path) -> Selection:
     """
-    The files of `code`, as they are now.
+    Return the files of `code`, as they are now.
 
-    `start` is where the submission is made: the root is found upward from there unless `code`
-    names one, and a relative one begins there.
+    `start` is the folder of the submission: the root is searched upward from it unless `code` names
+    one, and a relative one is relative to it.
 
     Raises:
-        BundleError: No root; unreadable files, names that are not UTF-8, links that leave the
-            tree (each kind all at once); more than `max_size`, naming the largest.
+        BundleError: No root; unreadable files, names that are not UTF-8, links that leave the tree
+            (each kind all at once); more than `max_size`, with the largest named.
     """
     root = (start / Path(code.root).expanduser()).resolve() if code.root else find_root(start)
     if not root.is_dir():
@@ -85,7 +85,7 @@ def select(code: LocalDir, *, start: Path) -> Selection:
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:
-    """What of a file's status changes whenever its content does."""
+    """Return the fields of a file's status that change with its content."""
     return (
         status.st_dev,
         status.st_ino,
@@ -97,16 +97,16 @@ def stamp_of(status: os.stat_result) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layers:
-    """The rules in force in one folder, the last one to speak winning in each layer."""
+    """The rules in force in one folder; in each layer the last matching rule wins."""
 
     git: tuple[Rules, ...]
     own: tuple[Rules, ...]
     only_tracked: bool = False
-    """In a folder that git ignores, entered for the files that it tracks all the same."""
+    """Whether the folder is ignored by git and entered only for its tracked files."""
 
 
 class _Walk:
-    """One pass over a tree: what it found, and everything that was wrong on the way."""
+    """One walk through a tree: its entries, and all problems on the way."""
 
     def __init__(self, root: Path, exclude: Sequence[str]) -> None:
         self.root = root
@@ -119,7 +119,7 @@ class _Walk:
         self._tracked: frozenset[str] = frozenset()
 
     def rules_above(self) -> _Layers:
-        """What holds before the root itself is read: our own floor, and git's files above it."""
+        """Return the rules above the root: our own, and git's files there."""
         git = [parse_rules(_ALWAYS_OUT)]
         top = find_git_top(self.root)
         if top:
@@ -132,7 +132,7 @@ class _Walk:
         return _Layers(git=tuple(git), own=())
 
     def folder(self, path: str, layers: _Layers) -> None:
-        """Look at everything in the folder `path` (empty, or ending in `/`)."""
+        """Walk the folder `path` (empty, or ending in `/`)."""
         try:
             with os.scandir(self.root / path) as entries:
                 inside = list(entries)
@@ -149,10 +149,10 @@ class _Walk:
 
     def refuse_wrong(self) -> None:
         """
-        Tell all that was wrong.
+        Raise if there were problems.
 
         Raises:
-            BundleError: Something was.
+            BundleError: There were: all of them.
         """
         problems = [
             f"{what}: {_some(sorted(names))}"
@@ -245,7 +245,7 @@ class _Walk:
 
 
 def _verdict(rules: Sequence[Rules], path: str, name: str, *, is_folder: bool) -> bool | None:
-    """What the last of `rules` to speak says: ignored, kept, or None."""
+    """Return the verdict of the last matching rule: ignored, kept, or None."""
     raw, raw_name = os.fsencode(path), os.fsencode(name)
     for one in reversed(rules):
         verdict = one.verdict(raw, raw_name, is_folder=is_folder)
@@ -266,7 +266,7 @@ def _warnings(found: Sequence[Found]) -> Iterator[str]:
 
 
 def _with_folders(paths: Sequence[str]) -> frozenset[str]:
-    """`paths`, and every folder that must be entered to reach them."""
+    """Return `paths`, and every folder above them."""
     folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents}
     return frozenset(paths) | folders
 

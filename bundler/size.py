@@ -1,4 +1,4 @@
-"""Amounts of bytes as people write and read them."""
+"""Sizes in bytes, parsed and formatted for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*\Z", re.ASCII)
 
 def parse_size(text: int | str) -> int:
     """
-    Bytes of a number or of text such as `500MiB`, `1.5 GB` or `4096`.
+    Return the bytes in a number or in text such as `500MiB`, `1.5 GB` or `4096`.
 
     Raises:
         ValueError: It is neither, or not above zero; the message says what is allowed.
@@ -32,7 +32,7 @@ def parse_size(text: int | str) -> int:
 
 
 def show_size(size_bytes: int) -> str:
-    """`size_bytes` in the largest binary unit that leaves a number above one, as `1.5 GiB`."""
+    """Format `size_bytes` in the largest binary unit with a number above one, as `1.5 GiB`."""
     number = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:

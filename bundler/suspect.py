@@ -1,7 +1,7 @@
 """
 File names that often hold secrets.
 
-A warning only: the user alone knows what is in them. Names, not contents, are looked at, so that a
+They are only a warning, since the user alone knows the contents. Only names are checked, so that a
 large tree costs nothing.
 """
 

@@ -1,10 +1,10 @@
 """
-A tree as data: its entries, their order, and the digest that names them.
+A tree as data: its entries, their order, and its digest.
 
-Rules: the digest depends on paths, kinds, executable bits, link targets and contents, and on
-nothing else: not on times, owners, packs or the user who bundled it. A tree read from a store is
-hostile until checked here: no path may leave the folder it is written to, and nothing may lie below
-a link or a file. This file touches no disk.
+The digest depends only on paths, kinds, executable bits, link targets and contents, and not on
+times, owners, packs or the user who bundled it. A tree from a store is untrusted until it is
+checked here: no path may leave its folder, and nothing may be below a link or a file. Nothing here
+accesses a disk.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Entry:
     """One file, link or empty folder."""
 
     path: str
-    """From the top on, `/`-separated."""
+    """Relative to the top, `/`-separated."""
     kind: Kind
     executable: bool = False
     target: str = ""
-    """What a link points to, as written in it."""
+    """Target of a link, as written in it."""
     size: int = 0
-    """Bytes of a file."""
+    """Size of a file in bytes."""
     sha256: str = ""
-    """Of a file's content."""
+    """Digest of a file's content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,34 +48,33 @@ class Tree:
     Entries in the order of their paths.
 
     Raises:
-        DamagedError: They could not all exist together inside one folder, or name a place
-            outside of it.
+        DamagedError: They cannot coexist in one folder, or a path leaves it.
     """
 
     entries: tuple[Entry, ...]
 
     def __post_init__(self) -> None:
-        """Check every entry, and all together."""
+        """Check every entry, and all of them together."""
         for entry in self.entries:
             _check(entry)
         _check_together(self.entries)
 
     @property
     def digest(self) -> str:
-        """Sha256 of the canonical bytes: the name of this tree."""
+        """Sha256 of the canonical bytes, which identifies this tree."""
         rows = [(e.path, e.kind, e.executable, e.target, e.size, e.sha256) for e in self.entries]
         text = json.dumps(rows, separators=(",", ":"))
         return hashlib.sha256(_MAGIC + text.encode()).hexdigest()
 
     @property
     def contents(self) -> dict[str, int]:
-        """Size in bytes of every content that must be stored, by sha256; empty files need none."""
+        """Size in bytes of every stored content, by sha256; empty files need none."""
         return {entry.sha256: entry.size for entry in self.entries if entry.size}
 
 
 def leaves_tree(path: str, target: str) -> bool:
     """
-    Whether a link at `path` that points to `target` leads out of the tree.
+    Whether a link at `path` with the target `target` leads out of the tree.
 
     Links on the way are not resolved: one that stays inside by passing through another that also
     does cannot leave. (`a -> b/..` with `b` a link is the exception, and harmless: nothing here
@@ -120,7 +119,7 @@ def _is_consistent(entry: Entry) -> bool:
 
 
 def _check_together(entries: Sequence[Entry]) -> None:
-    """Paths ascend, so none is twice; and no entry is the folder of another."""
+    """Check that paths ascend, so none is repeated, and that no entry is the folder of another."""
     for before, after in pairwise(entries):
         if before.path >= after.path:
             raise DamagedError(f"a bundle names {after.path!r} out of order or twice")

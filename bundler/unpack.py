@@ -1,9 +1,8 @@
 """
-Writing a tree out of its packs, and checking one that was written.
+Write a tree from its packs, and check a written tree.
 
-Rules: a content is hashed before anyone may use it; links are made last and none is ever followed,
-so nothing can be written outside of the folder. The folder is new, and ours alone while it is
-written.
+A content is hashed before it can be used. Links are made last and never followed, so nothing can be
+written outside of the folder. The folder is new, and not shared while it is written.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def write_tree(manifest: Manifest, top: Path, store: Blobs, *, report: Report, l
     Write the tree of `manifest` into the empty folder `top`.
 
     Raises:
-        DamagedError: A pack is gone, or holds other bytes than the tree says.
+        DamagedError: A pack is missing, or does not match the tree.
     """
     tree = manifest.tree
     for folder in sorted(_folders(tree)):
@@ -53,7 +52,7 @@ def write_tree(manifest: Manifest, top: Path, store: Blobs, *, report: Report, l
 
 
 def is_intact(tree: Tree, top: Path) -> bool:
-    """Whether everything of `tree` is in the folder `top`, byte for byte."""
+    """Whether the folder `top` has exactly the bytes of `tree`."""
     return all(_is_intact(entry, top / entry.path) for entry in tree.entries)
 
 
@@ -87,7 +86,7 @@ def _sha256(path: Path) -> str:
 
 
 class _Writer:
-    """Puts contents where the tree wants them; may be called from several threads."""
+    """Writes contents to their paths in the tree; thread-safe."""
 
     def __init__(self, tree: Tree, top: Path) -> None:
         self._digest = tree.digest
@@ -101,7 +100,7 @@ class _Writer:
                 self._put(entry, 0, memoryview(b""))
 
     def write(self, pack: str, packed: bytes) -> int:
-        """Write what the tree wants of the pack; the bytes of contents, each counted once."""
+        """Write the tree's contents in this pack; return their bytes, each counted once."""
         written_bytes = 0
         for piece, data in open_pack(pack, packed):
             entries = self._wanted.get(piece.sha256, [])
@@ -120,10 +119,10 @@ class _Writer:
 
     def finish(self) -> None:
         """
-        Hash what did not come in one piece, which finds missing pieces too.
+        Hash the contents that came in several pieces, which also finds missing ones.
 
         Raises:
-            DamagedError: A file is not what the tree says.
+            DamagedError: A file does not match the tree.
         """
         for sha256 in self._wanted.keys() - self._whole:
             for entry in self._wanted[sha256]:

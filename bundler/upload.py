@@ -1,10 +1,10 @@
 """
-A selected tree becomes a bundle in the store.
+Upload a selected tree as a bundle.
 
-Rules: packs first, the manifest last, everything create-only. So an upload that is cut off leaves
-only packs that no manifest names. If several programs upload one tree, the first wins and all
-return the same digest. The bundle made before only saves sending: which packs hold what is read
-from its manifest in the store, never from this machine's memory.
+Packs are written first and the manifest last, all create-only. So an aborted upload leaves only
+packs that no manifest names. If several programs upload one tree, the first wins, and all return
+the same digest. The previous bundle only saves uploads: which packs exist is read from its manifest
+in the store, never from a local cache.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from bundler.tree import Tree
 LANES = 4
 """Packs compressed and sent at once. Memory is bounded by eight packs read and four compressed."""
 _MAX_OLD_PACKS = 64
-"""Packs, beyond what its size needs, that a bundle may lean on: each is a read on every machine.
-With more, what lies in packs that are less than half used is sent again."""
+"""
+Packs, beyond what its size needs, that a bundle may reuse: each is a read on every machine. Beyond
+that, contents in packs that are less than half used are sent again.
+"""
 
 Look: TypeAlias = Callable[[Selection], None]
 
@@ -44,24 +46,24 @@ class Bundle:
     digest: str
     files: int
     size_bytes: int
-    """What its files weigh together."""
+    """The total size of its files."""
     sent_bytes: int
-    """What had to be sent now, compressed; 0 when the store had it all."""
+    """Compressed bytes sent by this call; 0 if the store had everything."""
     warnings: tuple[str, ...]
-    """What a user should look at; for the caller to show."""
+    """Warnings to the user, shown by the caller."""
     root: Path
     """The top of the working tree it was made from."""
     paths: frozenset[str]
-    """Every file and link in it, from `root` on."""
+    """Every file and link in it, relative to `root`."""
 
     @property
     def ref(self) -> BundleRef:
-        """What a stored spec holds."""
+        """The reference for a stored spec."""
         return BundleRef(digest=self.digest)
 
 
 def _unseen(_: Selection) -> None:
-    """Looks at nothing."""
+    """Accept every selection."""
 
 
 def bundle(
@@ -74,12 +76,11 @@ def bundle(
     look: Look = _unseen,
 ) -> Bundle:
     """
-    Select the files of `code` and see that the store has them.
+    Select the files of `code` and upload what the store does not have.
 
-    `start` is where the submission is made (see `select`); `caches` is the folder of what is
-    remembered, the user's own when None; `look` is shown what was selected before any of it is
-    sent, and may raise. A tree that is being written to is selected again twice, without trusting
-    what is remembered.
+    `start` is the folder of the submission (see `select`). `caches` is the folder of caches; None:
+    the user's own. `look` gets the selection before anything is sent, and may raise. If the tree
+    changes meanwhile, it is selected again, at most twice and without the cache.
 
     Raises:
         ChangedError: Files kept changing.
@@ -117,12 +118,12 @@ def upload(
     lanes: int = LANES,
 ) -> Bundle:
     """
-    See that the store has the tree `selection`.
+    Upload the tree `selection`, unless the store has it.
 
     `previous` is the digest of a bundle whose packs may be reused, in place of the one in `cache`.
 
     Raises:
-        ChangedError: A file is no longer what was selected.
+        ChangedError: A file has changed since it was selected.
     """
     tree, digests = read_tree(selection, cache=cache, report=report, lanes=lanes)
     digest = tree.digest
@@ -161,7 +162,7 @@ def _send(
     report: Report,
     lanes: int,
 ) -> int:
-    """Send what `before` does not hold, then the manifest; the bytes sent."""
+    """Send the contents that `before` does not have, then the manifest; return the bytes sent."""
     contents = tree.contents
     old = _worth_leaning_on(before.places, contents) if before else {}
     missing = [(sha256, size) for sha256, size in contents.items() if sha256 not in old]
@@ -194,7 +195,7 @@ def _send(
 def _worth_leaning_on(
     places: Mapping[str, tuple[str, ...]], contents: Mapping[str, int]
 ) -> dict[str, tuple[str, ...]]:
-    """The places of `contents` in the packs that hold most of them, few enough to read."""
+    """Return the places of `contents` in the packs worth reusing, few enough to read."""
     live: Counter[str] = Counter()
     for sha256, size in contents.items():
         for pack in places.get(sha256, ()):

@@ -1,8 +1,8 @@
 """
-Addresses of git repositories: what is allowed, and how they are shown.
+URLs of git repositories: which are allowed, and how they are shown.
 
-A password or token in a url would be stored in the bucket for everyone who can read specs, so it
-is refused here and redacted wherever a url is shown.
+The bucket would show a password or token in a url to everyone who can read specs, so it is refused
+here, and redacted wherever a url is shown.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _SCP = re.compile(
 )
 """`git@host:path`. Source: git-clone(1), "GIT URLS"."""
 MAX_URL_CHARACTERS = 2048
-"""Of one address: what browsers and servers take."""
+"""Per URL: the limit of browsers and servers."""
 _CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,15}://)[^/\s]*@")
-"""Linear in its text: a scheme is bounded, and what follows it ends at the next `/`."""
+"""It matches in linear time: a scheme is bounded, and the credentials end at the next `/`."""
 _ALLOWED = "https://host/path, git@host:path, ssh://host/path or file:///path"
 _HOST = re.compile(r"[\w:][\w.:-]*\Z")
 """Never a leading `-`: ssh would read it as an option."""
 
 
 def url_problems(url: str) -> list[str]:
-    """What is wrong with `url`, or nothing."""
+    """Return the problems of `url`."""
     if not isinstance(url, str) or not url:
         return [f"is empty; use {_ALLOWED}"]
     if len(url) > MAX_URL_CHARACTERS:
@@ -46,7 +46,7 @@ def url_problems(url: str) -> list[str]:
 
 
 def is_reached_by_ssh(url: str) -> bool:
-    """Whether git asks ssh to speak with the host of `url`, which is well formed."""
+    """Whether git uses ssh for `url`, which is well formed."""
     return url.startswith("ssh://") or _SCP.match(url) is not None
 
 
@@ -78,7 +78,7 @@ def _credential_problems(
 
 
 def redacted(text: str) -> str:
-    """`text` with the credentials of every url in it taken out."""
+    """Return `text` with the credentials of every url in it redacted."""
     return _CREDENTIALS.sub(_without, text)
 
 
