@@ -1,8 +1,8 @@
 """
 `python -m bastion agent`: the agent as a program.
 
-One agent serves a home at a time; its lock goes with its process. SIGTERM ends it at once and
-leaves keeper and jobs alone: the next agent goes on where this one stood.
+One agent serves a home at a time; its lock is released with its process. SIGTERM ends it at once
+and leaves keeper and jobs running: the next agent continues.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
 
 _WORKERS = 6
-"""Threads for calls to the store: enough to hide their latency behind each other."""
+"""Threads for calls to the store: enough to overlap their latency."""
 
 _LONG_WORKERS = 3
 """Threads for code and output: more would only share one network."""
@@ -50,19 +50,19 @@ _LONG_WORKERS = 3
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _KEEPER_S = 600.0
-"""Longest wait for a keeper that was told to end: its jobs' grace."""
+"""Longest wait for a keeper that was told to end: the grace of its jobs."""
 
 
 def main(argv: Sequence[str]) -> int:
     """
-    Run an agent until it is told to leave; its exit code.
+    Run an agent until it is told to leave; return its exit code.
 
     Args:
-        argv: The arguments after `agent`; `end --home DIR` ends one and all it holds.
+        argv: The arguments after `agent`; `end --home DIR` ends one and all its processes.
     """
     if list(argv[:1]) == ["end"]:
         return _end(argv[1:])
-    # Ctrl-C ends an agent in a terminal as SIGTERM does: at once.
+    # Ctrl-C in a terminal ends an agent like SIGTERM: at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     hide_memory()
     said = _parser().parse_args(argv)
@@ -82,10 +82,10 @@ def main(argv: Sequence[str]) -> int:
 
 def settings_of(said: argparse.Namespace) -> AgentSettings:
     """
-    The settings that a command line gives.
+    Return the settings that a command line gives.
 
     Raises:
-        SpecError: A resource or label is malformed, or jobs cannot run as the user that is named.
+        SpecError: A resource or label is malformed, or jobs cannot run as the named user.
     """
     run_as = user_of(said.run_as) if said.run_as else None
     user = pwd.getpwuid(os.getuid() if run_as is None else run_as.uid)
@@ -130,7 +130,7 @@ def _secret_rule(text: str) -> SecretRule:
 
 def amounts_of(text: str) -> Amounts:
     """
-    Resources as the command line has them: `h100=8,cpu=16,memory=64GiB`; empty for none.
+    Parse resources: `h100=8,cpu=16,memory=64GiB`; empty for none.
 
     Raises:
         SpecError: It is malformed.
@@ -168,7 +168,7 @@ def _serve(store: ObjectStore, settings: AgentSettings, home: Path, folder: Fold
     clock = SystemClock()
     is_folder = settings.tempo == FOLDER
     while True:
-        # A call to a folder is over before a thread would have woken.
+        # A call to a folder is over before a thread would have started.
         lane: Lane = InlineLane() if is_folder else ThreadLane("store", workers=_WORKERS)
         long_lane = ThreadLane("work", workers=_LONG_WORKERS)
         keeper = _keeper(store, settings, home, folder, clock)
@@ -236,10 +236,10 @@ def _keeper(
 
 def _connected(home: Path, settings: AgentSettings) -> KeeperClient:
     """
-    Connect to the keeper; where it has died, end what it left behind.
+    Connect to the keeper; if it has died, kill what it left behind.
 
-    The next keeper would, but where the store is out of reach there is none for a long time, and a
-    permit must end all the same.
+    The next keeper would do so, but while the store is out of reach there is none, and a permit
+    must end all the same.
 
     Raises:
         KeeperGoneError: No keeper answers.
@@ -253,14 +253,14 @@ def _connected(home: Path, settings: AgentSettings) -> KeeperClient:
 
 
 def _end_strays(home: Path) -> None:
-    """Kill what a keeper of this home left behind, unless one lives: it holds its lock."""
+    """Kill what a keeper of this home left behind, unless a keeper is alive and holds its lock."""
     with suppress(OSError), (home / "keeper" / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         kill_all(f"{os.path.realpath(home)}:")
 
 
 def _kill_all(keeper: KeeperClient) -> None:
-    """Whatever runs, at once: a machine that is removed gives no notice either."""
+    """Kill all attempts at once, without notice: the machine is being removed."""
     with suppress(KeeperGoneError):
         for state in keeper.attempts():
             if isinstance(state, Running):
@@ -268,7 +268,7 @@ def _kill_all(keeper: KeeperClient) -> None:
 
 
 def _end_keeper(keeper: KeeperClient, clock: SystemClock) -> None:
-    """Tell the keeper to end and wait until it has."""
+    """Tell the keeper to end, and wait until it has."""
     deadline = clock.monotonic() + _KEEPER_S
     with suppress(KeeperGoneError):
         keeper.terminate()
@@ -348,7 +348,7 @@ def _pair(field: str, text: str) -> tuple[str, str]:
 
 @contextmanager
 def _locked(home: Path) -> Iterator[IO[str]]:
-    """Hold the home, by this file in it, for as long as the process lives."""
+    """Hold the home by a lock on this file for as long as the process lives."""
     with (home / LOCK).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -370,10 +370,10 @@ def _locked(home: Path) -> Iterator[IO[str]]:
 
 def _engine_socket(labels: Sequence[str]) -> str:
     """
-    Where the engine answers: `DOCKER_HOST`, if it is a socket of this machine; empty without one.
+    Return the engine's socket: `DOCKER_HOST` if it is a socket of this machine; empty without one.
 
     Raises:
-        SpecError: `DOCKER_HOST` names another machine, on which no folder of ours could be mounted.
+        SpecError: `DOCKER_HOST` names another machine, which cannot mount our folders.
     """
     if f"{CONTAINERS}={YES}" not in labels:
         return ""
@@ -398,7 +398,7 @@ def _free_port() -> int:
 
 
 def _own_address(root: str) -> str:
-    """The address that this machine speaks from; loopback where the bucket is a local folder."""
+    """Return the address of this machine; loopback if the bucket is a local folder."""
     if root.startswith("file:"):
         return "127.0.0.1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:

@@ -58,10 +58,10 @@ class Seen:
 
 def look(pid: int) -> Seen | None:
     """
-    The process `pid` as it is now, or None where it is gone; `start` is in ticks since boot.
+    Return the process `pid` as it is now, or None if it is gone; `start` is in ticks since boot.
 
     Raises:
-        OSError: Whether it is gone cannot be seen.
+        OSError: It cannot be determined whether it is gone.
     """
     stat = read(f"/proc/{pid}/stat", 1024)
     # The name in parentheses may hold anything, ")" included: count from the last one.
@@ -75,10 +75,10 @@ def look(pid: int) -> Seen | None:
 
 def children(pid: int) -> list[int]:
     """
-    The pids of the children of `pid`, zombies included.
+    Return the pids of the children of `pid`, zombies included.
 
-    Complete for the calling process, whose children stay until it reaps them; others may lose or
-    gain some while it reads.
+    The list is complete for the calling process, whose children stay until it reaps them. Children
+    of other processes may come and go during the read.
 
     Raises:
         OSError: They cannot be seen.
@@ -98,16 +98,16 @@ def children(pid: int) -> list[int]:
 
 
 def boot_id() -> str:
-    """This boot's name: pids and start times of another boot mean nothing."""
+    """Return the id of this boot: pids and start times of another boot mean nothing."""
     return read("/proc/sys/kernel/random/boot_id", 64).decode().strip()
 
 
 def mark_of(pid: int) -> str:
     """
-    The mark in the environment of `pid`; empty when it has none or may not be read.
+    Return the mark in the environment of `pid`; empty if it has none or may not be read.
 
     Raises:
-        OSError: It cannot be looked at.
+        OSError: It cannot be read.
     """
     prefix = MARK.encode() + b"="
     for entry in read(f"/proc/{pid}/environ", _ENVIRON_BYTES).split(b"\0"):
@@ -118,10 +118,10 @@ def mark_of(pid: int) -> str:
 
 def send(process: Seen, number: int) -> bool:
     """
-    Send the signal `number` if `process` is still the one that was seen; tell whether it was.
+    Send the signal `number` if `process` is still the same; return whether it was sent.
 
     Raises:
-        OSError: The machine lacks what it takes to look; the signal was not sent.
+        OSError: The machine is out of descriptors or memory; the signal was not sent.
     """
     try:
         handle = os.pidfd_open(process.pid)
@@ -145,7 +145,7 @@ def send(process: Seen, number: int) -> bool:
 
 def find(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> list[Seen]:
     """
-    Every living process that is ours, and every descendant of one.
+    Return every living process that is ours, and every descendant of one.
 
     Args:
         mark_prefix: What the mark begins with: `<home>:` for all attempts of a home.
@@ -153,7 +153,7 @@ def find(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> list[S
             leader lives, even where a program has overwritten its environment.
 
     Raises:
-        OSError: Some process cannot be looked at: what was found would not be all.
+        OSError: A process cannot be read, so the result would be incomplete.
     """
     everyone = _everyone()
     ours_by_leader = {
@@ -180,13 +180,13 @@ def find(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> list[S
 
 def kill_all(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> int:
     """
-    Kill what `find` finds until it finds nothing; the number of signals sent.
+    Kill what `find` finds until it finds nothing; return the number of signals sent.
 
-    Blocks for as long as a process cannot die (uninterruptible in the kernel): its devices are not
-    free before.
+    It blocks while a process cannot die (uninterruptible in the kernel): its devices are not free
+    before.
 
     Raises:
-        OSError: It cannot be seen whether something is left.
+        OSError: It cannot be determined whether a process is left.
     """
     leaders = tuple(leaders)
     sent = 0
@@ -215,7 +215,7 @@ def _ancestors(everyone: dict[int, Seen]) -> set[int]:
 
 def read(path: str, size: int) -> bytes:
     """
-    Up to `size` bytes of a file of /proc; empty when it is gone or not ours to read.
+    Return up to `size` bytes of a file of /proc; empty if it is gone or not readable by us.
 
     Raises:
         OSError: It cannot be read for any other reason, as where no descriptor is left.

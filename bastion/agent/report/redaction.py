@@ -1,5 +1,5 @@
 """
-Masking the values of secrets in a log, byte for byte, so that every offset stays true.
+Mask the values of secrets in a log, byte for byte, so that offsets stay valid.
 
 Rules: * What is masked depends on the log's bytes alone, not on how they were cut into writes or
 segments or when: a second try of a segment, by whichever agent, has the same bytes. * Bytes at the
@@ -20,15 +20,15 @@ from bastion.spec.secret import MIN_SECRET_BYTES
 MASK = b"*"
 
 Read = Callable[[int, int], bytes]
-"""The bytes of a log between two offsets, as far as they were written."""
+"""Returns the bytes of a log between two offsets, as far as they were written."""
 
 
 class Redaction:
     """
-    What is masked in the logs of one host.
+    The masking of the logs of one host.
 
     Args:
-        values: The secrets' values; None: there are some, and they are not known any more.
+        values: The secrets' values; None: there are some, but they are not known any more.
     """
 
     def __init__(self, values: Iterable[str] | None) -> None:
@@ -43,20 +43,20 @@ class Redaction:
         return self._is_blind
 
     def settled(self, size: int, read: Read) -> int:
-        """Up to where a log of `size` bytes, which goes on, is masked the same for ever."""
+        """Return the offset up to which the masking of a growing log of `size` bytes is final."""
         if not self._patterns:
             return size
         return size - self._begun(read(max(0, size - self._margin), size))
 
     def masked(self, first: int, end: int, read: Read, *, log_end: int | None = None) -> bytes:
         """
-        The bytes from `first` to `end`, masked.
+        Return the bytes from `first` to `end`, masked.
 
         Args:
             first: Offset of the first byte.
-            end: Offset after the last; at most what `settled` said, or the end of the log.
-            read: Reads the log as it is.
-            log_end: Where the log ends for good; None while it goes on.
+            end: Offset after the last; at most what `settled` returned, or the end of the log.
+            read: Reads the unmasked log.
+            log_end: The final end of the log; None while it grows.
         """
         if self._is_blind:
             return _masked(read(first, end))
@@ -74,18 +74,18 @@ class Redaction:
         return bytes(masked[first - begin : end - begin])
 
     def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """(first, end) of what values cover in `data`."""
+        """Yield (first, end) of the parts of `data` that values cover."""
         for pattern in self._patterns:
             yield from pattern.covered(data)
 
     def _begun(self, data: bytes) -> int:
-        """How many bytes at the end of `data` are the beginning of a value, and not all of it."""
+        """Return how many bytes at the end of `data` are a proper prefix of a value."""
         return max((pattern.begun(data) for pattern in self._patterns), default=0)
 
 
 class Pattern:
     """
-    One text that is masked, found in a time that grows with the data, whatever the text repeats.
+    One masked text, found in linear time, whatever it repeats.
 
     Source: Knuth, Morris and Pratt (1977), "Fast pattern matching in strings": the failure
     function, and the period that follows from it.
@@ -97,14 +97,14 @@ class Pattern:
         self.text = text
         self._failure = _failure_function(text)
         self._period = len(text) - self._failure[-1]
-        """The least number of bytes after which the text can begin again within itself."""
+        """The least distance between two overlapping occurrences of the text."""
 
     def covered(self, data: bytes) -> Iterator[tuple[int, int]]:
         """
-        (first, end) of every stretch of `data` that occurrences of the text cover.
+        Yield (first, end) of every part of `data` that occurrences of the text cover.
 
-        Occurrences that follow each other by one period are one stretch: of a text that is one
-        letter, each byte of a long line would begin another.
+        Occurrences at a distance of one period are merged: for a text of one repeated letter, every
+        byte of a long line would begin another occurrence.
         """
         at = data.find(self.text)
         while at >= 0:
@@ -116,7 +116,7 @@ class Pattern:
             at = data.find(self.text, end - len(self.text) + 1)
 
     def begun(self, data: bytes) -> int:
-        """How many bytes at the end of `data` are the beginning of the text, and not all of it."""
+        """Return how many bytes at the end of `data` are a proper prefix of the text."""
         matched = 0
         for byte in data[max(0, len(data) - len(self.text) + 1) :]:
             while matched and self.text[matched] != byte:
@@ -126,7 +126,7 @@ class Pattern:
 
 
 def _failure_function(text: bytes) -> list[int]:
-    """For each beginning of `text`, how much of its end is a beginning, too, and not all of it."""
+    """Return, for each prefix of `text`, its longest proper prefix that is also a suffix."""
     failure = [0] * len(text)
     matched = 0
     for index in range(1, len(text)):

@@ -1,4 +1,4 @@
-"""How far the set-up of one host is, told while it takes long: so that `why` can say it."""
+"""The progress of a host's set-up, reported while it takes long, for `bastion why`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from bastion.agent.report.bells import Bells
 from bastion.records.facts import HostFact, Preparing
 
 _FIRST_S = 5.0
-"""What takes no longer is not worth a bell."""
+"""Shorter steps are not reported."""
 _LONGEST_S = 60.0
-"""Between two bells; it doubles up to here, so that an hour's pull costs some sixty."""
+"""Longest time between two bells; it doubles up to here, so an hour's pull costs some sixty."""
 
 
 class SetUpProgress:
@@ -23,11 +23,11 @@ class SetUpProgress:
         self._next_at: float | None = None
 
     def now_does(self, text: str) -> None:
-        """It does what `text` says, as in `its code is fetched`."""
+        """Set the current step, as in `its code is fetched`."""
         self._text = text
 
     def turn(self, now: float) -> None:
-        """Tell it, if it is news and time."""
+        """Report the step, if it has changed and a report is due."""
         if self._next_at is None:
             self._next_at = now + self._pause_s
         text = self._text
