@@ -1,4 +1,4 @@
-"""What a user sees when something goes wrong: a line, a hint, an exit code; no traceback."""
+"""Errors as users see them: a line, a hint and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class UsageError(Exception):
 
 def report(error: BaseException, *, debug: bool) -> int:
     """
-    Tell the user about `error` on stderr; the exit code.
+    Print `error` on stderr; return the exit code.
 
     Args:
-        error: What came up.
+        error: The error.
         debug: Show the traceback too.
     """
     if debug:
@@ -65,7 +65,7 @@ _HINTS = {
 
 
 def explained(error: OSError) -> tuple[str, str]:
-    """What the system refused on this machine, and what to do about it."""
+    """Return the message and the hint for an error of the operating system."""
     where = error.filename or "standard output"
     what = error.strerror or str(error)
     return f"{where}: {what}", _HINTS.get(error.errno or 0, "")

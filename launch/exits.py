@@ -40,13 +40,13 @@ MEANINGS = {
     DETACHED: "Ctrl-C: detached; the job goes on",
     BROKEN_PIPE: "nobody reads what is printed any more",
 }
-"""Of every code but a job's own, which `run`, `wait` and `logs --exit` hand on."""
+"""The meaning of every code except a job's own, which `run`, `wait` and `logs --exit` pass on."""
 
 _BY_STATE = {"cancelled": JOB_CANCELLED, "timed_out": JOB_TIMED_OUT}
 
 
 def of_job(job: JobView) -> int:
-    """The code that stands for how `job` ended; a signal is 128 and its number."""
+    """Return the exit code for the end of `job`; a signal is 128 plus its number."""
     outcome = job.outcome or job.state
     if outcome == "succeeded":
         return OK
@@ -58,5 +58,5 @@ def of_job(job: JobView) -> int:
 
 
 def of_jobs(jobs: Sequence[JobView]) -> int:
-    """The code of the first of `jobs` that did not succeed, or 0."""
+    """Return the code of the first of `jobs` that did not succeed, or 0."""
     return next((code for code in map(of_job, jobs) if code), OK)

@@ -1,4 +1,4 @@
-"""One command while it runs: its client, made when first asked for, and how it prints."""
+"""One command: its client, made on first use, and its output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 class Session:
     """
-    What the verbs share.
+    The state that the verbs share.
 
     Args:
         args: The parsed command line.
@@ -32,7 +32,7 @@ class Session:
     @cached_property
     def profile(self) -> Profile:
         """
-        Which bastion, user and project hold here.
+        The bastion, user and project of this command.
 
         Raises:
             UsageError: No bastion is named anywhere.
@@ -64,7 +64,7 @@ class Session:
 
     @cached_property
     def out(self) -> Output:
-        """How it prints."""
+        """The output of this command."""
         from bastion.clock import SystemClock
 
         args = self.args
@@ -81,13 +81,13 @@ class Session:
         )
 
     def note_absence(self) -> None:
-        """Say under a view that no bastion leads; what was shown is as old as it says."""
+        """Note after a view that no bastion leads, so the view may be old."""
         if not self.is_quiet and (absence := self.client.presence.absence()):
             note(f"{absence}; jobs that run go on, and nothing new starts")
 
     @property
     def is_quiet(self) -> bool:
-        """Whether only data is wanted."""
+        """Whether only data is printed."""
         return self.out.is_quiet
 
 

@@ -1,8 +1,7 @@
 """
-Which bastion, which user, which project: flag over environment over active profile.
+The bastion, user and project of a command: flags override environment and active profile.
 
-What the environment and the profiles say is read in `bastion.profile`; here flags are laid over it,
-and profiles are written.
+`bastion.profile` reads environment and profiles; here flags are applied, and profiles are written.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from launch.errors import UsageError
 
 
 def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> None:
-    """Add `values` to a profile, make it the active one when asked; comments stay."""
+    """Add `values` to a profile, and make it active on request; comments are kept."""
     import tomlkit
 
     path = config_path()
@@ -34,7 +33,7 @@ def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> No
 
 def chosen(*, root: str, bastion: str, user: str, project: str) -> Profile:
     """
-    What holds for this command: flags, then the environment, then the profile.
+    Return the settings of this command: flags, then the environment, then the profile.
 
     Args:
         root: `--root`.
@@ -43,7 +42,7 @@ def chosen(*, root: str, bastion: str, user: str, project: str) -> Profile:
         project: `--project_id`.
 
     Raises:
-        UsageError: `--bastion` names nothing that can be found.
+        UsageError: `--bastion` names no profile and no folder.
     """
     settings = read_settings()
     found = over_environment(settings.profile)

@@ -1,5 +1,5 @@
 """
-The verbs, by what they are for. Each file registers its verbs and runs them.
+The verbs, by purpose. Each file registers its verbs and runs them.
 
 `submit/` sends launches, `look/` shows, `change/` changes jobs, `admin/` is for those that run a
 bastion, and `here/` is about this machine alone. `job_verb` is a verb that is given jobs.

@@ -27,7 +27,7 @@ from launch.screen.render import Output
 
 WORK = Path(__file__).parent / "work"
 LIMIT_S = 80.0
-"""The whole play takes about a quarter of it; beyond it something is wrong."""
+"""The demo takes about a quarter of it; beyond it something is wrong."""
 BOUND_S = 18.0
 """How soon a job within its share must run: min_runtime_s + max_grace_s of the quota file, and 5 s
 for a cycle and a start on a busy machine."""
@@ -79,7 +79,7 @@ class Play:
         self._wait_for("all to end", lambda: all(job.has_ended for job in self._look().values()))
 
     def problems(self) -> list[str]:
-        """What did not come out as it must; nothing when all is well."""
+        """Return the results that differ from the expected ones."""
         jobs, log = self.jobs, self._log("extra")
         checks = (
             (jobs["base"].preemptions == 0, "base was within its share and was preempted"),
@@ -95,7 +95,7 @@ class Play:
         return [problem for is_well, problem in checks if not is_well]
 
     def epilogue(self, stage: Stage) -> None:
-        """Exit codes, what was preempted, where everything lies, what to type next."""
+        """Print exit codes, preemptions, where everything is stored, and the next commands."""
         say = self._screen.say
         for job in self.jobs.values():
             code = exits.of_job(job)
@@ -130,7 +130,7 @@ class Play:
         )
 
     def _look(self) -> dict[str, JobView]:
-        """Every job as it is now; shows what changed and what `extra` printed."""
+        """Return every job as it is now; print changes and the output of `extra`."""
         for name, handle in self._handles.items():
             self.jobs[name] = handle.status().jobs[0]
         self._screen.jobs(tuple(self.jobs.values()))
@@ -171,7 +171,7 @@ def _queued_s(job: JobView) -> float:
 
 def play(folder: str, out: Output) -> int:
     """
-    Play the demo in `folder`, a new temporary one when empty; 0 when everything came out right.
+    Play the demo in `folder` (empty: a new temporary one); return 0 if all results are right.
 
     Raises:
         BastionError: It could not be played.

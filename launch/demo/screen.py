@@ -1,4 +1,4 @@
-"""What the audience sees: lines of what changed, and on a terminal a table that is always true."""
+"""The output of the demo: a line for every change, and on a terminal a live table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Screen:
 
     Args:
         out: How this command prints.
-        clock: Lines say how long after the beginning they were printed.
+        clock: The clock for the times in the lines.
     """
 
     def __init__(self, out: Output, clock: Clock) -> None:
@@ -44,7 +44,7 @@ class Screen:
         self._live = None
 
     def say(self, text: str, *, color: str = "") -> None:
-        """A line, with the seconds since the demo began."""
+        """Print a line with the seconds since the demo began."""
         line = f"{self._clock.monotonic() - self._began:5.1f}s  {self._out.paint(text, color)}"
         if self._live is not None:
             from rich.text import Text
@@ -54,11 +54,11 @@ class Screen:
             print(line, flush=True)
 
     def tell(self, text: str) -> None:
-        """A line of the story: what is done now, and what to expect."""
+        """Print a line of the story: what happens now, and what to expect."""
         self.say(text, color="bold")
 
     def jobs(self, jobs: Sequence[JobView]) -> None:
-        """What the table shows from now on; a line for every state that is another."""
+        """Update the table, and print a line for every changed state."""
         before = {job.id: job for job in self._shown}
         for job in jobs:
             known = before.get(job.id)

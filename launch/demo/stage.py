@@ -1,7 +1,7 @@
 """
-The stage of the demo: a folder that is the bucket, two files an admin would write, a bastion.
+The stage of the demo: a folder as the bucket, two files of an admin, and a bastion.
 
-The bastion is a process of its own, started as a user would start it. Everything that was started
+The bastion is a process of its own, started as a user would start it. Everything that is started
 here is stopped here: the bastion by its process, the machines by their provider.
 """
 
@@ -77,11 +77,11 @@ class Stage:
 
     @property
     def log(self) -> Path:
-        """What the bastion's process prints."""
+        """The file with the output of the bastion's process."""
         return self.folder / "bastion.log"
 
     def furnish(self) -> None:
-        """Write what an admin writes."""
+        """Write the admin's files."""
         for name, text in (
             (layout.QUOTA, QUOTA),
             (layout.CONFIG, CONFIG),
@@ -110,7 +110,7 @@ class Stage:
             self._stop_machines()
 
     def _environment(self) -> dict[str, str]:
-        """So that the process finds this very Bastion, installed or not, from any folder."""
+        """Return variables with which the process finds this very Bastion, installed or not."""
         here = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH", ""))))
         return dict(os.environ, PYTHONPATH=path)

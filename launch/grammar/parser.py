@@ -1,8 +1,8 @@
 """
-The grammar of the command line, and words for what does not fit it.
+The grammar of the command line, and the errors for words that do not fit it.
 
-Flags are written as in the field (`--instance_type`); a dash instead of the underscore means the
-same. `--flagfile=FILE` is absl's. What follows `--` is the user's command and passes untouched.
+Flags are written with underscores (`--instance_type`); a dash instead means the same.
+`--flagfile=FILE` is absl's. The words after `--` are the user's command and are not changed.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class Verbs:
             example: One or more command lines.
             text: More, for its own help.
             aliases: Other names.
-            connects: It speaks with a bastion, so it takes `--root` and its like.
-            prints: It prints data, so it takes `--output` and its like.
+            connects: It needs a bastion, so it takes `--root` and related flags.
+            prints: It prints data, so it takes `--output` and related flags.
         """
         verb: Parser = self._verbs.add_parser(
             name,
@@ -114,7 +114,7 @@ Group = argparse._ActionsContainer
 
 
 class _Once(argparse.Action):
-    """The value of a flag that has one: given twice with different values, it is refused."""
+    """A flag with one value: given twice with different values, it is refused."""
 
     def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
         given: dict[str, object] = found.__dict__.setdefault("given_once", {})
@@ -127,12 +127,12 @@ class _Once(argparse.Action):
 
 
 def text(group: Group, name: str, meaning: str, *, metavar: str = "TEXT") -> None:
-    """A flag with one text; empty when it is not given."""
+    """Add a flag with a text; empty by default."""
     group.add_argument(*name.split(), action=_Once, default="", metavar=metavar, help=meaning)
 
 
 def number(group: Group, name: str, meaning: str, *, default: int | None = None) -> None:
-    """A flag with one whole number."""
+    """Add a flag with a whole number."""
     shown = f" ({default} by default)" if default is not None else ""
     group.add_argument(
         *name.split(),
@@ -145,14 +145,14 @@ def number(group: Group, name: str, meaning: str, *, default: int | None = None)
 
 
 def switch(group: Group, name: str, meaning: str) -> None:
-    """A flag that is on or off."""
+    """Add a flag that is on or off."""
     group.add_argument(*name.split(), action="store_true", help=meaning)
 
 
 def many(
     group: Group, name: str, meaning: str, *, metavar: str, words: Sequence[str] | None = None
 ) -> None:
-    """A flag that may be given several times, with one of `words` where there are any."""
+    """Add a flag that may be repeated, with the allowed `words` if there are any."""
     group.add_argument(
         name,
         action="append",
@@ -164,12 +164,12 @@ def many(
 
 
 def choice(group: Group, name: str, words: Sequence[str], meaning: str) -> None:
-    """A flag with one of a few words, the first by default."""
+    """Add a flag with one of a few words, the first by default."""
     group.add_argument(name, action=_Once, choices=words, default=words[0], help=meaning)
 
 
 def add_general_flags(parser: argparse.ArgumentParser, *, connects: bool, prints: bool) -> None:
-    """The flags that verbs share."""
+    """Add the flags that verbs share."""
     if connects:
         group = parser.add_argument_group(CONNECTION)
         text(group, "--root", "its folder or bucket", metavar="URL")
@@ -189,9 +189,9 @@ def add_general_flags(parser: argparse.ArgumentParser, *, connects: bool, prints
 
 def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """
-    Our own words, and the user's that pass untouched, or None where there are none.
+    Return our own words, and the user's command, or None if there is none.
 
-    The user's are those after the first `--`, or after the script that `launch` is given.
+    The command is after the first `--`, or after the script that `launch` is given.
     """
     words = list(words)
     script = _script_at(words)
@@ -204,7 +204,7 @@ def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def _script_at(words: list[str]) -> int:
-    """Where the script in `launch [flags] script.py ...` stands, or 0."""
+    """Return the position of the script in `launch [flags] script.py ...`, or 0."""
     if words[:1] != ["launch"]:
         return 0
     for at, word in enumerate(words[1:], start=1):
@@ -217,7 +217,7 @@ def _script_at(words: list[str]) -> int:
 
 
 def normal(words: Sequence[str]) -> list[str]:
-    """`words` with underscores in the names of flags: `--instance-type` is `--instance_type`."""
+    """Return `words` with underscores in flags: `--instance-type` is `--instance_type`."""
     return [_normal(word) for word in words]
 
 
@@ -230,7 +230,7 @@ def _normal(word: str) -> str:
 
 def with_flagfiles(words: Sequence[str]) -> list[str]:
     """
-    `words` with the flags of every `--flagfile` in its place.
+    Return `words` with every `--flagfile` replaced by its flags.
 
     Raises:
         UsageError: A file cannot be read.
@@ -248,7 +248,7 @@ def with_flagfiles(words: Sequence[str]) -> list[str]:
 
 def refuse_empty(words: Sequence[str]) -> None:
     """
-    Refuse a flag without its value: most likely a variable of the shell is not set.
+    Refuse a flag with an empty value: most likely a variable of the shell is not set.
 
     Raises:
         UsageError: There is one, as `--root=` or `--root ""`.

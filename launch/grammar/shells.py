@@ -1,8 +1,8 @@
 """
 Completion scripts, generated from the tree of verbs.
 
-Verbs, flags and actions are written into the script, so completing them starts no Python; only
-jobs are asked for, through `bastion list -q`.
+Verbs, flags and actions are written into the script, so completing them starts no Python; only jobs
+are looked up, with `bastion list -q`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _flags(parser: Parser) -> list[str]:
 
 
 def _words(parser: Parser) -> str:
-    """What may stand after the verb: actions, or jobs as the shell itself asks for them."""
+    """Return the completions after the verb: actions, or the shell's own lookup of jobs."""
     if _takes_jobs(parser):
         return "$(bastion list -q 2>/dev/null)"
     choices = [action.choices for action in _positionals(parser) if action.choices]

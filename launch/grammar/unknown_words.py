@@ -1,8 +1,8 @@
 """
-Words that are no verb and no flag of ours: refused, with the command that was most likely meant.
+Unknown verbs and flags: refused, with the most likely command as a hint.
 
-What another system says goes before what is spelled alike, and no misspelling is answered with a
-verb that destroys.
+A word of another system is tried before similar spellings, and a misspelling never suggests a verb
+that destroys.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from launch.errors import UsageError
 from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET, VERBS
 
 OF_ALL_JOBS = ("list", "status")
-"""Verbs that people give a job, and that look at all of them."""
+"""Verbs that users often give a job, although they show all jobs."""
 _NEAR = 0.7
-"""How alike two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
+"""How similar two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """
-    Say what no flag of `parser` is, with ours for it or the nearest.
+    Refuse flags that `parser` does not have, with our flag for them or the nearest.
 
     Raises:
         UsageError: There are any words.
@@ -55,7 +55,7 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
 
 def refuse_unknown_verb(words: Sequence[str], verbs: Sequence[str]) -> None:
     """
-    Say that the first of `words` is no verb, with our command for it or the nearest verb.
+    Refuse the first of `words` if it is no verb, with our command for it or the nearest verb.
 
     Raises:
         UsageError: It is none of `verbs`.

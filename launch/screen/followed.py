@@ -1,4 +1,4 @@
-"""What is said of jobs while they are followed: their output, their changes, their ends."""
+"""Notes about followed jobs: their output, their changes, their ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bastion.clock import Clock
 
 _SPAN = re.compile(r"\d+(\.\d+)?[smhd]\b( \d+[smhd]\b)?")
-"""How long something takes or is ago; that time goes by is no news."""
+"""A duration in a text; a change of it alone is not printed."""
 
 
 def write(
@@ -27,9 +27,9 @@ def write(
     of: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """
-    Write what was printed, exactly; with `prefix` line by line, each with its origin.
+    Write output exactly; with `prefix` line by line, each with its origin.
 
-    What `of` has for a job stands before its origins.
+    The text that `of` has for a job is printed before its origins.
 
     Raises:
         BrokenPipeError: Its reader is gone.
@@ -59,7 +59,7 @@ def tell_ended(out: Output, clock: Clock, job: JobView) -> None:
 
 
 class Teller:
-    """Says on stderr when a followed job is in another state, or for another reason."""
+    """Prints a note on stderr when the state or reason of a followed job changes."""
 
     def __init__(self, out: Printout, *, quiet: bool, states_only: bool = False) -> None:
         self._out = out
@@ -68,7 +68,7 @@ class Teller:
         self._said: dict[str, str] = {}
 
     def __call__(self, job: JobView) -> None:
-        """Say it, unless it was the last thing said of it or has to wait for the end of a line."""
+        """Print it, unless it repeats the last note or must wait for the end of a line."""
         said = f"{job.id} is {job.state}: {job.text}"
         news = job.state if self._states_only else _SPAN.sub("", said)
         if news == self._said.get(job.id) or self._quiet or job.is_decided:

@@ -1,4 +1,4 @@
-"""What was asked for a job, as one reads it: command, environment, resources, limits."""
+"""The spec of a job for people: command, environment, resources, limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def spec_fields(job: Job) -> Iterator[tuple[str, str]]:
-    """Name and text of each thing that was asked for; empty texts stand for what was not."""
+    """Yield name and text of each field; the text is empty if the field is not set."""
     for process in job.processes:
         yield "command", _command(process)
     yield "each asks", amounts(job.per_replica) if job.replicas > 1 else ""
@@ -26,7 +26,7 @@ def spec_fields(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def stored(job: Job) -> Any:
-    """`job` as JSON values, as its launch has it."""
+    """Return `job` as JSON values, as in its launch."""
     from bastion.records.codec import plain
 
     return plain(job)

@@ -1,4 +1,4 @@
-"""How a job looks in a table: its columns."""
+"""The columns of a table of jobs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def id_of(job: JobView) -> str:
 
 
 def asks_of(job: JobView) -> str:
-    """What it asks for in all; of an array what each task asks for."""
+    """Return what it asks for in total; for an array, what each task asks for."""
     asked = amounts(job.units)
     return f"{asked} a task" if job.is_array and asked else asked
 
 
 def parameters_of(job: JobView) -> str:
-    """What a sweep gives it, as `lr=0.1 seed=2`."""
+    """Return its parameters of a sweep, as `lr=0.1 seed=2`."""
     return " ".join(f"{name}={setting}" for name, setting in job.parameters.items())

@@ -1,4 +1,4 @@
-"""What would happen, in lines for people."""
+"""The result of a dry run, in lines for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     """
-    A line for everything that would happen at once or be set in motion; none when nothing would.
+    Return a line for everything that would happen at once or be started; empty if nothing would.
 
     Args:
         outlook: What the scheduler would do.
@@ -46,7 +46,7 @@ def _start(verdict: Verdict) -> str:
 
 
 def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:
-    """A line for each job; tasks of one array are told together, with the reason of the first."""
+    """Return a line for each job; tasks of one array share a line, with the reason of the first."""
     from bastion.spec import tasks_of_id
     from launch.screen.render import counted
 

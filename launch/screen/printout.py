@@ -1,4 +1,4 @@
-"""What jobs print while they are followed, and the notes about them, on one screen."""
+"""The output of followed jobs and the notes about them, on one screen."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from bastion.clock import Clock
 
 _OPEN_S = 5.0
-"""How long a note waits for the end of a line: a progress bar does not end its own for hours."""
+"""How long a note waits for the end of a line: a progress bar may not end its line for hours."""
 
 
 class Printout:
     """
     Bytes of jobs go to stdout exactly; notes go to stderr, each on a line of its own.
 
-    Where both are one terminal, file or pipe, a note would stand in the middle of a line that a
-    job has begun: it waits for the end of that line, and after 5 s breaks it.
+    If both go to one terminal, file or pipe, a note would break a line that a job has begun. It
+    waits for the end of that line, at most 5 s.
 
-    On a terminal control characters of jobs are shown, colours and carriage returns but for; a file
-    or a pipe gets every byte as it is.
+    On a terminal, control characters of jobs are escaped, except for colours and carriage returns.
+    A file or a pipe gets every byte unchanged.
 
     Args:
         clock: Says for how long a line has been open.
-        raw: Send a terminal every byte as it is, too.
+        raw: Send every byte unchanged to a terminal too.
     """
 
     def __init__(self, clock: Clock, *, raw: bool = False) -> None:
@@ -57,7 +57,7 @@ class Printout:
             self._opened_at = self._clock.monotonic()
 
     def note(self, message: str) -> bool:
-        """Print a note; False, and nothing, while it has to wait for the end of a line."""
+        """Print a note; return False without printing if it must wait for the end of a line."""
         if self._opened_at is not None and self._clock.monotonic() - self._opened_at < _OPEN_S:
             return False
         self.end_line()
@@ -65,7 +65,7 @@ class Printout:
         return True
 
     def end_line(self) -> None:
-        """Let whatever stderr says next begin on a line of its own."""
+        """End an open line, so that the next note has a line of its own."""
         if self._terminal is not None and (rest := self._terminal.safe(b"", final=True)):
             sys.stdout.buffer.write(rest)
             sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""A progress bar on stderr for what takes longer than a second, on a terminal."""
+"""A progress bar on stderr for steps longer than a second, on a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 Draw = Callable[[str, int, int], None]
-"""What is being done, how much of it is done, and how much there is (0: not known)."""
+"""What is done, how much of it is done, and the total (0: unknown)."""
 
 _AFTER_S = 1.0
 
@@ -16,11 +16,11 @@ _AFTER_S = 1.0
 @contextmanager
 def bar(*, shown: bool, is_bytes: bool = False) -> Iterator[Draw]:
     """
-    A function that draws how far something has come, once it has taken a second.
+    Provide a function that draws the progress, once the step has taken a second.
 
     Args:
-        shown: Draw at all; nothing is drawn where stderr is no terminal.
-        is_bytes: What is counted are bytes.
+        shown: Whether to draw at all; nothing is drawn if stderr is not a terminal.
+        is_bytes: Whether the amounts are bytes.
     """
     if not (shown and sys.stderr.isatty()):
         yield lambda _what, _done, _total: None

@@ -1,8 +1,9 @@
 """
-How values look: tables for people, JSON for programs, ids for pipes.
+Output formats: tables for people, JSON for programs, ids for pipes.
 
-Data goes to stdout only. On a terminal a table of up to 200 rows is drawn by rich; anything else is
-plain columns, so that ten thousand jobs list at once. Colour never carries what words do not.
+Only data goes to stdout. On a terminal rich draws tables of up to 200 rows; anything else is plain
+columns, so that ten thousand jobs list at once. Colour never carries information that the text
+lacks.
 """
 
 from __future__ import annotations

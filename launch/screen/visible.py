@@ -1,9 +1,8 @@
 """
-Foreign text on a terminal: control characters are shown, never sent.
+Untrusted text on a terminal: control characters are escaped, never sent.
 
-What a job printed, what a name holds, what a server answered may carry sequences that set a
-window's title, clear the screen, or write other text over what stands. Characters that change how
-text beside them is read are shown too.
+The output of a job, a name or a server's answer may contain sequences that set a window's title,
+clear the screen, or overwrite text. Characters that change the direction of text are escaped too.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ _OPEN = re.compile(r"\x1b(?:\[[0-9;:]{0,32})?\Z")
 
 
 def visible(text: str) -> str:
-    """The text with every unsafe character as an escape; our own colours are left."""
+    """Return the text with every unsafe character escaped; our own colours are kept."""
     return text if text.isascii() and text.isprintable() else _PAINTED.sub(_shown, text)
 
 
 class TerminalBytes:
     """
-    What a job prints, made safe for a terminal piece by piece.
+    Makes the output of a job safe for a terminal, piece by piece.
 
-    Colours and carriage returns pass: progress bars are made of them. All else is shown.
+    Colours and carriage returns pass, since progress bars use them. Everything else is escaped.
     """
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class TerminalBytes:
         self._rest = ""
 
     def safe(self, data: bytes, *, final: bool = False) -> bytes:
-        """What may be written now; the beginning of a sequence waits for the rest of it."""
+        """Return the bytes to write now; an incomplete sequence waits for its rest."""
         text = self._rest + self._decoder.decode(data, final)
         found = None if final else _OPEN.search(text)
         self._rest = found[0] if found else ""

@@ -1,4 +1,4 @@
-"""Flags that say which code: a folder, a repository, an image."""
+"""Flags that describe code: a folder, a repository, an image."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def add_bundler_flags(group: Group) -> None:
-    """The two flags that say any kind of code."""
+    """Add the two flags for all kinds of code."""
     text(group, "--bundler_type", "local, git, docker, artifactregistry or image", metavar="TYPE")
     many(group, "--bundler_spec", "an option of that type", metavar="KEY=TEXT")
 
 
 def code_of(args: argparse.Namespace) -> Code | None:
     """
-    What the flags of a launch ask for; None for no code at all.
+    Return the code that the flags of a launch describe; None for no code.
 
     Raises:
         SpecError: They are wrong: every problem.
@@ -34,7 +34,7 @@ def code_of(args: argparse.Namespace) -> Code | None:
 
 def bundler_code(args: argparse.Namespace, *more: str) -> Code:
     """
-    What the flags of `add_bundler_flags` ask for, with `more` options.
+    Return the code for the flags of `add_bundler_flags` with `more` options.
 
     Raises:
         SpecError: They are wrong: every problem.
@@ -52,5 +52,5 @@ def bundler_code(args: argparse.Namespace, *more: str) -> Code:
 
 
 def _of_flag(problem: str) -> str:
-    """A problem of `parse_options` with the flag that it is about."""
+    """Replace the option in a problem of `parse_options` by its flag."""
     return f"--{problem}" if problem.startswith("bundler_") else f"--bundler_spec: {problem}"

@@ -1,4 +1,4 @@
-"""The user's command, looked at before it is sent: quotes for a shell, files that stay behind."""
+"""Checks of the user's command before it is sent: shell quotes, files that are left behind."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from launch.errors import UsageError
 from launch.screen.notes import note
 
 MAX_STDIN_BYTES = 64 << 10
-"""It becomes part of the spec, which is small."""
+"""The input becomes part of the spec, which is small."""
 
 
 def checked_command(args: argparse.Namespace) -> list[str]:
     """
-    The command to send, with a word about what was most likely meant otherwise.
+    Return the command to send, with a note if it was most likely meant differently.
 
-    `-c "'import jax'"` loses its inner quotes: other launchers put a shell between, and there they
-    are needed; here they would make a string of the program, which then does nothing.
+    `-c "'import jax'"`: other launchers pass the command through a shell, which removes the inner
+    quotes. Here they would make the program a string literal, which does nothing.
 
     Raises:
-        UsageError: A line of a shell stands where a program is expected.
+        UsageError: A shell line is given where a program is expected.
     """
     command = list(args.command)
     if len(command) == 1 and command[0].split()[1:] and not args.shell:
@@ -49,12 +49,12 @@ def checked_command(args: argparse.Namespace) -> list[str]:
 
 def with_stdin(command: list[str], *, sends: bool) -> list[str]:
     """
-    `command`, which reads what is piped into this process where `sends` says so.
+    Return `command`, with the input piped into this process if `sends` is set.
 
-    The shell that hands it over is replaced by the command, so signals and codes are its own.
+    The shell that passes the input is replaced by the command, so signals and codes are its own.
 
     Raises:
-        UsageError: What is piped in is too large, or is no text.
+        UsageError: The input is too large, or is not text.
     """
     if not sends:
         if _is_piped():
@@ -80,7 +80,7 @@ def with_stdin(command: list[str], *, sends: bool) -> list[str]:
 
 
 def _is_piped() -> bool:
-    """Whether something was piped into this process already."""
+    """Whether input was piped into this process."""
     try:
         is_pipe = stat.S_ISFIFO(os.fstat(0).st_mode)
     except OSError:
@@ -89,7 +89,7 @@ def _is_piped() -> bool:
 
 
 def _bytes_waiting() -> bool:
-    """Whether there are bytes in the pipe, which an end of file has not."""
+    """Whether there are bytes in the pipe, unlike at an end of file."""
     count = bytearray(4)
     try:
         fcntl.ioctl(0, termios.FIONREAD, count)
@@ -104,7 +104,7 @@ def is_quoted(word: str) -> bool:
 
 
 def left_behind(command: list[str], *, sends_code: bool) -> str:
-    """The first word of `command` that is a file of this folder and would be missing there."""
+    """Return the first word that is a local file and would be missing there, or empty."""
     if sends_code:
         return ""
     return next((word for word in command if _is_file_here(word)), "")

@@ -1,4 +1,4 @@
-"""Flags of a submission to a launch: the part that knows both."""
+"""Build a launch from the flags of a submission."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from launch.submission.foreign_flags import limit_of
 _SHORT_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])[iI]?")
 """`64G` and `64Gi` are 64 GiB, as in Slurm and Kubernetes."""
 _RUNNERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
-"""Words at the beginning of a command that do not say what it is about."""
+"""Words at the beginning of a command that do not describe the job."""
 
 
 def launch_of(args: argparse.Namespace) -> Launch:
     """
-    The launch of one job that flags and a command describe.
+    Return the launch of one job that flags and a command describe.
 
     Raises:
         UsageError: A flag is not well formed.
-        SpecError: What they say is wrong: every problem.
+        SpecError: Their values are wrong: every problem.
     """
     command = list(args.command)
     name = args.name or name_from(command)
@@ -95,11 +95,11 @@ def launch_of(args: argparse.Namespace) -> Launch:
 
 def beside(launch: Launch, args: argparse.Namespace) -> Launch:
     """
-    `launch`, which a file of another system stands for, with what flags say that the file cannot.
+    Return `launch`, from a file of another system, with the flags that such a file cannot have.
 
     Raises:
         UsageError: A flag is not well formed.
-        SpecError: What they say is wrong: every problem.
+        SpecError: Their values are wrong: every problem.
     """
     (job,) = launch.jobs
     fields = _end_fields(args)
@@ -123,7 +123,7 @@ def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:
 
 
 def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
-    """Fields of a job about how it ends; a flag that was not given leaves its field alone."""
+    """Return the fields of a job about its end; a flag that is not given sets none."""
     given = {
         "idle_timeout": args.idle_timeout,
         "hold_on_failure": args.hold_on_failure,
@@ -140,7 +140,7 @@ def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def name_from(command: list[str]) -> str:
-    """A name for a job, from what its command runs: `python3 train.py --lr=1` is `train`."""
+    """Derive a name for a job from its command: `python3 train.py --lr=1` is `train`."""
     told = [word for word in command if not _RUNNERS.fullmatch(word) and not word.startswith("-")]
     word = PurePath(told[0].split()[0]).stem if told and told[0].split() else "job"
     cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", word).strip("-._")
@@ -156,7 +156,7 @@ def _array(args: argparse.Namespace) -> Array | None:
 
 
 def _sweep(args: argparse.Namespace) -> Sweep | None:
-    """What `--sweep` says: the grid of every combination."""
+    """Return the sweep in `--sweep`: the grid of every combination."""
     grid = {}
     for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, as lr=0.1,0.01").items():
         grid[name] = [_setting(part) for part in written.split(",")] if written else []
@@ -166,7 +166,7 @@ def _sweep(args: argparse.Namespace) -> Sweep | None:
 
 
 def _setting(text: str) -> Setting:
-    """Numbers, true and false as such, everything else as text."""
+    """Parse numbers, true and false; return everything else as text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -176,7 +176,7 @@ def _setting(text: str) -> Setting:
 
 
 def _resources(parts: Iterable[str]) -> dict[str, int | str]:
-    """What is asked for, by type: `h100=2`, and as sky writes it `H100:2`."""
+    """Return the resources by type: `h100=2`, or `H100:2` as in sky."""
     written: dict[str, int | str] = {}
     for part in filter(None, map(str.strip, parts)):
         name, equals, number = part.replace(":", "=", 1).partition("=")
@@ -193,10 +193,10 @@ def _resources(parts: Iterable[str]) -> dict[str, int | str]:
 
 def pairs(flag: str, texts: list[str], *, form: str = "NAME=TEXT") -> dict[str, str]:
     """
-    What a flag that is repeated says, by name.
+    Return the values of a repeated flag, by name.
 
     Raises:
-        UsageError: One of `texts` is not of `form`, which is what the user is told.
+        UsageError: One of `texts` is not of `form`.
     """
     found = {}
     for text in texts:

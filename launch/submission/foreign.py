@@ -1,4 +1,4 @@
-"""Files of other systems on the command line: what they become, and what is said about it."""
+"""Job files of other systems on the command line, and the notes about them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _BESIDE = (
     *("max_failures", "no_borrow"),
     *("idle_timeout", "on_idle", "signs_of_life", "hold_on_failure"),
 )
-"""Flags that no such file has a word for: they are said beside it."""
+"""Flags that no such file has an option for: they may be given with it."""
 _COUNTED = ("cpu", "memory")
 
 
 def add_code_flags(parser: Parser) -> None:
-    """The flags of a verb that takes such a file and nothing else."""
+    """Add the flags of a verb that takes only such a file."""
     group = parser.add_argument_group("code")
     text(group, "--code", "the folder it runs in; a Slurm script's is this one", metavar="FOLDER")
     add_bundler_flags(group)
@@ -35,21 +35,21 @@ def add_code_flags(parser: Parser) -> None:
 
 
 def is_foreign(source: str) -> bool:
-    """Whether `source` is called as files of other systems are."""
+    """Whether the name of `source` is one of other systems' files."""
     return source.endswith(SUFFIXES)
 
 
 def foreign_launch(session: Session) -> Launch:
     """
-    The launch that the file on the command line stands for; what one should know is noted.
+    Return the launch for the file on the command line; print its notes.
 
     A Slurm script runs in the folder that it is submitted from, so that folder is its code, unless
     a flag says otherwise.
 
     Raises:
-        UsageError: A flag says what the file says.
+        UsageError: A flag repeats what the file sets.
         NotFoundError: There is no such file.
-        SpecError: It is wrong, or says what has no counterpart: every problem.
+        SpecError: It is wrong, or has options without a counterpart: every problem.
     """
     from bastion.compat.files import read
 
@@ -90,7 +90,7 @@ def _code(args: argparse.Namespace, *, is_script: bool) -> Code | None:
 
 
 def _only_device(session: Session) -> str:
-    """The one type of device that the pools here have; nothing where there are several."""
+    """Return the only type of device in the pools; empty if there are several."""
     from bastion.errors import NotFoundError
 
     try:

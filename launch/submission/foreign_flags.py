@@ -1,5 +1,5 @@
 """
-Flags of other systems that can mean one thing here: understood, and left out of the help.
+Flags of other systems with one clear meaning: accepted, and omitted from the help.
 
 `--gpus 2`, `--gpus=h100:2`, `--accelerators=H100:8`, `--gres=gpu:a100:2`, `--mem=64G` and
 `--cpus 8` are resources; `-N 2` is replicas; `--time 1:00:00` is a limit; `-J`, `--workdir` and
@@ -54,14 +54,14 @@ def add_foreign_flags(parser: Parser) -> None:
 
 
 class _Asked(argparse.Action):
-    """One more of the resources that were asked for."""
+    """Add one more resource."""
 
     def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
         found.asked = [*found.asked, value]
 
 
 def _devices(text: str) -> str:
-    """`2`, `h100:2` or `H100=2` as `gpu=2` or `h100=2`."""
+    """Convert `2`, `h100:2` or `H100=2` to `gpu=2` or `h100=2`."""
     match = _DEVICES.fullmatch(text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not N or TYPE:N, as 2 or h100:2")
@@ -76,7 +76,7 @@ def _gres(text: str) -> str:
 
 
 def _memory(text: str) -> str:
-    """Megabytes where no unit is said, as in Slurm."""
+    """Parse memory; the default unit is megabytes, as in Slurm."""
     return f"memory={text}MiB" if text.isdecimal() else f"memory={text}"
 
 
@@ -87,7 +87,7 @@ def _cpus(text: str) -> str:
 
 
 def _after(text: str) -> str:
-    """`afterok:JOB` as `JOB:ok`; several are several flags of ours."""
+    """Convert `afterok:JOB` to `JOB:ok`; several become several flags."""
     kind, colon, job = text.partition(":")
     when = {"afterok": "", "afterany": ":any", "afternotok": ":failed"}.get(kind)
     if when is None or not colon or not job or ":" in job or "," in job:
@@ -99,7 +99,7 @@ def _after(text: str) -> str:
 
 def limit_of(flag: str, text: str) -> str | float | None:
     """
-    The limit that `text` means: our own form, or Slurm's `1:00:00` and `2-12`.
+    Parse a limit: our own form, or Slurm's `1:00:00` and `2-12`.
 
     Raises:
         UsageError: It is neither.

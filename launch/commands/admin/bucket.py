@@ -1,4 +1,4 @@
-"""The bucket itself: whether it is whole, and how it is brought back after a disaster."""
+"""Verbs about the bucket: audit and restore."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 SINCE = "7d"
-"""As long as an agent obeys an instruction, and a request may be on its way."""
+"""As old as an instruction that an agent obeys, or a request on its way, can be."""
 ALL = "all"
 
 
@@ -74,7 +74,7 @@ def check(args: argparse.Namespace) -> int:
 
 
 def _since_s(text: str) -> float:
-    """The seconds that `--since` stands for."""
+    """Return the seconds in `--since`."""
     from bastion.spec import seconds_of
 
     return inf if text == ALL else seconds_of("--since", text)
@@ -127,7 +127,7 @@ _MEANINGS = (
 
 
 def _tell(found: Restore) -> None:
-    """What bringing the copy back means, on stderr."""
+    """Print on stderr what restoring the copy changes."""
     for key, why in found.damaged.items():
         note(f"{key} is damaged and stepped over: {why}")
     if not found.is_root_readable:

@@ -69,10 +69,10 @@ def cancel(args: argparse.Namespace) -> int:
 
 def _chosen(session: Session) -> list[str]:
     """
-    The ids of the active jobs that flags choose.
+    Return the ids of the active jobs that flags select.
 
     Raises:
-        UsageError: They do not say whose, or jobs are named too.
+        UsageError: They name no user or project, or jobs are named too.
     """
     args, client = session.args, session.client
     if args.job:

@@ -1,4 +1,4 @@
-"""`bastion notebook`: Jupyter as a job, and the way to it."""
+"""`bastion notebook`: Jupyter as a job, with a tunnel to it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from bastion.client import LaunchHandle
 
 _URL = re.compile(rb"http://[^\s/]+:(\d+)(/\S*)?")
-"""How Jupyter says where it is. Source: jupyter_server, `ServerApp.display_url`."""
+"""Jupyter's line with its URL. Source: jupyter_server, `ServerApp.display_url`."""
 _LOG_BYTES = 1 << 20
-"""Of what Jupyter prints before it says that; more is no Jupyter."""
+"""Output of Jupyter before that line; more means that it is not Jupyter."""
 
 
 def register(verbs: Verbs) -> None:
@@ -82,7 +82,7 @@ def open_notebook(args: argparse.Namespace) -> int:
 
 def command_line(app: str, password: str, idle_s: int, *, has_code: bool) -> str:
     """
-    The shell line that runs Jupyter; it holds a digest of the password, for specs are readable.
+    Return the shell line that runs Jupyter; it has only a digest of the password.
 
     Source: jupyter_server, `auth.security.passwd_check`: algorithm:salt:digest of password + salt.
     """
@@ -103,7 +103,7 @@ def command_line(app: str, password: str, idle_s: int, *, has_code: bool) -> str
 
 
 def _wait_for_url(session: Session, handle: LaunchHandle) -> tuple[int, str] | None:
-    """The port and path of Jupyter once it listens; None where its job has ended before."""
+    """Return the port and path of Jupyter once it listens; None if its job ended before."""
     tell = Teller(Printout(session.client.clock), quiet=session.is_quiet)
     seen = b""
     places = dict.fromkeys(handle.jobs, handle.project)
@@ -121,7 +121,7 @@ def _wait_for_url(session: Session, handle: LaunchHandle) -> tuple[int, str] | N
 def _enter(  # noqa: RET503 - it becomes another program
     session: Session, handle: LaunchHandle, there: int, path: str, password: str
 ) -> int:
-    """Open the way until Ctrl-C, where one is needed."""
+    """Open the tunnel until Ctrl-C, if one is needed."""
     (job,) = handle.jobs
     here = int(session.args.port or there)
     way = session.client.way_in(job, project=handle.project).forwarding(here, there)

@@ -1,4 +1,4 @@
-"""`JOB[/REPLICA]`: where in a job a verb goes."""
+"""`JOB[/REPLICA]`: the argument that names a replica of a job."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def add_place(parser: Parser) -> None:
 
 def place_of(written: str) -> tuple[str, int]:
     """
-    The job and the replica in `written`.
+    Parse the job and the replica in `written`.
 
     Raises:
-        UsageError: What stands behind the slash is no number.
+        UsageError: The part after the slash is not a number.
     """
     name, _, replica = written.partition("/")
     if replica and not replica.isdecimal():

@@ -1,4 +1,4 @@
-"""What code a job runs, and where its launch came from: `show --code` and `show --checkout`."""
+"""The code of a job and the origin of its launch: `show --code` and `show --checkout`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs keep, brought here."""
+"""Download the outputs that jobs keep."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
-    """The logs of several tasks, one after the other, each line with its task."""
+    """Print the logs of several tasks one after the other, each line with its task."""
     args = session.args
     if args.download or args.exit:
         raise UsageError(
@@ -103,7 +103,7 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
 
 
 def _follow_tasks(session: Session, tasks: Sequence[JobView]) -> int:
-    """The logs of several tasks as they come, until the last one has ended."""
+    """Follow the logs of several tasks until the last one has ended."""
     args, client = session.args, session.client
     left = [task for task in tasks if not task.has_ended]
     if len(left) > _MOST_FOLLOWED:
@@ -126,10 +126,10 @@ def _follow_tasks(session: Session, tasks: Sequence[JobView]) -> int:
 
 def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
     """
-    Which bytes the flags ask for; `now` is the time that `--since` goes back from.
+    Return the log filter that the flags describe; `--since` counts back from `now`.
 
     Raises:
-        UsageError: `--attempt` is no attempt.
+        UsageError: `--attempt` is not an attempt's number.
         SpecError: Another flag is wrong.
     """
     from bastion.client import Wanted

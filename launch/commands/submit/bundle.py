@@ -1,4 +1,4 @@
-"""Code made ready to run: a bundle in the bucket, a commit, an image in a registry."""
+"""Upload code: a bundle in the bucket, a resolved commit, or an image in a registry."""
 
 from __future__ import annotations
 

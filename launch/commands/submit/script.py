@@ -1,4 +1,4 @@
-"""A script of the user that submits for itself: run as python would run it."""
+"""Run a user's script that submits launches itself, as python would run it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from launch.session import Session
 
 def run_script(session: Session, *, given: str) -> int:
     """
-    Run the script on the command line, told where the bastion is; its exit code.
+    Run the script on the command line with the bastion in its environment; return its exit code.
 
-    A script that ends well and submitted nothing was most likely meant as the job itself.
+    A script that succeeds and submits nothing was most likely meant as the job itself.
 
     Args:
         session: Its first source is the script.
-        given: The flags that describe a job, which a script says itself.
+        given: The flags that describe a job, which a script must set itself.
 
     Raises:
-        UsageError: There is no such file, or a flag says what the script says.
+        UsageError: There is no such file, or a flag describes the job.
     """
     import subprocess
 
@@ -61,6 +61,6 @@ def _meant(script: Path, *arguments: str) -> str:
 
 
 def _speaks_of_us(script: Path) -> bool:
-    """Whether the script names a package that submits."""
+    """Whether the script names a package that submits launches."""
     text = script.read_bytes()
     return b"bastion" in text or b"clusterfudge" in text
