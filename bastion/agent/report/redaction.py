@@ -126,7 +126,7 @@ class Pattern:
 
 
 def _failure_function(text: bytes) -> list[int]:
-    """Return, for each prefix of `text`, its longest proper prefix that is also a suffix."""
+    """Return the length of the longest proper border of each prefix of `text`."""
     failure = [0] * len(text)
     matched = 0
     for index in range(1, len(text)):
