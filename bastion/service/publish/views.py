@@ -218,6 +218,7 @@ def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
         row["text"], row["code"] = job.outcome.text, job.outcome.code
         row["outcome"] = job.outcome.kind.value
         row["started_at"] = job.past[-1].started_at if job.past else None
+        row["machines"] = _machines_of_last(job)
         row["ended_at"] = job.ended_at
     return row
 
@@ -226,6 +227,12 @@ def _machines_of(job: JobRecord) -> list[str]:
     if job.attempt is None:
         return []
     return sorted({place.machine for _, _, place, _ in job.attempt.each_host()})
+
+
+def _machines_of_last(job: JobRecord) -> list[str]:
+    """The machines of the last attempt of a job that has ended."""
+    replicas = job.past[-1].machines if job.past else ()
+    return sorted({name for hosts in replicas for name in hosts})
 
 
 def _placement_of(job: JobRecord) -> list[list[str]]:

@@ -129,10 +129,15 @@ def run(folder: Path, vm: BastionVm, *, tools: Path | None = None) -> None:
 
 def leader(root: Path) -> int:
     """The process that leads the bucket, once one does."""
-    until(lambda: processes(root))
-    (found,) = processes(root)
+    found: list[int] = []
+
+    def is_one() -> bool:
+        found[:] = processes(root)
+        return len(found) == 1
+
+    until(is_one)
     until(lambda: leads(root))
-    return found
+    return found[0]
 
 
 def leads(root: Path) -> bool:
