@@ -49,7 +49,7 @@ from bastion.service.draft.launch_failures import end_failed_launches, failing_l
 from bastion.service.draft.machine_health import cordon_suspect, try_again
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
-from bastion.service.intake.bells import hear
+from bastion.service.intake.bells import record_alive
 from bastion.service.intake.inbox import InboxBatch, InboxReader, ReadRequest
 from bastion.service.intake.proofs import Proofs
 from bastion.service.intake.requests import general_problems
@@ -248,7 +248,7 @@ class Leader:
     def _apply_bells(self, draft: Draft, inbox: InboxBatch) -> None:
         """Apply the bells: facts from machines."""
         for ringing in inbox.listed_bells:
-            hear(draft, ringing)
+            record_alive(draft, ringing)
         for read_bell in inbox.bells:
             self._intake.apply_bell(draft, read_bell, self._files.config.pools)
 

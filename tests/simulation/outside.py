@@ -21,7 +21,7 @@ from bastion.records.root import Held
 from bastion.service.act.machines import Machines
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
-from bastion.service.intake.bells import happen
+from bastion.service.intake.bells import apply_host_event
 from bastion.service.intake.inbox import ReadBell, ReadRequest
 from bastion.service.intake.requests import Rules
 from bastion.service.leader import Leader
@@ -148,7 +148,9 @@ class _Believing(Intake):
         for fact in read_bell.bell.facts if read_bell.bell is not None else ():
             if isinstance(fact, Ended):
                 of = fact.of
-                happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=fact.end))
+                apply_host_event(
+                    draft, of, HostEnded(replica=of.replica, host=of.host, end=fact.end)
+                )
 
 
 class BelievesTargets(Leader):

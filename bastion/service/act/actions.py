@@ -37,7 +37,7 @@ from bastion.records.request import Answer
 from bastion.records.root import Root, Segment
 from bastion.service.act.final_record import array_result, result_of, write_final
 from bastion.service.draft.root_draft import Draft
-from bastion.service.intake.bells import happen
+from bastion.service.intake.bells import apply_host_event
 from bastion.service.intake.registers import Seat, seat_of, standing_end
 from bastion.store import Entry, ObjectStore
 
@@ -204,7 +204,7 @@ def _undecodable(store: ObjectStore, seat: Seat, error: RecordError) -> DraftUpd
 
 def _ended(seat: Seat, end: End) -> DraftUpdate:
     event = HostEnded(replica=seat.of.replica, host=seat.of.host, end=end)
-    return lambda draft: happen(draft, seat.of, event)
+    return lambda draft: apply_host_event(draft, seat.of, event)
 
 
 def no_update(draft: Draft) -> None:
@@ -240,7 +240,7 @@ def _settle_go(store: ObjectStore, job: JobRecord, wanted: GoRegister) -> DraftU
         # An agent that cannot decode the barrier ends its host as lost, so it is closed.
         is_open = False
     event = GoGiven() if is_open else GoRevoked()
-    return lambda draft: happen(draft, seat_of(job, 0, 0).of, event)
+    return lambda draft: apply_host_event(draft, seat_of(job, 0, 0).of, event)
 
 
 def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> DraftUpdate:
@@ -254,9 +254,9 @@ def _revoke_claim(store: ObjectStore, root: Root, seat: Seat) -> DraftUpdate:
 def _claim_update(of: HostFact, winner: ClaimRegister) -> DraftUpdate:
     if winner.claim is None:
         revoked = HostEnded(replica=of.replica, host=of.host, end=End(kind="revoked"))
-        return lambda draft: happen(draft, of, revoked)
+        return lambda draft: apply_host_event(draft, of, revoked)
     claimed = HostClaimed(replica=of.replica, host=of.host, claim=winner.claim)
-    return lambda draft: happen(draft, of, claimed)
+    return lambda draft: apply_host_event(draft, of, claimed)
 
 
 def _write_end(store: ObjectStore, root: Root, seat: Seat, end: End) -> DraftUpdate:

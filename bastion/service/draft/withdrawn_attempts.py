@@ -1,10 +1,9 @@
 """
-Attempts that were placed on machines that will not be made.
+Withdrawal of attempts on machines that will not be made.
 
-Where no host of an attempt was instructed, no agent can have heard of it: the job is back in its
-place in the queue at once, and the same turn places it elsewhere. Where some of its hosts are up
-already, the attempt is stopped like any other, its barrier revoked first. Neither costs its job
-anything.
+If no host of an attempt was instructed, no agent can know of it: its job returns to its place in
+the queue at once, and the same turn places it elsewhere. If some of its hosts run already, the
+attempt is stopped like any other, and its barrier is revoked first. Neither counts against the job.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def apply_bell(
         )
 
 
-def hear(draft: Draft, ringing: Ringing) -> None:
+def record_alive(draft: Draft, ringing: Ringing) -> None:
     """
     Record that a machine is alive, because a bell of it is listed, even if it cannot be read.
 
@@ -95,7 +95,7 @@ def hear(draft: Draft, ringing: Ringing) -> None:
         draft.put_machine(replace(machine, heard_at=draft.now))
 
 
-def happen(draft: Draft, of: HostFact, event: Event) -> None:
+def apply_host_event(draft: Draft, of: HostFact, event: Event) -> None:
     """Apply `event` to the attempt that `of` names, if it is still the job's current attempt."""
     job = draft.jobs.get(of.job)
     if job is None or job.project != of.project or job.attempt is None:
@@ -125,13 +125,13 @@ def _apply(
         case Ended(of=of):
             end = proof.ends.get(of)
             if end is not None:
-                happen(draft, of, HostEnded(replica=of.replica, host=of.host, end=end))
+                apply_host_event(draft, of, HostEnded(replica=of.replica, host=of.host, end=end))
                 host_ended(draft, machine.name, end)
         case Claimed(claim=claim) if claim.machine != machine.name:
             pass
         case _:
             if placed(draft.jobs.get(fact.of.job), fact.of, machine.name) is not None:
-                happen(draft, fact.of, _event_of(fact, draft.now))
+                apply_host_event(draft, fact.of, _event_of(fact, draft.now))
 
 
 def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:

@@ -24,7 +24,7 @@ from bastion.records.facts import (
 from bastion.records.inbox import Ringing
 from bastion.records.root import Root
 from bastion.service.draft.root_draft import Draft
-from bastion.service.intake.bells import apply_bell, hear
+from bastion.service.intake.bells import apply_bell, record_alive
 from bastion.service.intake.proofs import Proof
 from bastion.store import Entry, Version
 from quota import Amounts
@@ -231,10 +231,10 @@ def test_a_bell_that_is_only_listed_is_a_sign_of_life() -> None:
     own = replace(READY, permit_s=600.0)
     for life, heard_at in ((2, 50.0), (3, 50.0), (1, own.heard_at)):
         made = draft(own)
-        hear(made, rung(MACHINE, life, 9))
+        record_alive(made, rung(MACHINE, life, 9))
         assert made.machines[MACHINE].heard_at == heard_at
         assert made.machines[MACHINE].last_bell == own.last_bell
     made = draft()
-    hear(made, rung(MACHINE, 2, 9))
-    hear(made, rung("stranger", 2, 9))
+    record_alive(made, rung(MACHINE, 2, 9))
+    record_alive(made, rung("stranger", 2, 9))
     assert not made.is_changed
