@@ -85,6 +85,10 @@ class Pool:
     """The account that its machines act as: a service account, an instance profile."""
     setup: tuple[str, ...] = ()
     """Shell commands that a new machine runs as root, in order, before it takes jobs."""
+    watches_devices: bool = False
+    """Whether its machines compare their accelerators with `resources`, and watch their health."""
+    burn: str = ""
+    """A command that puts load on a new machine's devices, and fails where one does not bear it."""
     orphan_timeout_s: float = 3600.0
     """How long a machine of a cloud lives without instructions and without its bucket."""
     options: Mapping[str, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ prepares code, image, Python environment and secrets; `report/` sends bells and 
 holds the processes and survives the agent; `containers/` starts them in images. `home` is the
 agent's folder, and `attempt_key` makes its keys. `kept_output` holds the outputs that jobs keep for
 their next attempt, `errands` are calls beside the agent's own thread, and `machine/` observes the
-machine. `main` is the program, with its `settings` and its `agent_log`. `keeper_life` begins a
-keeper, and `decommission` ends a machine.
+machine. On a machine that a start-up script made, `begin/` comes before the greeting, and `cloud/`
+asks the machine's cloud. `main` is the program, with its `settings` and its `agent_log`.
+`keeper_life` begins a keeper, and `decommission` ends a machine.
 """

@@ -14,6 +14,10 @@ from functools import partial
 from typing import assert_never
 
 from bastion.agent.attempt_key import command_key, command_of, host_named, key_of
+from bastion.agent.begin.begin import Begun
+from bastion.agent.begin.health_watch import HealthWatch
+from bastion.agent.cloud.metadata import Metadata
+from bastion.agent.cloud.watch import CloudWatch
 from bastion.agent.containers.engine import Engine
 from bastion.agent.containers.watch import EngineWatch
 from bastion.agent.errands import Errands
@@ -33,16 +37,15 @@ from bastion.agent.keeper.port import (
     Running,
     WentIdle,
 )
+from bastion.agent.keeper_life import is_there
 from bastion.agent.report.bells import Bells
 from bastion.agent.settings import KEEP_ENVIRONMENT_S, AgentSettings
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, OversizeError
 from bastion.job import StopReason
 from bastion.lane import InlineLane, Lane
 from bastion.machine import Exec, Follow, Instruction, Leave, SetLimit, Start, StopHost
 from bastion.records import layout
-from bastion.records.facts import Health, Heartbeat, Hello
-from bastion.records.limits import REGISTER_BYTES
+from bastion.records.facts import Heartbeat, Hello
 from bastion.spec.where import CONTAINERS
 from bastion.store.port import ObjectStore
 
@@ -57,9 +60,6 @@ _CLEAN_WHEN_FULL_S = 30.0
 
 _KEEP_WHEN_FULL_S = 3600.0
 """How long such a machine keeps the folders of ended jobs: their output is in the bucket."""
-
-_HEALTH_S = 10.0
-"""Between two checks of disk, descriptors and memory: some microseconds each."""
 
 _CLEANINGS = 10
 """Minimum number of cleanings in the time that folders are kept."""
@@ -102,6 +102,8 @@ class Agent:
         say: Writes one line to the agent's log.
         long_lane: Does work that may take minutes; None: it is done at once.
         engine: Runs containers on this machine; None: there are none.
+        metadata: The metadata server of this machine; None where it has none.
+        begun: What was done and found before the greeting, where a start-up script ran.
     """
 
     def __init__(
@@ -118,6 +120,8 @@ class Agent:
         say: Callable[[str], None],
         long_lane: Lane | None = None,
         engine: Engine | None = None,
+        metadata: Metadata | None = None,
+        begun: Begun | None = None,
     ) -> None:
         self._store = store
         self._keeper = keeper
@@ -168,11 +172,25 @@ class Agent:
         )
         self._began_at = clock.monotonic()
         self._permit_sent_at = self._lives_at = 0.0
-        self._unwell = ""
-        self._health_at = self._began_at
         self._clean_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, settings.keep_work_s / _CLEANINGS))
         self._clean_at = clock.monotonic() + self._clean_s
+        begun = begun or Begun()
+        self._steps = begun.steps
         self._greet_at = self._greet(clock.monotonic())
+        self._health = HealthWatch(
+            home,
+            self._errands,
+            self._bells,
+            say,
+            now=self._began_at,
+            devices=settings.devices,
+            report=begun.report,
+        )
+        self._cloud = (
+            CloudWatch(metadata, settings, self._errands, self._bells, clock, say)
+            if metadata is not None
+            else None
+        )
         self._adopt()
 
     @property
@@ -210,7 +228,9 @@ class Agent:
         # 5. What became true is told.
         self._bells.turn(now)
         # 6. Housekeeping.
-        self._look_at_health(now)
+        if self._health.turn(now):
+            self._clean_at = now
+        self._watch_cloud(now)
         self._renew_permit()
         self._beat(now)
         self._look_for_lives(now)
@@ -255,8 +275,10 @@ class Agent:
                 version=settings.version,
                 build=settings.build,
                 labels=labels,
+                steps=self._steps,
             )
         )
+        self._steps = ()
         return tuple(now + after_s for after_s in _GREET_AGAIN_S)
 
     def _adopt(self) -> None:
@@ -305,6 +327,8 @@ class Agent:
         self, number: int, instruction: Instruction, now: float, *, stale: str
     ) -> None:
         try:
+            if isinstance(instruction, Start) and self._cloud is not None and self._cloud.is_taken:
+                stale = stale or "came when its cloud had announced to take this machine"
             if stale and isinstance(instruction, Start):
                 self._refuse(number, instruction, stale)
             elif stale and isinstance(instruction, Exec):
@@ -433,7 +457,7 @@ class Agent:
         # Lives are numbered without gaps. A list would cost a fleet more than all its other
         # requests.
         key = layout.life(self._settings.machine, self._keeper.life + 1)
-        self._errands.send("lives", partial(_is_there, self._store, key), self._saw_life, now=now)
+        self._errands.send("lives", partial(is_there, self._store, key), self._saw_life, now=now)
 
     def _saw_life(self, is_overtaken: bool) -> None:
         """End this life if there is a newer one: an older life must not run beside it."""
@@ -443,41 +467,26 @@ class Agent:
         self._say(f"life {self._keeper.life} is overtaken by a newer one: everything is stopped")
         self._is_leaving = True
         for host in self._hosts.values():
-            of = host.of
-            stop = StopHost(
-                project=of.project,
-                job=of.job,
-                attempt=of.attempt,
-                nonce=of.nonce,
-                replica=of.replica,
-                host=of.host,
-                reason=StopReason.HOST_LOST.value,
-            )
-            host.stop(stop, now)
+            host.stop_by_agent(StopReason.HOST_LOST, now)
 
-    def _look_at_health(self, now: float) -> None:
-        """Report when nothing can be started here, and when it can again; free space at once."""
-        if now < self._health_at:
+    def _watch_cloud(self, now: float) -> None:
+        """Stop what runs when the cloud takes this machine; end the machine if it is an orphan."""
+        if self._cloud is None:
             return
-        self._health_at = now + _HEALTH_S
-        unwell = self._home.unwell()
-        if unwell == self._unwell:
-            return
-        if not (unwell and self._unwell):
-            self._say(f"this machine is unwell: {unwell}" if unwell else "this machine is well")
-            self._bells.ring(Health(text=unwell, unwell=unwell))
-            self._clean_at = now if unwell else self._clean_at
-        self._unwell = unwell
+        proofs = (self._began_at, self._bells.rung_at, self._instructions.proof_sent_at)
+        reached_at = max(at for at in proofs if at is not None)
+        self._cloud.turn(now, reached_at=reached_at, hosts=self._hosts)
 
     def _clean(self, now: float) -> None:
         if now < self._clean_at:
             return
-        self._clean_at = now + (_CLEAN_WHEN_FULL_S if self._unwell else self._clean_s)
+        self._clean_at = now + (_CLEAN_WHEN_FULL_S if self._health.unwell else self._clean_s)
         today = self._clock.wall()
         work = partial(
             self._home.clean,
-            ended=today - (_KEEP_WHEN_FULL_S if self._unwell else self._settings.keep_work_s),
-            taken=today - (_KEEP_WHEN_FULL_S if self._unwell else KEEP_ENVIRONMENT_S),
+            ended=today
+            - (_KEEP_WHEN_FULL_S if self._health.unwell else self._settings.keep_work_s),
+            taken=today - (_KEEP_WHEN_FULL_S if self._health.unwell else KEEP_ENVIRONMENT_S),
             spared=frozenset(self._hosts),
         )
         self._errands.send(
@@ -486,13 +495,3 @@ class Agent:
 
     def _not_cleaned(self, error: Exception) -> None:
         self._say(f"old working directories cannot be cleaned: {error}")
-
-
-def _is_there(store: ObjectStore, key: str) -> bool:
-    try:
-        store.read(key, limit_bytes=REGISTER_BYTES)
-    except NotFoundError:
-        return False
-    except OversizeError:
-        return True
-    return True

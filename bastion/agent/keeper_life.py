@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from bastion.agent.host.context import KeeperAndSpool
 from bastion.agent.keeper.port import KeeperGoneError
-from bastion.errors import RecordError
+from bastion.errors import NotFoundError, OversizeError, RecordError
 from bastion.records import layout
+from bastion.records.limits import REGISTER_BYTES
 from bastion.records.register import Won, win
 from bastion.records.registers import LifeRegister
 from bastion.store.port import ObjectStore
@@ -62,3 +63,19 @@ def _newest(store: ObjectStore, machine: str) -> int:
         lives = (layout.parse_life(entry.key) for entry in entries)
         number = max([number, *(life[1] for life in lives if life is not None)])
     return number
+
+
+def is_there(store: ObjectStore, key: str) -> bool:
+    """
+    Whether the life with this key was begun, however little of it can be read.
+
+    Raises:
+        StoreError: Out of reach; try again.
+    """
+    try:
+        store.read(key, limit_bytes=REGISTER_BYTES)
+    except NotFoundError:
+        return False
+    except OversizeError:
+        return True
+    return True

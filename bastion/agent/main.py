@@ -16,11 +16,16 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, get_args
 
 from bastion.agent.agent import Agent
 from bastion.agent.agent_log import say
+from bastion.agent.begin.begin import LEFT, Begun, begin, begin_settings
+from bastion.agent.cloud.metadata import Metadata, MetadataError, metadata_of
+from bastion.agent.cloud.orphan import AGAIN_S, end_orphan, is_orphan
+from bastion.agent.cloud.tpu import tpu_env, tpu_variables
 from bastion.agent.containers.engine import DEFAULT_SOCKET, Engine
 from bastion.agent.decommission import ENDING, LOCK, end_home
 from bastion.agent.home import FolderHome, HomeGoneError
@@ -74,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
             settings = settings_of(said)
             if settings.run_as is not None:
                 open_home(home, settings.run_as)
-            return _serve(open_store(said.root), settings, home, folder)
+            return _begin(open_store(said.root), settings, home, folder)
     except BastionError as error:
         say(f"the agent ends: {error.in_a_line}")
         return 1
@@ -164,14 +169,38 @@ def _end(argv: Sequence[str]) -> int:
     return 0
 
 
-def _serve(store: ObjectStore, settings: AgentSettings, home: Path, folder: FolderHome) -> int:
+def _begin(store: ObjectStore, settings: AgentSettings, home: Path, folder: FolderHome) -> int:
+    """Begin the machine where a start-up script made it, and serve it."""
+    clock = SystemClock()
+    metadata = metadata_of(settings.cloud, settings.environ)
+    if metadata is not None and settings.cloud == "gce":
+        with suppress(MetadataError):
+            settings = replace(settings, tpu=tpu_variables(tpu_env(metadata)))
+    if not settings.boot:
+        return _serve(store, settings, home, folder, metadata, Begun())
+    said = begin_settings(Path(settings.boot), dict(settings.resources.items()))
+    settings = replace(settings, devices=said.devices)
+    begun = begin(said, settings.machine, store, clock, say)
+    code = _serve(store, settings, home, folder, metadata, begun)
+    (said.folder / LEFT).touch()
+    return code
+
+
+def _serve(
+    store: ObjectStore,
+    settings: AgentSettings,
+    home: Path,
+    folder: FolderHome,
+    metadata: Metadata | None,
+    begun: Begun,
+) -> int:
     clock = SystemClock()
     is_folder = settings.tempo == FOLDER
     while True:
         # A call to a folder is over before a thread would have started.
         lane: Lane = InlineLane() if is_folder else ThreadLane("store", workers=_WORKERS)
         long_lane = ThreadLane("work", workers=_LONG_WORKERS)
-        keeper = _keeper(store, settings, home, folder, clock)
+        keeper = _keeper(store, settings, home, folder, clock, metadata)
         say(f"agent of {settings.machine}, life {keeper.life}, process {os.getpid()}")
         agent = Agent(
             store,
@@ -185,11 +214,14 @@ def _serve(store: ObjectStore, settings: AgentSettings, home: Path, folder: Fold
             say=say,
             long_lane=long_lane,
             engine=Engine(settings.engine_socket) if settings.engine_socket else None,
+            metadata=metadata,
+            begun=begun,
         )
         try:
             agent.run()
         except KeeperGoneError as error:
             say(f"{error}: a new life begins")
+            begun = replace(begun, steps=())
             lane.close()
             long_lane.close()
             continue
@@ -203,9 +235,14 @@ def _serve(store: ObjectStore, settings: AgentSettings, home: Path, folder: Fold
 
 
 def _keeper(
-    store: ObjectStore, settings: AgentSettings, home: Path, folder: FolderHome, clock: SystemClock
+    store: ObjectStore,
+    settings: AgentSettings,
+    home: Path,
+    folder: FolderHome,
+    clock: SystemClock,
+    metadata: Metadata | None,
 ) -> KeeperClient:
-    pause_s = 0.1
+    pause_s, began_at, end_at = 0.1, clock.monotonic(), 0.0
     is_told = False
     while True:
         folder.check()
@@ -227,6 +264,11 @@ def _keeper(
             if not is_told:
                 say(f"no keeper yet, trying again: {error}")
                 is_told = True
+            now = clock.monotonic()
+            out_s, timeout_s = now - began_at, settings.orphan_timeout_s
+            if metadata and now >= end_at and is_orphan(out_s, timeout_s, is_busy=False):
+                end_orphan(settings.cloud, metadata, settings.environ, say)
+                end_at = clock.monotonic() + AGAIN_S
             clock.sleep(pause_s)
             pause_s = min(2 * pause_s, settings.tempo.retry_s)
         else:

@@ -110,6 +110,10 @@ class AgentSettings:
     boot: str = ""
     """The folder of the start-up script that started this agent; empty: another program did."""
     cloud: Cloud = ""
+    devices: Mapping[str, int] = field(default_factory=dict)
+    """The accelerators whose health is watched, by type; empty: none is."""
+    tpu: Mapping[str, str] = field(default_factory=dict)
+    """Variables that tell libtpu of the TPUs of this machine."""
     orphan_timeout_s: float = 0.0
     """How long an idle machine lives while its store is out of reach; 0: for ever."""
     home: str = ""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from bastion.agent.agent import Agent
 from bastion.agent.attempt_key import key_of
+from bastion.agent.begin.begin import Begun
+from bastion.agent.cloud.metadata import Metadata
 from bastion.agent.home import FolderHome
 from bastion.agent.host.claim import claim_key, end_key
 from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
@@ -152,7 +154,11 @@ class Rig:
         *,
         settings: AgentSettings | None = None,
         faults: Callable[[str, str], object] = lambda _operation, _key: None,
+        metadata: Metadata | None = None,
+        begun: Begun | None = None,
     ) -> None:
+        self.metadata = metadata
+        self.begun = begun
         self.clock = VirtualClock()
         self.memory = MemoryStore(self.clock.wall)
         self.bucket = Bucket(self.memory)
@@ -188,6 +194,8 @@ class Rig:
             home=self.home,
             ports=lambda: 29500,
             say=self.said.append,
+            metadata=self.metadata,
+            begun=self.begun,
         )
         return self.agent
 

@@ -34,7 +34,7 @@ from bastion.agent.keeper.port import AttemptStart, AttemptState, Ended, ExitRec
 from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.agent.report.end_record import end_without_start, held_s
 from bastion.errors import BastionError, NotFoundError
-from bastion.job import End
+from bastion.job import End, StopReason
 from bastion.machine import Exec, Start, StopHost
 from bastion.records import facts
 from bastion.records.facts import HostFact
@@ -133,6 +133,24 @@ class Host:
         self._saving.ask()
         if self._run is not None:
             self._run.logs.hurry(now, for_s=stop.grace_s)
+
+    def stop_by_agent(
+        self, reason: StopReason, now: float, *, by: str = "", grace_s: float = 30.0
+    ) -> None:
+        """Stop it of the agent's own accord."""
+        of = self.of
+        stop = StopHost(
+            project=of.project,
+            job=of.job,
+            attempt=of.attempt,
+            nonce=of.nonce,
+            replica=of.replica,
+            host=of.host,
+            reason=reason.value,
+            by=by,
+            grace_s=grace_s,
+        )
+        self.stop(stop, now)
 
     def limit(self, max_runtime_s: float) -> None:
         """Set its time limit, from its start, in any stage."""

@@ -8,7 +8,7 @@ from bastion.agent.home import Folders
 from bastion.agent.host.container_start import contained
 from bastion.agent.keeper.port import AttemptStart, IdleRule, ProcessStart
 from bastion.agent.settings import AgentSettings
-from bastion.agent.setup.environment import Place, environments, gpus_of
+from bastion.agent.setup.environment import TPUS, Place, environments, gpus_of
 from bastion.agent.setup.prepare import Prepared
 from bastion.errors import SpecError
 from bastion.machine import Start
@@ -56,6 +56,8 @@ def attempt_start(
         secrets=prepared.secrets,
         secret_files=prepared.secret_files,
         python=prepared.python,
+        tpu=settings.tpu,
+        chips=sum(units for kind, units in settings.resources.items() if kind in TPUS),
     )
     envs = environments(start, job, place, task_environment(launch, start.task))
     limit_s = job.max_runtime_s if start.max_runtime_s is None else start.max_runtime_s

@@ -32,6 +32,9 @@ NEURONS = frozenset({"trainium", "inferentia2"})
 COUNTED = frozenset({"cpu", "memory"})
 """Resource types that are amounts, not devices with an index."""
 
+_BOUNDS = {1: "1,1,1", 2: "1,2,1", 4: "2,2,1", 8: "2,4,1"}
+"""How the chips of a part of a host lie, by their number."""
+
 _MEGASCALE_PORT = 8080
 """Source: AXLearn and MaxText, `MEGASCALE_COORDINATOR_ADDRESS`; libtpu's default port."""
 
@@ -66,6 +69,10 @@ class Place:
     """Values of the job's secrets, by name."""
     secret_files: Mapping[str, str] = field(default_factory=dict)
     """Paths of those that are files too, by name."""
+    tpu: Mapping[str, str] = field(default_factory=dict)
+    """What libtpu is told about the whole machine."""
+    chips: int = 0
+    """TPU chips of the machine."""
     in_image: bool = False
     """Whether they run in containers: paths of the image's file system are kept then."""
 
@@ -220,21 +227,29 @@ def _devices(start: Start, share: Mapping[str, tuple[int, ...]], place: Place) -
     }
     if place.in_image:
         env |= _IN_IMAGE if start.devices.keys() - COUNTED else {**_IN_IMAGE, **_NO_DEVICES}
-    return env | _tpu(start, place) if TPUS & share.keys() else env
+    chips = [index for kind in sorted(TPUS & share.keys()) for index in share[kind]]
+    return env | _tpu(start, place, chips) if chips else env
 
 
 def _cuda(share: Mapping[str, tuple[int, ...]]) -> list[int]:
     return [index for kind, indices in share.items() if kind not in TPUS for index in indices]
 
 
-def _tpu(start: Start, place: Place) -> dict[str, str]:
+def _tpu(start: Start, place: Place, chips: Sequence[int]) -> dict[str, str]:
     """
     Return the variables by which libtpu finds its slice's hosts, and Megascale the other slices.
 
-    Source: cloud.google.com/tpu/docs/multislice-introduction.
+    A process that has all chips of its machine is told of the topology. One that has some of them
+    is told which, and is a topology of its own.
+
+    Source: cloud.google.com/tpu/docs/multislice-introduction; GKE's device plugin for TPUs, for
+    the names; jax, docs "Running multiple JAX processes on one TPU host", for parts of a host.
     """
     first = start.replica * start.hosts
+    has_part = place.chips > len(chips)
+    topology = _part_of_host(chips) if has_part else place.tpu
     env = {
+        **topology,
         "TPU_WORKER_ID": str(start.host),
         "TPU_WORKER_HOSTNAMES": ",".join(place.addresses[first : first + start.hosts]),
     }
@@ -243,6 +258,15 @@ def _tpu(start: Start, place: Place) -> dict[str, str]:
         env["MEGASCALE_NUM_SLICES"] = str(start.replicas)
         env["MEGASCALE_SLICE_ID"] = str(start.replica)
     return env
+
+
+def _part_of_host(chips: Sequence[int]) -> dict[str, str]:
+    bounds = _BOUNDS.get(len(chips))
+    shape = {"TPU_CHIPS_PER_PROCESS_BOUNDS": bounds, "TPU_PROCESS_BOUNDS": "1,1,1"}
+    return {
+        "TPU_VISIBLE_CHIPS": ",".join(map(str, chips)),
+        **{name: text for name, text in shape.items() if bounds and text},
+    }
 
 
 def _ranks(start: Start, *, index: int, processes: int) -> tuple[int, int]:

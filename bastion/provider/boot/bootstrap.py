@@ -271,6 +271,7 @@ def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Req
         headers["x-amz-security-token"] = token
     if data is not None:
         headers["if-none-match"] = "*"
+        headers["content-type"] = "application/json"
     names = ";".join(sorted(headers))
     lines = ["%s:%s" % (each, headers[each]) for each in sorted(headers)]
     canonical = "\n".join([method, place.path, "", *lines, "", names, body])

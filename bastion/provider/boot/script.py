@@ -73,6 +73,7 @@ def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
         "bells": f"{layout.BELLS}{pool.name}/",
         **{name: pool.options.get(name, "") for name in ("python", "index_url", "wheelhouse")},
         "setup": list(pool.setup),
+        "health": {"devices": pool.watches_devices, "burn": pool.burn},
         "agent": _arguments(pool, boot),
     }
     folder = pool.options.get("folder", FOLDER)
@@ -231,13 +232,18 @@ until "$python" bootstrap.py "$dir" 9>&-; do
   sleep 60
 done
 pause=1
+rm -f failed
 while :; do
   began="$(date +%s)"
   sh ./agent 9>&-
   code=$?
   [ ! -e left ] || exit 0
   [ ! -e failed ] || { halt_orphan; exit 1; }
-  [ "$(($(date +%s) - began))" -lt 60 ] || pause=1
+  if [ "$(($(date +%s) - began))" -ge 60 ]; then
+    pause=1
+    end=$(($(date +%s) + @ORPHAN@))
+  fi
+  [ -z "$halts" ] || [ "$(date +%s)" -lt "$end" ] || halt_orphan
   echo "bastion: the agent ended with $code, and starts again in $pause s"
   sleep "$pause"
   [ "$pause" -ge 32 ] || pause=$((pause * 2))

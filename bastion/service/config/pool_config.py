@@ -39,6 +39,15 @@ class Config:
     notifications: Notifications = Notifications()
 
 
+class _HealthTable(BaseModel):
+    """The table `health` of a pool."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    devices: bool | None = None
+    burn: str = ""
+
+
 class _PoolTable(BaseModel):
     """One `[pools.NAME]` table, as it is written."""
 
@@ -72,6 +81,7 @@ class _PoolTable(BaseModel):
     tags: list[str] = Field(default_factory=list)
     identity: str = ""
     setup: list[str] = Field(default_factory=list)
+    health: _HealthTable = Field(default_factory=_HealthTable)
     orphan_timeout: float | str = 3600.0
     options: dict[str, str] = Field(default_factory=dict)
 
@@ -198,12 +208,20 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         tags=tuple(table.tags),
         identity=table.identity,
         setup=tuple(table.setup),
+        watches_devices=_watches_devices(table),
+        burn=table.health.burn,
         orphan_timeout_s=float(table.orphan_timeout),
         options=table.options,
     )
     if problems := problems_of(pool):
         raise SpecError(*problems)
     return pool
+
+
+def _watches_devices(table: _PoolTable) -> bool:
+    """Machines of clouds are what their provider says; other pools may declare what they like."""
+    asked = table.health.devices
+    return table.provider in ("gce", "gcp_tpu", "ec2") if asked is None else asked
 
 
 def _host_problems(table: _PoolTable) -> list[str]:

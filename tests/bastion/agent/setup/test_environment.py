@@ -185,6 +185,19 @@ def test_a_slice_finds_its_hosts_and_the_other_slices() -> None:
     assert "MEGASCALE_NUM_SLICES" not in alone
 
 
+def test_a_whole_tpu_host_knows_its_topology_and_a_part_its_chips() -> None:
+    """Facts of the machine are for processes with all its chips; others are told their chips."""
+    of_machine = {"TPU_TOPOLOGY": "2x2x2", "TPU_WORKER_ID": "never"}
+    where = replace(place("a", "b"), tpu=of_machine, chips=4)
+    second = one(replace(start(devices={"v4": (0, 1, 2, 3)}, hosts=2), host=1), where=where)
+    assert (second["TPU_TOPOLOGY"], second["TPU_WORKER_ID"]) == ("2x2x2", "1")
+    assert "TPU_VISIBLE_CHIPS" not in second
+    part = one(start(devices={"v4": (2, 3)}), where=replace(where, addresses=("a",)))
+    assert (part["TPU_VISIBLE_CHIPS"], part["TPU_CHIPS_PER_PROCESS_BOUNDS"]) == ("2,3", "1,2,1")
+    assert part["TPU_PROCESS_BOUNDS"] == "1,1,1"
+    assert "TPU_TOPOLOGY" not in part
+
+
 @pytest.mark.parametrize(
     ("asked", "hosts", "limit"),
     [((), 1, None), ((10,), 1, 10), ((10, 20), 1, 30), ((10, 0), 1, None), ((40,), 2, 20)],

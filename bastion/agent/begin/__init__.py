@@ -1,0 +1,8 @@
+"""
+What a new machine does before it greets: the pool's commands, and the check of its health.
+
+In comes the folder of the start-up script, `boot.json` in it; out go the steps with their seconds,
+what is wrong with devices, and a bell where the machine cannot be begun. Read `begin` first, then
+`setup_commands` and `devices`, which is pure but for three small readers; `health_watch` goes on
+looking for as long as the agent runs.
+"""

@@ -1,0 +1,141 @@
+"""From the start of the agent of a new machine to its greeting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from bastion.agent.begin.devices import DeviceReport, look_at_devices
+from bastion.agent.begin.setup_commands import failure_of, last_words, run_setup
+from bastion.agent.machine.health import disk_trouble
+from bastion.clock import Clock
+from bastion.errors import BastionError, ConflictError, StoreError
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.facts import Bell, BootFailed, BootStep
+from bastion.store.port import ObjectStore
+from bastion.value import value
+
+FAILED = "failed"
+"""In the folder of the start-up script: this machine cannot be begun, and is not tried again."""
+LEFT = "left"
+"""There: the agent was told to leave, and is not started again."""
+_STEPS = "steps.json"
+_BELL_TRIES = 6
+_BURN_S = 600.0
+_NO_LIFE = 0
+"""The life of a machine whose keeper never began: its bells come before those of all lives."""
+
+
+@value
+class Begun:
+    """What a new machine tells in its greeting."""
+
+    steps: tuple[BootStep, ...] = ()
+    report: DeviceReport = DeviceReport()
+
+
+@value
+class BeginSettings:
+    """What `boot.json` of the start-up script says about the begin of the machine."""
+
+    folder: Path
+    setup: tuple[str, ...] = ()
+    devices: Mapping[str, int] = field(default_factory=dict)
+    """The accelerators that are looked at, by type; empty: none are."""
+    burn: str = ""
+    """A command that puts load on the devices and fails where one does not bear it."""
+
+
+class BeginError(BastionError):
+    """This machine cannot be begun, and the bastion was told."""
+
+
+def begin_settings(folder: Path, resources: Mapping[str, int]) -> BeginSettings:
+    """Return what the folder of a start-up script says; `resources` are declared."""
+    said: dict[str, Any] = json.loads((folder / "boot.json").read_text())
+    health = said.get("health", {})
+    return BeginSettings(
+        folder=folder,
+        setup=tuple(said.get("setup", ())),
+        devices=dict(resources) if health.get("devices") else {},
+        burn=health.get("burn", ""),
+    )
+
+
+def begin(
+    settings: BeginSettings,
+    machine: str,
+    store: ObjectStore,
+    clock: Clock,
+    say: Callable[[str], None],
+) -> Begun:
+    """
+    Run the pool's commands and check the machine's health; what the greeting tells.
+
+    Raises:
+        BeginError: A command failed; the bastion was told its output, if it could be reached.
+    """
+    steps = _taken_steps(settings.folder)
+    at = clock.monotonic()
+    failure = run_setup(settings.setup, settings.folder)
+    if failure:
+        say(f"this machine cannot be begun: {failure}")
+        _tell(BootFailed(step="setup", text=failure), machine, store, clock, say)
+        (settings.folder / FAILED).write_text(failure)
+        raise BeginError(failure)
+    steps.append(BootStep(name="set up", seconds=clock.monotonic() - at))
+    at = clock.monotonic()
+    report = _report(settings)
+    steps.append(BootStep(name="checked", seconds=clock.monotonic() - at))
+    return Begun(steps=tuple(steps), report=report)
+
+
+def _report(settings: BeginSettings) -> DeviceReport:
+    trouble = disk_trouble(str(settings.folder))
+    if trouble:
+        return DeviceReport(unwell=trouble)
+    report = look_at_devices(settings.devices) if settings.devices else DeviceReport()
+    if settings.burn and not report.unwell and not report.bad:
+        why = burnt(settings.burn, settings.folder)
+        if why:
+            return DeviceReport(unwell=f"its burn failed: {why}")
+    return report
+
+
+def burnt(command: str, folder: Path) -> str:
+    """Run the pool's burn; why it failed, or empty."""
+    log = folder / "burn.log"
+    log.write_bytes(b"")
+    why = failure_of(command, log, _BURN_S)
+    return f"{command[:200]!r} {why}: {last_words(log)}" if why else ""
+
+
+def _taken_steps(folder: Path) -> list[BootStep]:
+    """The steps of the start-up script; they are told once, not again when an agent restarts."""
+    path = folder / _STEPS
+    try:
+        said = json.loads(path.read_text())
+        path.unlink()
+        return [BootStep(name=str(name), seconds=float(seconds)) for name, seconds in said]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _tell(
+    fact: BootFailed, machine: str, store: ObjectStore, clock: Clock, say: Callable[[str], None]
+) -> None:
+    key = layout.bell(machine, _NO_LIFE, int(clock.wall()))
+    for tried in range(_BELL_TRIES):
+        try:
+            store.create(key, encode(Bell(facts=(fact,))))
+        except ConflictError:
+            return  # an earlier try of ours landed
+        except StoreError as error:
+            say(f"the bastion could not be told: {error.in_a_line}")
+            clock.sleep(2.0**tried)
+        else:
+            return

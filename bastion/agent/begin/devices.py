@@ -1,0 +1,185 @@
+"""
+Whether the accelerators of this machine are those that its pool declares, and whether they work.
+
+GPUs are asked of `nvidia-smi`, which comes with their driver, and of the kernel's log, which alone
+tells of an XID. TPUs and Neuron devices are counted by their device files.
+
+Source: docs.nvidia.com/deploy/xid-errors; `nvidia-smi --help-query-gpu`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from pathlib import Path
+
+from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS
+from bastion.value import value
+
+QUERY = (
+    "index",
+    "name",
+    "pci.bus_id",
+    "ecc.errors.uncorrected.volatile.total",
+    "remapped_rows.failure",
+    "temperature.gpu",
+    "clocks_throttle_reasons.hw_thermal_slowdown",
+)
+"""What is asked of each GPU, in this order."""
+SMI_S = 60.0
+"""Longest answer of nvidia-smi: without a persistent driver eight GPUs are started first."""
+
+FATAL_XIDS: Mapping[int, str] = {
+    46: "it stopped processing",
+    48: "a double-bit memory error",
+    62: "its micro-controller halted",
+    64: "a memory page could not be retired",
+    74: "an NVLink error",
+    79: "it has fallen off the bus",
+    95: "an uncontained memory error",
+    119: "its system processor does not answer",
+    120: "its system processor failed",
+}
+"""Errors of a device, and of no program: those mend at a reset of the device, or never."""
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d{1,4})")
+_PRODUCTS = re.compile(r"[abhlptv]\d{1,4}[a-z]{0,2}|gb\d{3}|rtx.*")
+"""Resource types that are names of NVIDIA's products, which nvidia-smi tells."""
+
+
+@value
+class DeviceReport:
+    """What is wrong with devices; all empty where nothing is."""
+
+    bad: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    text: str = ""
+    """Why those are bad."""
+    unwell: str = ""
+    """Why the whole machine must not be used: it does not have what its pool declares."""
+
+
+def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
+    """Compare the devices of this machine with those that are `declared`, by type."""
+    gpus = {kind: n for kind, n in declared.items() if kind not in TPUS | NEURONS | COUNTED}
+    counted = _count_problem(declared, _device_files())
+    if counted or not gpus:
+        return DeviceReport(unwell=counted)
+    command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SMI_S
+        )
+    except FileNotFoundError:
+        return DeviceReport(unwell="its GPUs cannot be asked: there is no nvidia-smi")
+    except subprocess.TimeoutExpired:
+        return DeviceReport(unwell=f"nvidia-smi did not answer within {SMI_S:g} s")
+    if done.returncode != 0:
+        said = " ".join((done.stdout + done.stderr).split())[:300]
+        return DeviceReport(unwell=f"nvidia-smi exited with {done.returncode}: {said}")
+    return gpu_report(gpus, done.stdout, _kernel_log())
+
+
+def gpu_report(declared: Mapping[str, int], table: str, kernel_log: str) -> DeviceReport:
+    """
+    Judge GPUs by the answer to `QUERY` and the kernel's log; pure.
+
+    Indices of a type are counted from 0 within the type, in the order of the bus, as devices are
+    handed out. A machine with several types of GPU is judged by their count alone.
+    """
+    rows = [[part.strip() for part in line.split(",")] for line in table.splitlines() if line]
+    rows = [row for row in rows if len(row) == len(QUERY)]
+    wanted = sum(declared.values())
+    if len(rows) != wanted:
+        asked = " and ".join(f"{n} {kind}" for kind, n in declared.items())
+        return DeviceReport(unwell=f"it has {len(rows)} GPUs, and its pool declares {asked}")
+    if len(declared) != 1:
+        return DeviceReport()
+    (kind,) = declared
+    others = sorted({row[1] for row in rows if not _is_named(kind, row[1])})
+    if others:
+        return DeviceReport(unwell=f"its pool declares {kind}, and it has {', '.join(others)}")
+    xids = _xids(kernel_log)
+    found = {index: _fault(row, xids) for index, row in enumerate(rows)}
+    faults = {index: why for index, why in found.items() if why}
+    return DeviceReport(
+        bad={kind: tuple(faults)} if faults else {},
+        text="; ".join(f"{kind} {index}: {why}" for index, why in faults.items()),
+    )
+
+
+def _fault(row: list[str], xids: Mapping[str, int]) -> str:
+    """What is wrong with one GPU, in a few words."""
+    *_, bus, ecc, remap, heat, slow = row
+    xid = xids.get(_bus(bus))
+    if xid is not None:
+        return f"XID {xid}, {FATAL_XIDS[xid]}"
+    if ecc.isdecimal() and int(ecc) > 0:
+        return f"{ecc} uncorrected ECC errors"
+    if remap.lower() in ("yes", "1"):
+        return "a row of its memory could not be remapped"
+    if slow.lower() == "active":
+        return f"it is slowed down by heat, at {heat} degrees"
+    return ""
+
+
+def _xids(kernel_log: str) -> dict[str, int]:
+    """The last fatal XID of each GPU, by its place on the bus."""
+    told = ((_bus(found[1]), int(found[2])) for found in _XID.finditer(kernel_log))
+    return {bus: xid for bus, xid in told if xid in FATAL_XIDS}
+
+
+def _bus(place: str) -> str:
+    """`00000000:0A:00.0` of nvidia-smi and `0000:0a:00` of the kernel, as one text."""
+    return ":".join(place.lower().partition(".")[0].split(":")[-2:])
+
+
+def _is_named(kind: str, product: str) -> bool:
+    """Whether a product may be meant by a resource type: only types that are products are read."""
+    plain = re.sub(r"[^a-z0-9]", "", product.lower())
+    named = re.sub(r"[^a-z0-9]", "", kind.partition("-")[0].lower())
+    return not _PRODUCTS.fullmatch(named) or named in plain
+
+
+def _count_problem(declared: Mapping[str, int], files: Mapping[str, int]) -> str:
+    for name, kinds in (("TPU", TPUS), ("Neuron", NEURONS)):
+        wanted = sum(n for kind, n in declared.items() if kind in kinds)
+        if wanted and files[name] != wanted:
+            return f"it has {files[name]} {name} devices, and its pool declares {wanted}"
+    return ""
+
+
+def _device_files(dev: Path = Path("/dev")) -> dict[str, int]:
+    """
+    How many accelerators have a device file.
+
+    Source: jax/_src/hardware_utils.py, for `/dev/accel<n>` and `/dev/vfio/<n>`; AWS Neuron
+    documentation for `/dev/neuron<n>`.
+    """
+    tpus = _numbered(dev, "accel") or _numbered(dev / "vfio", "")
+    return {"TPU": tpus, "Neuron": _numbered(dev, "neuron")}
+
+
+def _numbered(folder: Path, prefix: str) -> int:
+    files: Iterable[Path] = folder.iterdir() if folder.is_dir() else ()
+    return sum(1 for file in files if re.fullmatch(rf"{prefix}\d+", file.name))
+
+
+def _kernel_log() -> str:
+    """The kernel's log; empty where it may not be read."""
+    said = []
+    try:
+        handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        while True:
+            try:
+                said.append(os.read(handle, 8192))  # one record a call
+            except BrokenPipeError:
+                continue  # it was overwritten meanwhile: the next one follows
+    except OSError:
+        return b"".join(said).decode(errors="replace")
+    finally:
+        os.close(handle)

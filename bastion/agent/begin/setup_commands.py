@@ -1,0 +1,63 @@
+"""
+The pool's own commands, which a new machine runs once, in order, before it takes jobs.
+
+They run as the agent's user with `/bin/sh`. The first that fails is the last that runs. What was
+done is kept in the folder, so that a reboot does not run them again; other commands are run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+COMMAND_S = 3600.0
+"""Longest command: drivers are built in less."""
+TEXT_CHARACTERS = 900
+"""Of the output of a failed command: it lies in the state of the bastion."""
+_DONE = "setup-done"
+
+
+def run_setup(commands: Sequence[str], folder: Path, *, timeout_s: float = COMMAND_S) -> str:
+    """Run `commands` unless they ran here before; why they failed, or empty."""
+    digest = hashlib.sha256(json.dumps(list(commands)).encode()).hexdigest()
+    done = folder / _DONE
+    if not commands or (done.exists() and done.read_text() == digest):
+        return ""
+    log = folder / "setup.log"
+    log.write_bytes(b"")
+    for number, command in enumerate(commands, start=1):
+        why = failure_of(command, log, timeout_s)
+        if why:
+            which = f"command {number} of {len(commands)}"
+            return f"{which}, {command[:200]!r}, {why}: {last_words(log)}"
+    done.write_text(digest)
+    return ""
+
+
+def last_words(log: Path) -> str:
+    """Return the end of a log, in as many characters as a bastion keeps."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - TEXT_CHARACTERS))
+        return file.read().decode(errors="replace").strip() or "it printed nothing"
+
+
+def failure_of(command: str, log: Path, timeout_s: float) -> str:
+    """Run one command, whose output is added to `log`; how it failed, or empty."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            cwd=log.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return f"took more than {timeout_s:g} s"
+    return "" if code == 0 else f"exited with {code}"

@@ -1,0 +1,82 @@
+"""
+Notices that a cloud takes a machine back: asked of its metadata server every few seconds.
+
+| cloud | what is asked                                 | how long the machine still runs        |
+|-------|-----------------------------------------------|----------------------------------------|
+| gce   | `instance/preempted` is TRUE                  | 30 s                                   |
+| gce   | `instance/maintenance-event` is TERMINATE_... | 1 h with GPUs, 60 s without            |
+| ec2   | `spot/instance-action`                        | until the time that it names           |
+| ec2   | `events/recommendations/rebalance`            | it is only likely: until it is certain |
+
+Source: cloud.google.com/compute/docs/instances/spot and .../gpus/gpu-host-maintenance; Amazon EC2
+User Guide, "Spot Instance interruption notices" and "EC2 instance rebalance recommendations".
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bastion.agent.cloud.metadata import Metadata, json_of
+from bastion.agent.settings import Cloud
+from bastion.records.facts import MAX_STEP_S, Interruption
+
+LOOK_S = 5.0
+"""Between two looks: of the 30 s of the shortest notice most are left, and a look costs 1 ms."""
+
+PREEMPTED_S = 30.0
+_MAINTENANCE_S = 60.0
+_GPU_MAINTENANCE_S = 3600.0
+_SPOT_S = 120.0
+_LIKELY_S = 600.0
+
+SHIPPING_PART = 6
+"""A sixth of a notice, at most `SHIPPING_S`, is kept for the last bytes of logs and outputs."""
+SHIPPING_S = 15.0
+LONGEST_GRACE_S = 300.0
+"""With a longer notice processes run on, and get theirs when so much is left."""
+
+
+def look_for_interruption(
+    metadata: Metadata, cloud: Cloud, *, wall: float, has_gpus: bool
+) -> Interruption | None:
+    """
+    Return what is announced for this machine, if anything is.
+
+    Raises:
+        MetadataError: The metadata server did not answer.
+    """
+    return _of_ec2(metadata, wall) if cloud == "ec2" else _of_gce(metadata, has_gpus=has_gpus)
+
+
+def grace_of(in_s: float) -> float:
+    """Return how long processes get of the last `in_s` seconds of their machine."""
+    return max(1.0, in_s - min(SHIPPING_S, in_s / SHIPPING_PART))
+
+
+def _of_gce(metadata: Metadata, *, has_gpus: bool) -> Interruption | None:
+    if metadata.read("instance/preempted") == "TRUE":
+        return Interruption(in_s=PREEMPTED_S, text="the spot VM is preempted")
+    if metadata.read("instance/maintenance-event").startswith("TERMINATE"):
+        in_s = _GPU_MAINTENANCE_S if has_gpus else _MAINTENANCE_S
+        return Interruption(in_s=in_s, text="its host is maintained")
+    return None
+
+
+def _of_ec2(metadata: Metadata, wall: float) -> Interruption | None:
+    action = json_of(metadata.read("spot/instance-action"))
+    if action.get("action") in ("terminate", "stop", "hibernate"):
+        in_s = _until(str(action.get("time", "")), wall)
+        return Interruption(in_s=in_s, text=f"spot: {action['action']} at {action.get('time')}")
+    if json_of(metadata.read("events/recommendations/rebalance")):
+        text = "EC2 recommends to rebalance"
+        return Interruption(in_s=_LIKELY_S, is_certain=False, text=text)
+    return None
+
+
+def _until(time: str, wall: float) -> float:
+    try:
+        left = datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() - wall
+    except ValueError:
+        return _SPOT_S
+    # This machine's clock may be wrong: the notice is never longer than EC2 gives.
+    return min(max(left, 0.0), _SPOT_S, MAX_STEP_S)

@@ -1,0 +1,114 @@
+"""
+The metadata servers of clouds: what a machine may ask about itself without credentials.
+
+`GCE_METADATA_HOST` and `AWS_EC2_METADATA_SERVICE_ENDPOINT` name other ones, as for the vendors'
+libraries. Source: cloud.google.com/compute/docs/metadata; Amazon EC2 User Guide, "IMDS".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any, Protocol
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from bastion.agent.settings import Cloud
+from bastion.errors import BastionError
+
+_CALL_S = 2.0
+"""A metadata server is part of the machine's host; where it needs longer, it is asked again."""
+_MOST_BYTES = 1 << 20
+_TOKEN_S = 21600
+"""How long a token of EC2's metadata lasts, at most."""
+
+
+class MetadataError(BastionError):
+    """The metadata server did not answer; ask again."""
+
+
+class Metadata(Protocol):
+    """A metadata server."""
+
+    def read(self, name: str) -> str:
+        """
+        Return what stands at `name`; empty where there is nothing.
+
+        Raises:
+            MetadataError: It did not answer.
+        """
+        ...
+
+
+def metadata_of(cloud: Cloud, environ: Mapping[str, str]) -> Metadata | None:
+    """The metadata server of a machine of `cloud`; None where it has none."""
+    if cloud == "gce":
+        return GceMetadata(environ.get("GCE_METADATA_HOST", "metadata.google.internal"))
+    if cloud == "ec2":
+        named = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
+        return Ec2Metadata(named.rstrip("/"))
+    return None
+
+
+class GceMetadata:
+    """The one of Compute Engine, which TPU VMs have too; names are below `computeMetadata/v1/`."""
+
+    def __init__(self, host: str) -> None:
+        self._base = f"http://{host}/computeMetadata/v1/"
+
+    def read(self, name: str) -> str:
+        """See `Metadata`."""
+        return _asked(self._base + name, {"Metadata-Flavor": "Google"}).strip()
+
+
+class Ec2Metadata:
+    """The one of EC2, with tokens of its version 2; names are below `latest/meta-data/`."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._base = f"{endpoint}/latest/"
+        self._token = ""
+
+    def read(self, name: str) -> str:
+        """See `Metadata`."""
+        for _ in range(2):
+            if not self._token:
+                lasts = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_S)}
+                self._token = _asked(f"{self._base}api/token", lasts, method="PUT")
+            try:
+                return _asked(
+                    f"{self._base}meta-data/{name}", {"X-aws-ec2-metadata-token": self._token}
+                )
+            except _TokenError:
+                self._token = ""
+        raise MetadataError(f"metadata {name}: its tokens are refused")
+
+
+class _TokenError(MetadataError):
+    """401: the token is too old."""
+
+
+def _asked(url: str, headers: Mapping[str, str], *, method: str = "GET") -> str:
+    # Never through a proxy, which would be asked about itself.
+    opener = build_opener(ProxyHandler({}))
+    request = Request(url, headers=dict(headers), method=method)  # noqa: S310 - always http
+    try:
+        with opener.open(request, timeout=_CALL_S) as answer:
+            return bytes(answer.read(_MOST_BYTES)).decode(errors="replace")
+    except HTTPError as error:
+        error.close()
+        if error.code == 404:
+            return ""
+        kind = _TokenError if error.code == 401 else MetadataError
+        raise kind(f"metadata {url}: {error.code} {error.reason}") from error
+    except (OSError, HTTPException) as error:
+        raise MetadataError(f"metadata {url} did not answer: {error}") from error
+
+
+def json_of(text: str) -> Mapping[str, Any]:
+    """What a metadata server says in JSON; empty where it says nothing, or nonsense."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}

@@ -1,0 +1,91 @@
+"""
+The dead man's switch: a machine of a cloud that nothing reaches any more deletes itself.
+
+Such a machine costs money and does nothing: its bucket was deleted, its rights were taken, or its
+network ended. It is an orphan when its store was out of reach for `orphan_timeout_s` and nothing
+runs on it. Where something runs it has `BUSY_PATIENCE` times as long, for a job must not die of an
+hour without a bucket. Hosts of one's own and machines on the bastion's host have no switch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from bastion.agent.cloud.metadata import Metadata, MetadataError, json_of
+from bastion.agent.cloud.tpu import tpu_env
+from bastion.agent.settings import Cloud
+
+BUSY_PATIENCE = 24
+"""A day, with the default of an hour: longer than any outage of a bucket so far."""
+AGAIN_S = 300.0
+"""Between two tries to delete a machine that still runs."""
+_CALL_S = 30.0
+_HALT = ("shutdown", "-h", "now")
+
+
+def is_orphan(out_s: float, timeout_s: float, *, is_busy: bool) -> bool:
+    """Whether a machine whose store is out of reach for `out_s` is an orphan; 0: it never is."""
+    patience = BUSY_PATIENCE if is_busy else 1
+    return timeout_s > 0.0 and out_s > timeout_s * patience
+
+
+def end_orphan(
+    cloud: Cloud, metadata: Metadata, environ: Mapping[str, str], say: Callable[[str], None]
+) -> None:
+    """
+    Delete this machine by its own identity, or halt it where that is refused.
+
+    An instance of EC2 that halts is terminated, for it was made so. A VM of Google that halts
+    costs its disk until the bastion, or an admin, deletes it.
+    """
+    try:
+        if cloud == "gce":
+            _delete(metadata, environ)
+            say("this machine is an orphan: it deletes itself")
+            return
+    except (MetadataError, URLError, OSError, ValueError, KeyError) as error:
+        say(f"this machine is an orphan and cannot delete itself: {error}")
+    say("this machine is an orphan: it halts")
+    path = environ.get("PATH") or os.defpath
+    subprocess.run(_HALT, stdin=subprocess.DEVNULL, check=False, env={"PATH": path})
+
+
+def _delete(metadata: Metadata, environ: Mapping[str, str]) -> None:
+    token = json_of(metadata.read("instance/service-accounts/default/token"))["access_token"]
+    request = Request(  # noqa: S310 - Google's, or one that an admin names
+        _resource(metadata, environ),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        method="DELETE",
+    )
+    with urlopen(request, timeout=_CALL_S) as answer:  # noqa: S310 - see above
+        json.load(answer)
+
+
+def _resource(metadata: Metadata, environ: Mapping[str, str]) -> str:
+    """
+    The URL of what is deleted: the VM, or the TPU node that the VM is a host of.
+
+    Source: compute.v1.json, `instances.delete`; tpu.v2.json, `projects.locations.nodes.delete`.
+    """
+    tpu = tpu_env(metadata)
+    if tpu:
+        base = _base(environ, "tpu")
+        node = f"projects/{tpu['CONSUMER_PROJECT_ID']}/locations/{tpu['ZONE']}/nodes"
+        return f"{base}/v2/{node}/{tpu['NODE_ID']}"
+    project = metadata.read("project/project-id")
+    zone = metadata.read("instance/zone").rpartition("/")[2]
+    name = metadata.read("instance/name")
+    if not (project and zone and name):
+        raise ValueError("the metadata server does not tell its project, zone and name")
+    base = _base(environ, "compute")
+    return f"{base}/compute/v1/projects/{project}/zones/{zone}/instances/{name}"
+
+
+def _base(environ: Mapping[str, str], api: str) -> str:
+    named = environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}", "").rstrip("/")
+    return named or f"https://{api}.googleapis.com"

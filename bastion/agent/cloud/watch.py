@@ -1,0 +1,125 @@
+"""What the agent of a cloud's machine does about interruptions and about being an orphan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from bastion.agent.cloud.interruptions import (
+    LONGEST_GRACE_S,
+    LOOK_S,
+    grace_of,
+    look_for_interruption,
+)
+from bastion.agent.cloud.metadata import Metadata, MetadataError
+from bastion.agent.cloud.orphan import AGAIN_S, end_orphan, is_orphan
+from bastion.agent.errands import Errands
+from bastion.agent.host.host import Host
+from bastion.agent.report.bells import Bells
+from bastion.agent.settings import AgentSettings
+from bastion.agent.setup.environment import COUNTED
+from bastion.clock import Clock
+from bastion.job import StopReason
+from bastion.records.facts import Interruption
+
+
+class CloudWatch:
+    """
+    Notices of the cloud, and the dead man's switch, of one machine.
+
+    Args:
+        metadata: The machine's metadata server.
+        settings: Of the agent.
+        errands: Where the metadata server is asked.
+        bells: Where notices are told.
+        clock: Time on this machine.
+        say: Takes one line for the agent's log.
+    """
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        settings: AgentSettings,
+        errands: Errands,
+        bells: Bells,
+        clock: Clock,
+        say: Callable[[str], None],
+    ) -> None:
+        self._metadata = metadata
+        self._settings = settings
+        self._errands = errands
+        self._bells = bells
+        self._clock = clock
+        self._say = say
+        self._has_gpus = any(kind not in COUNTED for kind, _ in settings.resources.items())
+        self._look_at = 0.0
+        self._end_at = 0.0
+        self._warned: Interruption | None = None
+        self._until: float | None = None
+        self._stopped: set[str] = set()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the cloud said that it takes this machine: nothing new is started here."""
+        return self._until is not None
+
+    def turn(self, now: float, *, reached_at: float, hosts: Mapping[str, Host]) -> None:
+        """Ask the metadata server, stop `hosts` when they must end, end an orphan."""
+        self._look(now)
+        self._stop(now, hosts)
+        self._end_orphan(now, now - reached_at, is_busy=bool(hosts))
+
+    def _look(self, now: float) -> None:
+        if self._until is None and now >= self._look_at:
+            self._look_at = now + LOOK_S
+            look = partial(
+                look_for_interruption,
+                self._metadata,
+                self._settings.cloud,
+                wall=self._clock.wall(),
+                has_gpus=self._has_gpus,
+            )
+            self._errands.send(
+                "interruption",
+                look,
+                partial(self._found, now),
+                now=now,
+                otherwise=_not_asked,
+                is_long=True,
+                is_look=True,
+            )
+
+    def _stop(self, now: float, hosts: Mapping[str, Host]) -> None:
+        if self._until is None or now < self._until - LONGEST_GRACE_S:
+            return
+        grace_s = grace_of(max(0.0, self._until - now))
+        for key in sorted(hosts.keys() - self._stopped):
+            self._stopped.add(key)
+            hosts[key].stop_by_agent(StopReason.PREEMPT, now, by="its cloud", grace_s=grace_s)
+
+    def _end_orphan(self, now: float, out_s: float, *, is_busy: bool) -> None:
+        settings = self._settings
+        is_due = is_orphan(out_s, settings.orphan_timeout_s, is_busy=is_busy)
+        if not is_due or now < self._end_at:
+            return
+        self._end_at = now + AGAIN_S
+        self._say(f"the store is out of reach for {out_s:.0f} s")
+        end = partial(end_orphan, settings.cloud, self._metadata, settings.environ, self._say)
+        self._errands.send("orphan", end, lambda _: None, now=now, is_long=True)
+
+    def _found(self, asked_at: float, interruption: Interruption | None) -> None:
+        if interruption is None:
+            return
+        is_new = self._warned is None or interruption.is_certain
+        if is_new:
+            self._say(f"the cloud announces: {interruption.text}, {interruption.in_s:.0f} s")
+            self._bells.ring(interruption)
+        self._warned = interruption
+        if interruption.is_certain:
+            self._until = asked_at + interruption.in_s
+
+
+def _not_asked(error: Exception) -> None:
+    """A metadata server that does not answer is asked again: it is the only one there is."""
+    if not isinstance(error, MetadataError):
+        raise error

@@ -1,0 +1,38 @@
+"""The commands of a pool run once, in order, and the first failure is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bastion.agent.begin.setup_commands import TEXT_CHARACTERS, run_setup
+
+
+def test_they_run_in_order_and_once(tmp_path: Path) -> None:
+    """A second start runs none of them; other commands are run."""
+    commands = ("echo one >>ran", "echo two >>ran")
+    assert run_setup(commands, tmp_path) == ""
+    assert run_setup(commands, tmp_path) == ""
+    assert (tmp_path / "ran").read_text() == "one\ntwo\n"
+    assert run_setup((*commands, "echo three >>ran"), tmp_path) == ""
+    assert (tmp_path / "ran").read_text().split() == ["one", "two", "one", "two", "three"]
+
+
+def test_the_first_failure_ends_it_with_its_output(tmp_path: Path) -> None:
+    """It names the command, its code and its last words; what follows does not run."""
+    why = run_setup(("true", "echo no such package >&2; exit 4", "touch later"), tmp_path)
+    assert why.startswith("command 2 of 3, ")
+    assert why.endswith(", exited with 4: no such package")
+    assert not (tmp_path / "later").exists()
+    assert run_setup(("true",), tmp_path) == "", "it may be tried again"
+
+
+def test_a_long_output_is_cut_at_its_begin(tmp_path: Path) -> None:
+    """Its end tells most, and the state of a bastion is small."""
+    why = run_setup(("seq 100000; exit 1",), tmp_path)
+    assert len(why) < TEXT_CHARACTERS + 300
+    assert why.endswith("100000")
+
+
+def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
+    """It fails when its time is over."""
+    assert "took more than 0.1 s" in run_setup(("exec sleep 600",), tmp_path, timeout_s=0.1)

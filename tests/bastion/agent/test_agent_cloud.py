@@ -1,0 +1,106 @@
+"""The agent of a cloud's machine: notices, bad devices and the dead man's switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from bastion.agent.begin.begin import Begun
+from bastion.agent.begin.devices import DeviceReport
+from bastion.agent.cloud.metadata import metadata_of
+from bastion.agent.keeper.fake import Reaction, Script
+from bastion.agent.settings import AgentSettings
+from bastion.records.facts import BootStep, Health, Hello, Interruption
+from bastion.store.memory import Fault
+from quota.amounts import Amounts
+from tests.rigs.agent import MACHINE, Rig, job, start
+from tests.servers.metadata import MetadataServer, metadata_server
+
+FOREVER = Script(runs_s=float("inf"), on_notice=Reaction(after_s=1.0, code=3, signal=None))
+PREEMPTED = "/computeMetadata/v1/instance/preempted"
+
+
+@pytest.fixture
+def server() -> Iterator[MetadataServer]:
+    with metadata_server() as server:
+        server.says[PREEMPTED] = "FALSE"
+        yield server
+
+
+def rig_of(server: MetadataServer, *, is_out: list[bool] | None = None) -> Rig:
+    """A machine of Google's; while `is_out` holds True, its store answers nothing."""
+
+    def fault(_operation: str, _key: str) -> Fault | None:
+        return Fault.BEFORE if is_out and is_out[0] else None
+
+    environ = {
+        "GCE_METADATA_HOST": server.host,
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"http://{server.host}",
+    }
+    settings = AgentSettings(
+        machine=MACHINE,
+        resources=Amounts({"cpu": 8}),
+        cloud="gce",
+        orphan_timeout_s=3600.0,
+        environ=environ,
+    )
+    metadata = metadata_of("gce", environ)
+    return Rig(lambda _: FOREVER, settings=settings, metadata=metadata, faults=fault)
+
+
+def test_a_preempted_machine_gives_its_jobs_their_notice_at_once(server: MetadataServer) -> None:
+    """The bastion is told, the processes get the notice of a preemption, and nothing new starts."""
+    rig = rig_of(server)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    server.says[PREEMPTED] = "TRUE"
+    rig.pass_s(10, step_s=0.5)
+    assert Interruption(in_s=30.0, text="the spot VM is preempted") in rig.bucket.facts()
+    end = rig.bucket.end()
+    assert end is not None
+    assert (end.kind, end.notice, end.codes) == ("exited", "preempt", (3,))
+    rig.bucket.instruct(replace(start(), nonce="n2", attempt=2))
+    rig.pass_s(10, step_s=0.5)
+    assert len(rig.keeper_home.executed) == 1
+
+
+def test_an_interruption_is_told_once(server: MetadataServer) -> None:
+    """The metadata server goes on saying it; the bastion hears it once."""
+    server.says[PREEMPTED] = "TRUE"
+    rig = rig_of(server)
+    rig.pass_s(25, step_s=1.0)
+    assert sum(isinstance(fact, Interruption) for fact in rig.bucket.facts()) == 1
+
+
+def test_only_an_outage_of_the_whole_time_makes_an_orphan(server: MetadataServer) -> None:
+    """A machine that reads its bucket lives on; one that did not for an hour deletes itself."""
+    prefix = "/computeMetadata/v1/"
+    server.says |= {
+        f"{prefix}instance/service-accounts/default/token": '{"access_token": "t"}',
+        f"{prefix}project/project-id": "p",
+        f"{prefix}instance/zone": "projects/1/zones/z",
+        f"{prefix}instance/name": "vm",
+    }
+    is_out = [False]
+    rig = rig_of(server, is_out=is_out)
+    rig.pass_s(4000, step_s=40.0)
+    is_out[0] = True
+    rig.pass_s(3500, step_s=50.0)
+    assert server.deleted == []
+    rig.pass_s(200, step_s=50.0)
+    assert server.deleted == [("/compute/v1/projects/p/zones/z/instances/vm", "Bearer t")]
+
+
+def test_a_greeting_tells_steps_and_bad_devices() -> None:
+    """The hello has the steps, once, and the bad devices come with it in one bell."""
+    steps = (BootStep(name="installed", seconds=2.5),)
+    report = DeviceReport(bad={"h100": (3,)}, text="h100 3: XID 79, it has fallen off the bus")
+    rig = Rig(begun=Begun(steps=steps, report=report))
+    rig.pass_s(100, step_s=5.0)
+    first, health, again = rig.bucket.facts()
+    assert isinstance(first, Hello) and first.steps == steps
+    assert health == Health(bad_devices={"h100": (3,)}, text=report.text)
+    assert isinstance(again, Hello) and again.steps == ()

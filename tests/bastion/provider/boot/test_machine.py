@@ -1,0 +1,134 @@
+"""A start-up script makes a machine: real shell, real bootstrap, real agent, on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.decommission import end_home
+from bastion.clock import SystemClock
+from bastion.machine import Pool
+from bastion.provider.boot import Boot, own_wheel, startup_script
+from bastion.provider.boot.bootstrap import send
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.facts import Bell, BootFailed, Fact, Hello
+from bastion.store import ObjectStore, open_store
+from quota.amounts import Amounts
+from tests.servers.gcs import GcsServer
+from tests.servers.s3 import KEYS, credentials, make_bucket, moto_server
+
+CLOCK = SystemClock()
+PATIENCE_S = 120.0
+MACHINE = "gpu-1-0"
+POOL = Pool(
+    name="gpu",
+    provider="docker",
+    resources=Amounts({"cpu": 2}),
+    max_machines=1,
+    labels={"cluster": "it's primary"},
+    # It has what an agent needs, as an image may: so nothing is installed.
+    options={"python": sys.executable},
+)
+
+
+@contextmanager
+def booted(
+    pool: Pool, root: str, folder: Path, environ: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A machine that its start-up script begins."""
+    script = startup_script(pool, Boot.here(root, "b", stays=True), machine=f"printf %s {MACHINE}")
+    env = {**os.environ, **environ, "BASTION_BOOT_DIR": str(folder)}
+    with subprocess.Popen(["sh", "-c", script], env=env, start_new_session=True) as shell:
+        try:
+            yield shell
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+            if (folder / "home").exists():
+                end_home(folder / "home", patience_s=30.0)
+
+
+def first_facts(store: ObjectStore) -> tuple[Fact, ...]:
+    """The facts of the first bell of the machine."""
+    until = CLOCK.monotonic() + PATIENCE_S
+    while CLOCK.monotonic() < until:
+        for entry in store.list(layout.bells(MACHINE), limit=1):
+            found = store.read(entry.key)
+            assert found is not None
+            return decode(Bell, found.data, key=entry.key).facts
+        CLOCK.sleep(0.05)
+    raise AssertionError("the machine said nothing")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    root = f"file://{tmp_path}/root"
+    put_wheel(open_store(root, makes_root=True))
+    return root
+
+
+def put_wheel(store: ObjectStore) -> None:
+    wheel = own_wheel()
+    store.create(layout.wheel(wheel.digest, wheel.name), wheel.data)
+
+
+def test_a_new_machine_greets_with_its_steps(root: str, tmp_path: Path) -> None:
+    """It runs the commands of its pool, then greets with its build, labels and steps."""
+    pool = replace(POOL, setup=("echo ready >ran",))
+    with booted(pool, root, tmp_path / "m", {}):
+        (hello,) = first_facts(open_store(root))
+    assert isinstance(hello, Hello)
+    assert hello.build == own_wheel().digest
+    assert hello.labels["cluster"] == "it's primary"
+    assert [step.name for step in hello.steps] == ["downloaded", "installed", "set up", "checked"]
+    assert (tmp_path / "m" / "ran").read_text() == "ready\n"
+
+
+def test_a_failed_command_is_told_with_its_output(root: str, tmp_path: Path) -> None:
+    """No agent greets; a bell says which command failed and how, and the script ends."""
+    pool = replace(POOL, setup=("echo no driver here; exit 3",))
+    with booted(pool, root, tmp_path / "m", {}) as shell:
+        (failed,) = first_facts(open_store(root))
+        assert shell.wait(PATIENCE_S) == 1
+    assert isinstance(failed, BootFailed)
+    assert failed.step == "setup" and failed.text.endswith("exited with 3: no driver here")
+
+
+@contextmanager
+def clouds(kind: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """A bucket of that kind on loopback, and the variables by which it is found."""
+    if kind == "gs":
+        with GcsServer("bucket") as server:
+            yield "gs://bucket/team a/bastion", {"STORAGE_EMULATOR_HOST": server.url}
+        return
+    with moto_server() as url, credentials():
+        make_bucket("bucket")
+        variables = {"AWS_ENDPOINT_URL": url, "AWS_DEFAULT_REGION": "eu-west-1", **KEYS}
+        yield "s3://bucket/team/bastion", variables
+
+
+@pytest.mark.parametrize("kind", ["gs", "s3"])
+def test_objects_travel_without_a_library(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bootstrap reads what a store wrote, and a store what the bootstrap wrote."""
+    with clouds(kind) as (root, variables):
+        for name, text in variables.items():
+            monkeypatch.setenv(name, text)
+        store = open_store(root)
+        put_wheel(store)
+        wheel = own_wheel()
+        assert send(root, "GET", layout.wheel(wheel.digest, wheel.name)) == wheel.data
+        key = layout.bell(MACHINE, 0, 5)
+        send(root, "PUT", key, b"said")
+        found = store.read(key)
+        assert found is not None and found.data == b"said"
+        with pytest.raises(OSError, match="412"):
+            send(root, "PUT", key, b"again")
