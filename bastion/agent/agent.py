@@ -14,7 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from bastion.agent.attempt_key import command_key, command_of, host_named, key_of
-from bastion.agent.begin.begin import Begun
+from bastion.agent.begin.begin import NOTHING_BEGUN, Begun
 from bastion.agent.begin.health_watch import HealthWatch
 from bastion.agent.cloud.metadata import Metadata
 from bastion.agent.cloud.watch import CloudWatch
@@ -121,7 +121,7 @@ class Agent:
         long_lane: Lane | None = None,
         engine: Engine | None = None,
         metadata: Metadata | None = None,
-        begun: Begun | None = None,
+        begun: Begun = NOTHING_BEGUN,
     ) -> None:
         self._store = store
         self._keeper = keeper
@@ -165,32 +165,15 @@ class Agent:
         self._refused: list[Commands] = []  # for hosts that are not here
         self._events: list[KeeperEvent] = []
         self._is_leaving = False
-        self._engine = (
-            EngineWatch(engine, keeper, self._errands, home=settings.home, say=say)
-            if engine is not None
-            else None
-        )
+        self._engine = self._watch(engine) if engine is not None else None
         self._began_at = clock.monotonic()
         self._permit_sent_at = self._lives_at = 0.0
         self._clean_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, settings.keep_work_s / _CLEANINGS))
         self._clean_at = clock.monotonic() + self._clean_s
-        begun = begun or Begun()
         self._steps = begun.steps
         self._greet_at = self._greet(clock.monotonic())
-        self._health = HealthWatch(
-            home,
-            self._errands,
-            self._bells,
-            say,
-            now=self._began_at,
-            devices=settings.devices,
-            report=begun.report,
-        )
-        self._cloud = (
-            CloudWatch(metadata, settings, self._errands, self._bells, clock, say)
-            if metadata is not None
-            else None
-        )
+        self._health = HealthWatch(self._around, now=self._began_at, report=begun.report)
+        self._cloud = CloudWatch(metadata, self._around, clock) if metadata is not None else None
         self._adopt()
 
     @property
@@ -253,6 +236,10 @@ class Agent:
                 self._lane.wait(_WAIT_S)
             else:
                 self._events += self._keeper.poll(self._wait_s(self._clock.monotonic()))
+
+    def _watch(self, engine: Engine) -> EngineWatch:
+        home = self._settings.home
+        return EngineWatch(engine, self._keeper, self._errands, home=home, say=self._say)
 
     def _keep_greeting(self, now: float) -> None:
         if self._engine is not None and self._engine.turn(now):

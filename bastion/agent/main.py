@@ -22,7 +22,7 @@ from typing import IO, get_args
 
 from bastion.agent.agent import Agent
 from bastion.agent.agent_log import say
-from bastion.agent.begin.begin import LEFT, Begun, begin, begin_settings
+from bastion.agent.begin.begin import LEFT, NOTHING_BEGUN, Begun, begin, begin_settings
 from bastion.agent.cloud.metadata import Metadata, MetadataError, metadata_of
 from bastion.agent.cloud.orphan import AGAIN_S, end_orphan, is_orphan
 from bastion.agent.cloud.tpu import tpu_env, tpu_variables
@@ -177,7 +177,7 @@ def _begin(store: ObjectStore, settings: AgentSettings, home: Path, folder: Fold
         with suppress(MetadataError):
             settings = replace(settings, tpu=tpu_variables(tpu_env(metadata)))
     if not settings.boot:
-        return _serve(store, settings, home, folder, metadata, Begun())
+        return _serve(store, settings, home, folder, metadata, NOTHING_BEGUN)
     said = begin_settings(Path(settings.boot), dict(settings.resources.items()))
     settings = replace(settings, devices=said.devices)
     begun = begin(said, settings.machine, store, clock, say)

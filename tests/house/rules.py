@@ -98,6 +98,10 @@ OPENERS = frozenset({
 PLAIN_OPENERS = (
     JOB_FILES,  # opens such paths safely
     "bastion/agent/agent_log.py",  # the agent's own log
+    "bastion/agent/begin/begin.py",  # the start-up script's folder, which is the agent's own
+    "bastion/agent/begin/devices.py",  # the kernel's log
+    "bastion/agent/begin/setup_commands.py",  # the start-up script's folder
+    "bastion/agent/cloud/metadata.py",  # URLs
     "bastion/agent/decommission.py",  # the home's own notes
     "bastion/agent/machine/environment_cache.py",  # the cache
     "bastion/agent/machine/health.py",  # /dev/null, /proc

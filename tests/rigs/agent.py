@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bastion.agent.agent import Agent
 from bastion.agent.attempt_key import key_of
-from bastion.agent.begin.begin import Begun
+from bastion.agent.begin.begin import NOTHING_BEGUN, Begun
 from bastion.agent.cloud.metadata import Metadata
 from bastion.agent.home import FolderHome
 from bastion.agent.host.claim import claim_key, end_key
@@ -155,7 +155,7 @@ class Rig:
         settings: AgentSettings | None = None,
         faults: Callable[[str, str], object] = lambda _operation, _key: None,
         metadata: Metadata | None = None,
-        begun: Begun | None = None,
+        begun: Begun = NOTHING_BEGUN,
     ) -> None:
         self.metadata = metadata
         self.begun = begun

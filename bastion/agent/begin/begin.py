@@ -38,6 +38,10 @@ class Begun:
     report: DeviceReport = DeviceReport()
 
 
+NOTHING_BEGUN = Begun()
+"""Of a machine that no start-up script made."""
+
+
 @value
 class BeginSettings:
     """What `boot.json` of the start-up script says about the begin of the machine."""

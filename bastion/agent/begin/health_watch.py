@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
 
 from bastion.agent.begin.devices import DeviceReport, look_at_devices
-from bastion.agent.errands import Errands
-from bastion.agent.home import Home
-from bastion.agent.report.bells import Bells
+from bastion.agent.host.context import Surroundings
 from bastion.records.facts import Health
 
 _LOOK_S = 10.0
@@ -22,31 +19,17 @@ class HealthWatch:
     The health of one machine over one life of its agent.
 
     Args:
-        home: Tells of the disk and of what a process needs.
-        errands: Where devices are looked at.
-        bells: Where changes are told.
-        say: Takes one line for the agent's log.
+        around: The agent's parts; its settings name the devices that are looked at.
         now: The agent's clock.
-        devices: What is looked at, by type; empty: no device is.
         report: What the check before the greeting found.
     """
 
-    def __init__(
-        self,
-        home: Home,
-        errands: Errands,
-        bells: Bells,
-        say: Callable[[str], None],
-        *,
-        now: float,
-        devices: Mapping[str, int],
-        report: DeviceReport,
-    ) -> None:
-        self._home = home
-        self._errands = errands
-        self._bells = bells
-        self._say = say
-        self._devices = devices
+    def __init__(self, around: Surroundings, *, now: float, report: DeviceReport) -> None:
+        self._home = around.home
+        self._errands = around.errands
+        self._bells = around.bells
+        self._say = around.say
+        self._devices = around.settings.devices
         self._report = report
         self._look_at = now
         self._devices_at = now + _DEVICES_S

@@ -3,5 +3,5 @@ What the agent of a cloud's machine knows from the cloud itself.
 
 The metadata server of the machine is asked; notices of interruption, facts of TPUs and the call by
 which an orphan deletes itself come out. Read `metadata` first, then `interruptions`, `orphan` and
-`tpu`. Nothing here speaks of the bucket.
+`tpu`; `watch` has them asked and acts on what they say.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from bastion.agent.cloud.interruptions import (
@@ -13,10 +13,8 @@ from bastion.agent.cloud.interruptions import (
 )
 from bastion.agent.cloud.metadata import Metadata, MetadataError
 from bastion.agent.cloud.orphan import AGAIN_S, end_orphan, is_orphan
-from bastion.agent.errands import Errands
+from bastion.agent.host.context import Surroundings
 from bastion.agent.host.host import Host
-from bastion.agent.report.bells import Bells
-from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.environment import COUNTED
 from bastion.clock import Clock
 from bastion.job import StopReason
@@ -29,29 +27,18 @@ class CloudWatch:
 
     Args:
         metadata: The machine's metadata server.
-        settings: Of the agent.
-        errands: Where the metadata server is asked.
-        bells: Where notices are told.
+        around: The agent's parts.
         clock: Time on this machine.
-        say: Takes one line for the agent's log.
     """
 
-    def __init__(
-        self,
-        metadata: Metadata,
-        settings: AgentSettings,
-        errands: Errands,
-        bells: Bells,
-        clock: Clock,
-        say: Callable[[str], None],
-    ) -> None:
+    def __init__(self, metadata: Metadata, around: Surroundings, clock: Clock) -> None:
         self._metadata = metadata
-        self._settings = settings
-        self._errands = errands
-        self._bells = bells
+        self._settings = around.settings
+        self._errands = around.errands
+        self._bells = around.bells
         self._clock = clock
-        self._say = say
-        self._has_gpus = any(kind not in COUNTED for kind, _ in settings.resources.items())
+        self._say = around.say
+        self._has_gpus = any(kind not in COUNTED for kind, _ in around.settings.resources.items())
         self._look_at = 0.0
         self._end_at = 0.0
         self._warned: Interruption | None = None
