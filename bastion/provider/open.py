@@ -67,6 +67,8 @@ def _problems_of_given(pool: Pool) -> tuple[str, ...]:
         for field in (*_OF_CLOUDS, "terms")
         if getattr(pool, field) != getattr(made, field)
     ]
+    if pool.watches_devices or pool.burn:
+        wrong.append(f"health: a {pool.provider} pool does not check its machines; leave it out")
     known = OPTIONS.get(pool.provider, ())
     wrong += [
         f"options.{name}: unknown; a pool of provider {pool.provider} takes"

@@ -253,6 +253,10 @@ def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:
         ('hosts = ["a"]\ncount = 2', "count: a host holds one machine, and there are 1 hosts"),
         ('hosts = ["a"]\npermit = "1m"', "permit: 60 s is less than 180 s"),
         ('hosts = ["a"]\noptions = { key = "k" }', "options.key: unknown; a pool of provider ssh"),
+        (
+            'hosts = ["a"]\nhealth = { burn = "b" }',
+            "health: a ssh pool does not check its machines",
+        ),
     ],
 )
 def test_what_is_wrong_with_hosts_is_told(lines: str, wrong: str) -> None:
