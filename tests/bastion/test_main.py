@@ -55,7 +55,7 @@ Serving = Callable[[Path], tuple["subprocess.Popen[str]", str]]
 
 @pytest.fixture
 def serving() -> Iterator[Serving]:
-    """Starts real bastions on folders, each with the first line it says; none outlives a test."""
+    """Starts real bastions on folders, each with what it says after its root; none outlives it."""
     started: list[subprocess.Popen[str]] = []
 
     def start(root: Path) -> tuple[subprocess.Popen[str], str]:
@@ -63,6 +63,7 @@ def serving() -> Iterator[Serving]:
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stderr is not None
+        assert process.stderr.readline().endswith(f"serves {root.as_uri()}\n")
         return process, process.stderr.readline()
 
     yield start
