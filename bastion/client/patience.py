@@ -94,7 +94,7 @@ class PatientStore:
     Another store, asked again where that is harmless.
 
     Args:
-        store: Who does the work.
+        store: Does the work.
         outage: Told how it goes.
         clock: For waiting.
         first_s: How long a first contact is tried. A folder that is not there is a wrong name.

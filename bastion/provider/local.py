@@ -99,7 +99,7 @@ class LocalProvider:
 
     @property
     def vouches(self) -> bool:
-        """See the port: nobody knows better than this machine what runs on it."""
+        """See the port: this machine knows what runs on it."""
         return True
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:

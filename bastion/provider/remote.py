@@ -7,8 +7,8 @@ machines as a local provider does, in a folder for each bucket:
     <folder>/<bucket>/<machine>/    see `bastion.provider.local`
     <folder>/lock                   held while a machine is made
 
-A host is one machine at a time, whoever asks: a create is refused while another machine is not
-gone, of whatever pool or bucket.
+A host is one machine at a time: a create is refused while another machine is not gone, of whatever
+pool or bucket.
 """
 
 from __future__ import annotations

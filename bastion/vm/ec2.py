@@ -104,7 +104,7 @@ class Ec2Vm:
         self.start()
 
     def _find(self) -> Mapping[str, Any] | None:
-        """The instance that is not terminated; by its tag, for its id is nobody's to remember."""
+        """The instance that is not terminated; found by its tag: its id is stored nowhere."""
         filters = [
             {"Name": f"tag:{TAG}", "Values": [self._vm.name]},
             {"Name": "instance-state-name", "Values": list(_STATES)},

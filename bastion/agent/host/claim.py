@@ -81,7 +81,7 @@ def take(
     launch_of: Callable[[], Launch | str],
 ) -> Standing:
     """
-    Win the claim of a host with `wanted`, or return who owns it.
+    Win the claim of a host with `wanted`, or return whose it is.
 
     Raises:
         StoreError: In doubt; repeat it with the same arguments.

@@ -36,7 +36,7 @@ class AdminFile:
         self.text = ""
 
     def adopt(self, text: str) -> bool:
-        """Whether `text`, in force before, can still be: another version of us may have read it."""
+        """Put `text` in force again unless this version refuses it; return whether it is."""
         self.problem = self._problem_of(text)
         if not self.problem:
             self.text = text
