@@ -103,10 +103,10 @@ class Job:
     An empty `on_failure` means `stop_others` if there is more than one replica. Durations are
     seconds or text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts
     failures only: a job that was preempted or lost its machine is requeued, unless `resume=False`.
-    `priority` is 1 (highest) to 5. With `borrow=False` it starts only within its project's share,
-    and no other project preempts it. `after` lists its dependencies: a job or a launch by id, or a
-    job of the same launch by name. `secrets` go to every process; `aliases` names other schedulers
-    whose variables its processes also get.
+    `priority` is 1 (highest) to 5. With `borrow=False` it is refused where it asks for more than
+    its project's share; the scheduler does not keep it within the share yet. `after` lists its
+    dependencies: a job or a launch by id, or a job of the same launch by name. `secrets` go to
+    every process; `aliases` names other schedulers whose variables its processes also get.
 
     A host without any of its `signs_of_life` for `idle_timeout` counts as hung: its stacks go into
     its log, and it fails, or, with `on_idle="report"`, its users are notified. If no retry is left,

@@ -84,7 +84,7 @@ def add_launch_flags(parser: Parser) -> None:
     text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
     text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")
     number(group, "--priority", "1 (highest) to 5", default=3)
-    switch(group, "--no_borrow", "start only within the share; no other project preempts it")
+    switch(group, "--no_borrow", "refuse it if it exceeds the share; the scheduler may still lend")
     number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
     text(group, "--retry_backoff", "before the first retry, by default 30s", metavar="TIME")
     words = ("stop_others", "continue")
