@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bastion.clock import SystemClock
@@ -49,6 +50,7 @@ def here(tmp_path: Path, cloud: Compute) -> Iterator[Programs]:
         try:
             yield on
         finally:
+            stop_vm(on.folder)
             on.stop_everything()
 
 
@@ -86,6 +88,17 @@ def test_what_is_meant_for_jobs_is_said(here: Programs) -> None:
     wrong = here.run("create", "--name=shared", "--zone=nowhere", check=False)
     assert wrong.returncode == 2
     assert all(flag in wrong.stderr for flag in ("--name", "--zone", "--identity"))
+
+
+def stop_vm(folder: Path) -> None:
+    """Kill what the VM's script began: first the loop, which would begin the bastion again."""
+    for process in psutil.process_iter():
+        try:
+            is_ours = process.environ().get("BASTION_BOOT_DIR", "").startswith(str(folder))
+            if is_ours and process.cmdline()[-2:] == ["sh", "run"]:
+                process.kill()
+        except psutil.Error:
+            continue
 
 
 def boot(here: Programs, cloud: Compute) -> None:
