@@ -59,8 +59,9 @@ class Hosts:
         kill_host(self._folder / instance.id)
 
     def close(self) -> None:
-        """Stop the metadata services."""
+        """Stop the metadata services, and kill everything on every host."""
         self._stack.close()
+        kill_host(self._folder)
 
 
 def kill_host(folder: Path) -> None:
