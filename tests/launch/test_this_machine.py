@@ -47,7 +47,7 @@ def test_a_full_disk_behind_stdout_is_said(bucket: Bucket, tmp_path: Path) -> No
 def test_a_launch_that_cannot_be_printed_was_submitted_all_the_same(
     bucket: Bucket, tmp_path: Path
 ) -> None:
-    """Its id is on stderr: whoever reads that does not submit it twice."""
+    """Its id is on stderr, so a user who reads that does not submit it twice."""
     with bucket.bastion() as bastion:
         ran = ran_into("> /dev/full", ["launch", "-q", "--", "true"], bucket, tmp_path)
     assert len(bastion.taken) == 1

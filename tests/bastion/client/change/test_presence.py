@@ -86,7 +86,7 @@ def test_an_answer_that_takes_long_is_said() -> None:
 
 
 def test_a_bastion_that_goes_and_comes_back_during_a_wait_is_said() -> None:
-    """Whoever waits for hours learns why nothing moves."""
+    """A user who waits for hours learns why nothing moves."""
     store, clock = world()
     presence, said = presence_of(store, clock)
     for fields in ({}, {"leader": None}, {"leader": None}, {}):
