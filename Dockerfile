@@ -11,6 +11,7 @@ COPY quota quota
 COPY bundler bundler
 COPY bastion bastion
 COPY launch launch
+COPY docs docs
 RUN pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-dir /wheels .
 
 FROM ${PYTHON_IMAGE} AS bastion

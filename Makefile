@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv, once. Needs: make, python3 >= 3.11 with venv.
-# Some tests are skipped where a program is missing: sshd and git-lfs (quick); dockerd, docker-registry and root,
-# radosgw, ceph-mon and ceph-osd (prove). `.ci/run [test|prove]` installs these programs as root on Debian.
+# Some tests are skipped where a program is missing: sshd, git-lfs and chromium (quick); dockerd, docker-registry,
+# debootstrap and root, radosgw, ceph-mon and ceph-osd (prove). `.ci/run [test|prove]` installs these programs as root on Debian.
 
 PYTHON  ?= python3
 # Number of test processes. The quick suite is sized for two cores. A quarter of its time is spent waiting for other
@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 REPORT := -rs --durations=10 --durations-min=2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quick prove bench clean
+.PHONY: help demo test lint quick prove docs bench clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
@@ -43,7 +43,12 @@ quick: $(VENV)/dev.stamp  ## The quick tests, house rules and docs included
 	$(BIN)/pytest -m "not prove" -n $(WORKERS) --dist worksteal $(REPORT)
 
 prove: $(VENV)/dev.stamp  ## The long proofs: thousands of seeds, whole workloads
-	$(BIN)/pytest -m prove -n $(WORKERS) --dist worksteal $(REPORT)
+	$(BIN)/pytest -m prove --timeout 0 -o faulthandler_timeout=0 -n $(WORKERS) --dist worksteal $(REPORT)
+
+docs: $(VENV)/dev.stamp  ## Build the documentation as a site with search, in build/site
+	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs . build/site
+	@cp build/site/README.html build/site/index.html
+	@echo "build/site/index.html"
 
 bench: $(VENV)/dev.stamp  ## List the benchmarks and how to run one
 	@$(BIN)/python -m benchmarks
@@ -61,7 +66,7 @@ $(VENV)/build.stamp: constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/base.stamp: pyproject.toml constraints.txt $(VENV)/build.stamp
-	$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e '.[sim]'
+	$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e '.[history,web]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt $(VENV)/build.stamp
