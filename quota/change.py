@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from quota.amounts import Amounts
 from quota.limits import Limits
 from quota.tree import Project, Quota
+from quota.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ShareChange:
     """A project's own share changes; absent before or after means a share of nothing."""
 
@@ -28,7 +29,7 @@ class ShareChange:
         return f"{self.project}: {self.before} -> {self.after}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MemberChange:
     """A project's members change, names and patterns as the files have them."""
 
@@ -41,7 +42,7 @@ class MemberChange:
         return f"{self.project}: {' '.join(signed)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OptionChange:
     """Any other value changes: `path` is where the file would have it."""
 
@@ -53,7 +54,7 @@ class OptionChange:
         return f"{self.path}: {self.before} -> {self.after}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class QuotaChange:
     """Everything that differs between two quotas; false when nothing does."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 
 _WORDS_SHOWN = 12
@@ -20,5 +19,7 @@ def choose(word: str, allowed: Collection[str], *, nearest: bool = True) -> str:
     words = sorted(allowed)
     more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
     text = f"allowed {'is' if len(words) == 1 else 'are'} {', '.join(words[:_WORDS_SHOWN])}{more}"
+    import difflib
+
     near = difflib.get_close_matches(word, words, n=1) if nearest else []
     return f"{text}, nearest is {near[0]}" if near else text

@@ -131,7 +131,7 @@ def may_reclaim(quota: Quota, usage: Usage, project: str, asked: Amounts, *, of:
     `project`, itself or a group of its own, must hold `asked` within its share.
     """
     asked = asked.only(quota.types)
-    own = _apart(quota, project, of)
+    own = apart(quota, project, of)
     if not own or not asked:
         return False
     after = {**usage, project: usage.get(project, NOTHING) + asked}
@@ -145,7 +145,7 @@ def is_open_to(quota: Quota, cover: str, owner: str, project: str) -> bool:
 
     It is not where the share is one that `owner` has and `project` has no part in.
     """
-    return all(node.name != cover for node in _apart(quota, owner, project))
+    return all(node.name != cover for node in apart(quota, owner, project))
 
 
 def covers(quota: Quota, claims: Iterable[tuple[str, Amounts]]) -> list[str]:
@@ -222,7 +222,7 @@ def _top(quota: Quota, usage: Usage) -> list[str]:
     return [*(node.name for node in quota.top()), *sorted(gone)]
 
 
-def _apart(quota: Quota, project: str, other: str) -> list[Node]:
+def apart(quota: Quota, project: str, other: str) -> list[Node]:
     """The project and those of its groups that `other` is not in, the nearest first."""
     if project == other:
         return []

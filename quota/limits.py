@@ -10,15 +10,16 @@ It must not know jobs: usage is an argument.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quota.amounts import Amounts
+from quota.value import value
 
 RUNNING = "jobs"
 """The name of the limit on the number of running jobs, where others are named by their type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Exceeded:
     """A limit that a gang would break."""
 
@@ -32,7 +33,7 @@ class Exceeded:
     """What the gang would add."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Limits:
     """The limits of one user in one project."""
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from quota.value import value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value
 class Window:
     """A time in which nothing runs on some machines."""
 

@@ -10,10 +10,10 @@ It must not know what projects hold, nor the total: both are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from quota.amounts import Amounts
-from quota.tree import Quota
+from quota.tree import Group, Quota
 
 
 class Nesting:
@@ -39,15 +39,6 @@ class Nesting:
         self.kept = Amounts(kept)
         """What groups close of the pool while no project closes anything."""
 
-    def copy(self) -> Nesting:
-        """A nesting of equal sums that goes its own way from here; without groups, this one."""
-        if not self._taken:
-            return self
-        twin = object.__new__(Nesting)
-        twin._quota, twin.kept = self._quota, self.kept
-        twin._taken = {name: taken.copy() for name, taken in self._taken.items()}
-        return twin
-
     def taken(self, group: str, resource: str) -> int:
         """What the members of `group` close together: it stands against the group's limits."""
         return self._taken[group].get(resource, 0)
@@ -69,23 +60,46 @@ class Nesting:
         return free
 
     def covering(self, project: str, more: Mapping[str, int]) -> str:
+        """The nearest group whose share holds `more`, or empty; `more` as in `holding`."""
+        return next(iter(self.holding(project, more)), "")
+
+    def holding(self, project: str, more: Mapping[str, int]) -> list[str]:
         """
-        The nearest group whose share holds `more`, or empty.
+        The groups of `project` whose share holds `more`, the nearest first.
 
         Args:
             project: That asks.
             more: By every type that it asks for, how much more it would close; 0 where it keeps
                 enough of its own share.
         """
+        return [
+            group.name
+            for group, after, _ in self._after(project, more)
+            if all(units <= group.nominal[resource] for resource, units in after.items())
+        ]
+
+    def is_under_ceilings(self, project: str, more: Mapping[str, int]) -> bool:
+        """Whether no group of `project` would go beyond its ceiling by `more`, as in `holding`."""
+        return not self.over_ceilings(project, more)
+
+    def over_ceilings(self, project: str, more: Mapping[str, int]) -> list[str]:
+        """The groups of `project` that may not take what `more` adds there, the nearest first."""
+        return [
+            group.name
+            for group, after, adds in self._after(project, more)
+            if any(n > group.ceiling[resource] and adds[resource] for resource, n in after.items())
+        ]
+
+    def _after(
+        self, project: str, more: Mapping[str, int]
+    ) -> Iterator[tuple[Group, Mapping[str, int], Mapping[str, int]]]:
+        """Every group, what its members would close of the types of `more`, and how much more."""
         rises = dict(more)
         for group in self._quota.groups_of(project):
             taken = self._taken[group.name]
-            fits = True
-            for resource, units in rises.items():
-                before, keeps = taken.get(resource, 0), group.kept[resource]
-                after = before + units
-                fits = fits and after <= group.nominal[resource]
-                rises[resource] = max(after, keeps) - max(before, keeps)
-            if fits:
-                return group.name
-        return ""
+            before = {resource: taken.get(resource, 0) for resource in rises}
+            after = {resource: before[resource] + units for resource, units in rises.items()}
+            yield group, after, rises.copy()
+            for resource in rises:
+                keeps = group.kept[resource]
+                rises[resource] = max(after[resource], keeps) - max(before[resource], keeps)

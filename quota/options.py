@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
-Order = Literal["fair", "fifo", "priority", "srtf", "las", "tiresias"]
+from quota.value import value
+
+Order = Literal[
+    "fair",
+    "fifo",
+    "priority",
+    "srtf",
+    "las",
+    "tiresias",
+    "max-min",
+    "optimus",
+]
 Admission = Literal["all", "load-limit"]
 Placement = Literal["best-fit", "spread", "first-fit", "consolidated"]
 Preemption = Literal["reclaim", "order", "none"]
@@ -18,7 +28,7 @@ PREEMPTIONS: tuple[Preemption, ...] = get_args(Preemption)
 PROJECT_ORDERS: tuple[ProjectOrder, ...] = get_args(ProjectOrder)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SchedulerOptions:
     """The numbers and the policies that the admins chose for the whole pool."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from quota.amounts import Amounts
 from quota.ledger import closed, reach
 from quota.tree import Group, Quota
+from quota.value import value
 
 _SHOWN = 3
 """Walls that one message names, so that it stays one line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Wall:
     """One thing that is in the way as long as the file says so."""
 
@@ -22,7 +22,7 @@ class Wall:
     """Where the file says so, and on which line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class BeyondReach:
     """More of one type than a project can ever hold."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from quota.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class UnknownProject:
     """The request names a project that is not in the quota file."""
 
@@ -20,7 +20,7 @@ class UnknownProject:
         return f"project {self.project} is not in the quota file{nearest}, {_own(self.projects)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class NotMember:
     """The request names a project that the user is no member of."""
 
@@ -33,7 +33,7 @@ class NotMember:
         return f"{self.user} is not a member of {self.project}, {_own(self.projects)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class NoProject:
     """The request names no project and the user is a member of none."""
 
@@ -43,7 +43,7 @@ class NoProject:
         return f"{self.user} is not a member of any project, ask an admin of the quota file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AmbiguousProject:
     """The request names no project and the user has several."""
 

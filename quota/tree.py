@@ -10,10 +10,9 @@ It must not know jobs: usage is an argument of `quota.ledger`.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 
 from quota.amounts import NOTHING, Amounts
@@ -22,6 +21,7 @@ from quota.lines import Path, line_of, shown
 from quota.maintenance import Window
 from quota.options import DEFAULTS, ProjectOrder, SchedulerOptions
 from quota.refusal import AmbiguousProject, NoProject, NotMember, ProjectRefusal, UnknownProject
+from quota.value import value
 
 _NAME = re.compile(r"[\w.@-]+")
 """
@@ -31,7 +31,7 @@ A dot alone makes no pattern: `jo.doe` in a member list must not let `joxdoe` in
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class People:
     """
     Some users, by name or by regular expression.
@@ -61,7 +61,7 @@ class People:
         return user in self._words or any(each.fullmatch(user) for each in self._patterns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Tier:
     """Capacity bought on the same terms; the file lists the best first."""
 
@@ -70,7 +70,7 @@ class Tier:
     units: Amounts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Project:
     """One project: its users, and what it may hold."""
 
@@ -104,6 +104,12 @@ class Project:
         """The part of `nominal` that may be lent while unused."""
         return self.nominal - self.kept
 
+    @property
+    def has_user_limits(self) -> bool:
+        """Whether any user is limited in what may be had at once."""
+        every = (self.limits, *(limits for _, limits in self.user_limits))
+        return any(each.max_units or each.max_running is not None for each in every)
+
     def limits_of(self, user: str) -> Limits:
         """What `user` may ask for and have at once in this project."""
         for people, limits in self.user_limits:
@@ -120,7 +126,7 @@ class Project:
         return self.admins.has(user)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Group:
     """Projects, and groups of them, that lend to each other first."""
 
@@ -150,7 +156,7 @@ Node = Project | Group
 """What may hold something, and has a share."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Quota:
     """A whole quota file."""
 
@@ -272,6 +278,8 @@ class Quota:
         return project if project in own else NotMember(user=user, project=project, projects=own)
 
     def _nearest(self, project: str) -> str:
+        import difflib
+
         return next(iter(difflib.get_close_matches(project, self.projects, n=1)), "")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from quota.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Problem:
     """One thing that is wrong; as text: `line 7: project_resources.p.v4: what is wrong`."""
 

@@ -8,7 +8,6 @@ most, and no group is inside itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Context, Decimal
 
 from quota.amounts import Amounts
@@ -24,6 +23,7 @@ from quota.file.projects import (
 )
 from quota.lines import Path
 from quota.tree import Group
+from quota.value import value
 
 KEYS = ("members", "share", "ceiling", "lend", "weight")
 """Of `[project_groups.GROUP]`."""
@@ -35,7 +35,7 @@ EXACT = Context(prec=100)
 """Fractions have at most 50 places and are at most 1: their sums fit without rounding."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class WrittenGroup:
     """One group as the file has it, before its fractions become units."""
 

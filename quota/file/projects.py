@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -22,6 +21,7 @@ from quota.limits import Limits
 from quota.lines import Path
 from quota.options import PROJECT_ORDERS, ProjectOrder
 from quota.tree import People, Project
+from quota.value import value
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """A project is a folder of the bucket, so its name is one plain part of a path."""
@@ -48,7 +48,7 @@ Fractions = Mapping[str, Decimal]
 """By type, as the file has them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class WrittenProject:
     """One project as the file has it, before its fractions become units."""
 
@@ -120,6 +120,8 @@ def _members(checks: Checks, file: Mapping[str, object]) -> dict[str, People]:
                 "not a project name, write up to 63 letters, digits, dots, dashes and underscores, "
                 "a letter or digit first",
             )
+        elif name.endswith("-bastion"):
+            checks.note((*path, name), "names that end in -bastion are those of bastions")
         if users == []:
             checks.note((*path, name), "a project without members, name at least one user")
         members[name] = checks.people(users, (*path, name))
@@ -175,10 +177,10 @@ def fractions(
 ) -> dict[str, Decimal]:
     """Fractions by type, those that are right; see `read_projects` for `types`."""
     found = {}
-    for resource, value in table.items():
+    for resource, written in table.items():
         if types is not None:
             checks.known(resource, (*path, resource), types, "a type without total_resources")
-        fraction = checks.fraction(value, (*path, resource))
+        fraction = checks.fraction(written, (*path, resource))
         if fraction is not None:
             found[resource] = fraction
     return found

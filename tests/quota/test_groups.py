@@ -179,19 +179,6 @@ def test_kept_sums_are_those_of_the_ledger(quota: Quota, changes: Claims) -> Non
             assert room == ledger.available(quota, usage, project)[resource]
 
 
-@given(quotas(), st.sampled_from(PROJECTS), st.sampled_from(TYPES))
-def test_a_copy_goes_its_own_way(quota: Quota, project: str, resource: str) -> None:
-    """What a copy is told, the one that it was made of does not learn, and the other way round."""
-    one = Nesting(quota)
-    other = one.copy()
-    before = {name: one.taken(name, resource) for name in quota.groups}
-    other.add(project, resource, 3)
-    assert {name: one.taken(name, resource) for name in quota.groups} == before
-    again = Nesting(quota)
-    again.add(project, resource, 3)
-    assert other.copy().add(project, resource, 2) == again.add(project, resource, 2)
-
-
 @given(quotas(), usages, st.sampled_from(PROJECTS), amounts.filter(bool))
 def test_nesting_finds_the_same_share(
     quota: Quota, usage: Usage, project: str, asked: Amounts
@@ -207,6 +194,14 @@ def test_nesting_finds_the_same_share(
     expected = ledger.covering(quota, usage, project, asked)
     if expected != project:
         assert nesting.covering(project, more) == expected
+    after = {**usage, project: now + asked}
+    for group in quota.groups_of(project):
+        taken = {r: trees.taken(quota, after, group.name, r) for r in asked}
+        fits = all(units <= group.nominal[r] for r, units in taken.items())
+        assert (group.name in nesting.holding(project, more)) == fits
+        before = {r: trees.taken(quota, usage, group.name, r) for r in asked}
+        is_over = any(n > max(group.ceiling[r], before[r]) for r, n in taken.items())
+        assert (group.name in nesting.over_ceilings(project, more)) == is_over
 
 
 def _usage(all_claims: Claims) -> Usage:

@@ -216,6 +216,13 @@ TABLE = [
             "digits, dots, dashes and underscores, a letter or digit first"
         ],
     ),
+    (
+        BODY.replace("q =", "q-bastion ="),
+        [
+            "line 7: project_membership.q-bastion: "
+            "names that end in -bastion are those of bastions",
+        ],
+    ),
     # fractions
     (
         BODY + "[project_resources.p]\nv4 = 1.2\n",
@@ -329,7 +336,8 @@ TABLE = [
         BODY + "[scheduler]\norder = 'fiar'\nadmission = 'none'\nplacement = 1\npreemption = ''\n",
         [
             'line 9: scheduler.order: "fiar" is unknown, '
-            "allowed are fair, fifo, las, priority, srtf, tiresias, nearest is fair",
+            "allowed are fair, fifo, las, max-min, optimus, priority, srtf, tiresias, "
+            "nearest is fair",
             'line 10: scheduler.admission: "none" is unknown, allowed are all, load-limit',
             "line 11: scheduler.placement: 1 is unknown, "
             "allowed are best-fit, consolidated, first-fit, spread",
