@@ -145,6 +145,8 @@ class DockerBuild:
     """The stage to build; empty: the last."""
     build_args: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     """Names and values, stored as pairs by name. Not for secrets: they stay in the image."""
+    network: str = ""
+    """The network of its RUN steps, as `host`; empty: the daemon's."""
 
     def __post_init__(self) -> None:
         """Check every field; convert arguments to pairs."""

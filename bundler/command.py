@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,8 @@ _KEPT = (
 )  # fmt: skip
 _SETTINGS = ("protocol.ext.allow=never", "core.fsmonitor=false", "core.hooksPath=/dev/null")
 """No program can be started by a repository or a url."""
+_LAST_S = 2.0
+"""For the output of a call that was killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,8 @@ def run_git(
         out, errors = process.communicate(timeout=timeout_s)
     except BaseException as error:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_LAST_S)  # a helper in another session may hold its pipes
         if isinstance(error, subprocess.TimeoutExpired):
             shown = redacted(" ".join(arguments[:3]))
             raise UnreachableError(f"git {shown} did not end within {timeout_s:g} s") from None

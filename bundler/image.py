@@ -79,6 +79,7 @@ def _build_and_push(
                 dockerfile=str(place.file),
                 tag=f"{repository}:{tag}",
                 target=code.target or None,
+                network_mode=code.network or None,
                 buildargs=dict(code.build_args),
                 rm=True,
                 decode=True,

@@ -18,7 +18,7 @@ from bundler.errors import InvalidCodeError
 _Pairs: TypeAlias = Mapping[str, tuple[str, ...]]
 
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_DOCKER_KEYS = ("image", "repo", "tag", "dockerfile", "context", "target", "build_arg")
+_DOCKER_KEYS = ("image", "repo", "tag", "dockerfile", "context", "target", "build_arg", "network")
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "local": ("root", "exclude", "max_size"),
     "git": ("url", "branch", "commit", "submodules", "lfs"),
@@ -127,6 +127,7 @@ def _docker(pairs: _Pairs, repo: str) -> Code:
         file=_one(pairs, "dockerfile", "Dockerfile"),
         context=_one(pairs, "context"),
         target=_one(pairs, "target"),
+        network=_one(pairs, "network"),
         build_args={name: value for name, _, value in arguments},
     )
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from bundler.kept import evict
 from bundler.upload import bundle
 from tests.rigs import trees
 from tests.rigs.blobs import FolderBlobs, MemoryBlobs
+from tests.rigs.limits import joined, on_thread
 
 _FETCH_AND_HANG = """
 import signal, sys
@@ -87,9 +86,11 @@ def test_a_fetcher_killed_half_way_harms_nobody(tmp_path: Path) -> None:
         [sys.executable, "-c", _FETCH_AND_HANG, digest, str(tmp_path / "store"), str(cache)],
         stdout=subprocess.PIPE,
     ) as child:
-        assert child.stdout
-        assert child.stdout.readline() == b"half\n"
-        child.send_signal(signal.SIGKILL)
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == b"half\n"
+        finally:
+            child.kill()
     assert list(cache.glob(f".new-{digest}-*/tree"))
     assert not (cache / digest).exists()
     tree = fetch(digest, store, cache)
@@ -111,13 +112,10 @@ def test_many_fetchers_share_one_fetch(tmp_path: Path) -> None:
     reads.clear()
     got: list[Path] = []
     threads = [
-        threading.Thread(target=lambda: got.append(fetch(digest, store, tmp_path / "cache")))
-        for _ in range(8)
+        on_thread(lambda: got.append(fetch(digest, store, tmp_path / "cache"))) for _ in range(8)
     ]
     for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+        joined(thread)
     assert got == [tmp_path / "cache" / digest / "tree"] * 8
     assert sum(key.startswith("packs/") for key in reads) == 2
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import stat
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ from bundler.errors import BundleError, UnreachableError
 from bundler.login import login_for
 from bundler.reference import HUB, split_reference
 from bundler.registry import resolve_image
+from tests.rigs.limits import answering
 
 DIGEST = "sha256:" + "ab" * 32
 BASIC = "Basic " + base64.b64encode(b"ada:secret:with colon").decode()
@@ -47,7 +47,6 @@ class Registry:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
         self.name = f"127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         """Answer for a manifest."""
@@ -70,9 +69,8 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regist
     """A registry, and no login to any."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     made = Registry()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with answering(made.server):
+        yield made
 
 
 def log_in(folder: Path, registry: str, text: str = "ada:secret:with colon") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from bundler.select import select
 from bundler.upload import Bundle, bundle, upload
 from tests.rigs import trees
 from tests.rigs.blobs import MemoryBlobs
+from tests.rigs.limits import joined, on_thread
 
 _NAMES = st.text(
     st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8
@@ -334,13 +334,11 @@ def test_uploaders_at_the_same_time_agree(tmp_path: Path) -> None:
     store = MemoryBlobs()
     made: list[Bundle] = []
     threads = [
-        threading.Thread(target=lambda n=n: made.append(bundled(top, store, tmp_path / f"c{n}")))
+        on_thread(lambda n=n: made.append(bundled(top, store, tmp_path / f"c{n}")))
         for n in range(6)
     ]
     for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+        joined(thread)
     assert len({one.digest for one in made}) == 1
     assert len(made) == 6
     assert sum(key.startswith("manifests/") for key in store.created) == 1

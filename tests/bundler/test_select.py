@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from select import select as select_ready
 
 import pytest
 
@@ -16,6 +18,7 @@ from bundler.root import find_root
 from bundler.select import select
 from bundler.suspect import looks_secret
 from tests.rigs import trees
+from tests.rigs.limits import PATIENCE_S
 
 
 def _in_a_process_of_nobody(work: Callable[[], object]) -> str:
@@ -33,8 +36,12 @@ def _in_a_process_of_nobody(work: Callable[[], object]) -> str:
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as said:
+        is_told, _, _ = select_ready([said], [], [], PATIENCE_S)
+        if not is_told:
+            os.kill(child, signal.SIGKILL)
         message = said.read()
     os.waitpid(child, 0)
+    assert is_told
     return message
 
 
