@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 
 from bastion.errors import StoreError
 
@@ -56,8 +55,8 @@ class FolderIdentity:
         except OSError as error:
             raise StoreError(
                 f"{self._path!r} is out of reach: {error.strerror or error}",
-                hint="if it was moved or its disk unmounted, bring it back; a folder for a new"
-                " bucket is made with: mkdir",
+                hint="if it was moved or its disk unmounted, bring it back; bastion up makes a new"
+                " bucket in a folder, and starts a bastion here",
             ) from error
         place = (found.st_dev, found.st_ino)
         if self._is_bucket and place == self._seen:
@@ -77,10 +76,10 @@ class FolderIdentity:
     def sign(self) -> None:
         """Write a token into the folder first seen, unless it has one."""
         self._is_bucket = True
-        mine = f"{self._token_path}.{secrets.token_hex(8)}"
+        mine = f"{self._token_path}.{os.urandom(8).hex()}"
         with contextlib.suppress(OSError):
             with open(mine, "x", encoding="ascii") as file:
-                file.write(secrets.token_hex(16))
+                file.write(os.urandom(16).hex())
             try:
                 os.link(mine, self._token_path)
             finally:

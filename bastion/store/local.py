@@ -2,7 +2,7 @@
 `LocalStore`: a folder that behaves like a bucket, for many processes on **one** machine.
 
     <root>/inbox/vision/ada/01H….launch.json   one file an object, `cat` shows it
-    <root>/.tmp/<pid>-<token>-<n>.tmp          what is being written; no key leads here
+    <root>/.tmp/<pid>-<token>-<n>.<mark>.tmp   what is being written; no key leads here
     <root>/.tmp/bucket                         a random token: two folders are never the same bucket
     <root>/.tmp/locks/<nnn>                    one lock for every 4,096th key; never deleted
 
@@ -32,7 +32,6 @@ import contextlib
 import errno
 import itertools
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +50,7 @@ from bastion.store.folder_identity import FolderIdentity
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
 from bastion.store.lock import FileLocks
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
+from bastion.store.watch import mark_of
 
 _STALE_S = 3600
 """A temp older than this has no living writer: the longest write is a bundle of some gigabytes."""
@@ -110,7 +110,7 @@ class LocalStore:
         self._locks = FileLocks(f"{self._temps}/locks", clock=self._clock, timeout_s=lock_timeout_s)
         self._durable = durable
         # Containers that share the folder may share pids: a token keeps their temps apart.
-        self._token = secrets.token_hex(4)
+        self._token = os.urandom(4).hex()
         self._numbers = itertools.count()
         _refuse_shared(root)
         self._may_begin = makes_root
@@ -165,7 +165,7 @@ class LocalStore:
     def create(self, key: str, data: bytes) -> Written:
         """See the port; refuses a key that is a folder of others, or lies inside an object."""
         path = self._path(key)
-        with self._explained(key, "created"), self._temp(data, after_ns=0) as (temp, written):
+        with self._explained(key, "created"), self._temp(key, data, after_ns=0) as (temp, written):
             self._link(temp, path, key)
             self._settle(path)
         return written
@@ -175,7 +175,7 @@ class LocalStore:
         path = self._path(key)
         with self._explained(key, "swapped"):
             found = _expect(if_version, path, key)
-            with self._temp(data, after_ns=found.st_mtime_ns) as (temp, written):
+            with self._temp(key, data, after_ns=found.st_mtime_ns) as (temp, written):
                 # Nothing slow happens under the lock: a process that is frozen there blocks all
                 # others.
                 with self._locks.held(key):
@@ -238,9 +238,9 @@ class LocalStore:
         return "/".join([self._root, *map(file_name, checked(key).split("/"))])
 
     @contextlib.contextmanager
-    def _temp(self, data: bytes, *, after_ns: int) -> Iterator[tuple[str, Written]]:
+    def _temp(self, key: str, data: bytes, *, after_ns: int) -> Iterator[tuple[str, Written]]:
         """Yield a durable file with `data`, stamped later than `after_ns`; remove it afterwards."""
-        handle, path = self._open_temp()
+        handle, path = self._open_temp(mark_of(key))
         try:
             with open(handle, "wb", buffering=0) as file:
                 rest = memoryview(data)
@@ -262,9 +262,10 @@ class LocalStore:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def _open_temp(self) -> tuple[int, str]:
+    def _open_temp(self, mark: str) -> tuple[int, str]:
         while True:
-            path = f"{self._temps}/{os.getpid()}-{self._token}-{next(self._numbers)}.tmp"
+            name = f"{os.getpid()}-{self._token}-{next(self._numbers)}.{mark}.tmp"
+            path = f"{self._temps}/{name}"
             try:
                 return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), path
             except FileNotFoundError:

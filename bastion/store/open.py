@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from bastion.clock import SystemClock
+from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
 from bastion.store.keys import PREFIX_BYTES, is_key
 from bastion.store.port import ObjectStore
 from bastion.store.reach import gcs_emulator
+from bastion.store.watch import FolderWatch, Pause, Watch
 
 _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
 
@@ -44,6 +45,18 @@ def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
         case _:
             hint = f"write file://{url}" if url.startswith("/") else ""
             raise SpecError(f"store {url!r}: unknown, must be one of {_KNOWN}", hint=hint)
+
+
+def open_watch(url: str, below: str, clock: Clock) -> Watch:
+    """
+    Return a watch of what is written below the folder `below` of the store at `url`.
+
+    Only a folder on this machine tells of what others write; elsewhere it is a pause.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return Pause(clock)
+    return FolderWatch(f"{unquote(parts.path).rstrip('/')}/.tmp", below, clock=clock)
 
 
 def _open_local(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:

@@ -23,6 +23,7 @@ from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefuse
 from bastion.store.filesystem import filesystem_of, is_shared
 from bastion.store.local import LocalStore
 from bastion.store.port import Version
+from tests.rigs.limits import PATIENCE_S
 
 FORK = multiprocessing.get_context("fork")
 
@@ -48,13 +49,14 @@ def kill_while(work: Callable[[], None], after_s: float) -> None:
         while True:
             work()
 
-    process = FORK.Process(target=loop)
+    process = FORK.Process(target=loop, daemon=True)
     process.start()
-    assert started.recv()
-    time.sleep(after_s)  # the moment of the kill is the test's input
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    try:
+        assert started.poll(PATIENCE_S)
+        time.sleep(after_s)  # the moment of the kill is the test's input
+    finally:
+        process.kill()
+        process.join(PATIENCE_S)
 
 
 def swap_forward(store: LocalStore) -> None:
@@ -172,7 +174,7 @@ def test_a_child_forked_during_a_swap_does_not_hold_its_lock(root: Path) -> None
 
     class Forking(VirtualClock):
         def wall(self) -> float:
-            children.append(FORK.Process(target=signal.pause))
+            children.append(FORK.Process(target=signal.pause, daemon=True))
             children[-1].start()
             return super().wall()
 
@@ -180,7 +182,7 @@ def test_a_child_forked_during_a_swap_does_not_hold_its_lock(root: Path) -> None
     store.swap("a", b"3", if_version=written.version)
     for child in children:
         child.kill()
-        child.join()
+        child.join(PATIENCE_S)
     assert children
 
 

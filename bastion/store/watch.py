@@ -1,0 +1,187 @@
+"""
+`Watch`: learn at once that another process has written to a bucket in a folder.
+
+Every object passes through the store's folder of temporary files, and its temporary file leaves it
+once the object stands. Its name tells below which folders the object is, so one folder is watched
+for the whole bucket. A watch is a hint that ends a pause early, and never a promise: what it misses
+is found by the next poll. Where the system cannot watch, it only pauses.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import zlib
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from bastion.clock import Clock
+
+if TYPE_CHECKING:
+    from ctypes import CDLL
+
+_DEPTH = 3
+"""Folders of a key that its mark tells, as `instructions/<pool>/<machine>`."""
+_NAME_CHARACTERS = 20
+"""Of the first folder that a mark shows: the name of a file has a limit."""
+_EVENT = struct.Struct("iIII")
+"""Source: inotify(7), `struct inotify_event`; a name of the given length follows."""
+_MOVED_FROM, _DELETED = 0x40, 0x200
+_SELF_GONE = 0x400 | 0x800
+_OVERFLOWN, _IGNORED = 0x4000, 0x8000
+"""Source: inotify(7), <sys/inotify.h>."""
+_READ_BYTES = 1 << 16
+
+
+class Watch(Protocol):
+    """A wait that news ends."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for news, at most `timeout_s`; whether there is any."""
+        ...
+
+    def has_news(self) -> bool:
+        """Whether there is news since the last call."""
+        ...
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there may be news; -1 if there is none."""
+        ...
+
+    def close(self) -> None:
+        """Watch no more; a later call watches again."""
+        ...
+
+
+class Pause:
+    """The watch of a place that cannot be watched: it waits."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def wait(self, timeout_s: float) -> bool:
+        """See `Watch`."""
+        self._clock.sleep(timeout_s)
+        return False
+
+    def has_news(self) -> bool:
+        """See `Watch`."""
+        return False
+
+    def fileno(self) -> int:
+        """See `Watch`."""
+        return -1
+
+    def close(self) -> None:
+        """See `Watch`."""
+
+
+class FolderWatch:
+    """
+    The watch of the keys below one folder of a bucket in a folder.
+
+    Args:
+        temps: The store's folder of temporary files.
+        below: The folder, as `inbox/` or `instructions/pool/machine/`.
+        clock: For waiting where the system cannot watch.
+    """
+
+    def __init__(self, temps: str, below: str, *, clock: Clock) -> None:
+        self._temps = temps
+        parts = below.rstrip("/").split("/")
+        # A folder less deep than a mark is told by its first name alone.
+        mark = mark_of(f"{below}-") if len(parts) >= _DEPTH else f"{parts[0][:_NAME_CHARACTERS]}-"
+        self._mark = f".{mark}".encode()
+        self._clock = clock
+        self._handle = -1
+        self._libc = _libc()
+        self._begin()
+
+    def wait(self, timeout_s: float) -> bool:
+        """See `Watch`."""
+        until = self._clock.monotonic() + timeout_s
+        while True:
+            left_s = until - self._clock.monotonic()
+            if self.fileno() < 0:
+                self._clock.sleep(max(0.0, left_s))
+                return False
+            poll = select.poll()
+            poll.register(self._handle, select.POLLIN)
+            if not poll.poll(max(0.0, left_s) * 1e3):
+                return False
+            if self.has_news():
+                return True
+
+    def has_news(self) -> bool:
+        """See `Watch`."""
+        found = False
+        while self.fileno() >= 0:
+            try:
+                data = os.read(self._handle, _READ_BYTES)
+            except BlockingIOError:
+                return found
+            except OSError:
+                self._end()
+                return True
+            found = self._has_mark(data) or found
+        return found
+
+    def fileno(self) -> int:
+        """See `Watch`."""
+        if self._handle < 0:
+            self._begin()
+        return self._handle
+
+    def close(self) -> None:
+        """See `Watch`."""
+        self._end()
+
+    def _has_mark(self, data: bytes) -> bool:
+        found, at = False, 0
+        while at + _EVENT.size <= len(data):
+            _, mask, _, size = _EVENT.unpack_from(data, at)
+            at += _EVENT.size
+            found |= bool(mask & _OVERFLOWN) or self._mark in data[at : at + size]
+            at += size
+            if mask & (_SELF_GONE | _IGNORED):  # another folder may stand there by now
+                self._end()
+                return True
+        return found
+
+    def _begin(self) -> None:
+        if self._libc is None:
+            return
+        handle = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if handle < 0:
+            return
+        mask = _MOVED_FROM | _DELETED | _SELF_GONE
+        if self._libc.inotify_add_watch(handle, os.fsencode(self._temps), mask) < 0:
+            os.close(handle)
+            return
+        self._handle = handle
+
+    def _end(self) -> None:
+        if self._handle >= 0:
+            with suppress(OSError):
+                os.close(self._handle)
+        self._handle = -1
+
+
+def mark_of(key: str) -> str:
+    """Return what the name of the temporary file for `key` tells of its folders."""
+    parts = key.split("/")[:-1][:_DEPTH]
+    first = parts[0][:_NAME_CHARACTERS] if parts else ""
+    return f"{first}-{zlib.crc32('/'.join(parts).encode()):08x}"
+
+
+def _libc() -> CDLL | None:
+    """Return the C library, or None where it has no inotify."""
+    import ctypes
+
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        _ = libc.inotify_init1, libc.inotify_add_watch
+    except (OSError, AttributeError):
+        return None
+    return libc
