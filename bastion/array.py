@@ -93,7 +93,9 @@ class ArrayRecord:
         assert self.worst is not None, f"{self.id} has not ended"
         total = len(self.tasks)
         if self.worst.kind is OutcomeKind.SUCCEEDED:
-            text = f"all {total} tasks succeeded" if total > 1 else "its one task succeeded"
+            text = {1: "its one task", 2: "both tasks"}.get(
+                total, f"all {total} tasks"
+            ) + " succeeded"
             return replace(self.worst, text=text, replica=None)
         alike = self.ended[self.worst.kind.value]
         verb = self.worst.kind.value.replace("_", " ")

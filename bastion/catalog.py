@@ -16,7 +16,6 @@ describe-instance-types`.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from math import prod
 from typing import Literal
@@ -208,7 +207,11 @@ _EC2: tuple[_Row, ...] = (
 )
 
 # Accelerators of machines that users own, which are in no table above.
-_OWNED = ("a10", "a30", "a40", "l40", "l40s", "p100", "rtx_3090", "rtx_4090", "rtx_a6000")
+_OWNED = (
+    *("a10", "a30", "a40", "l40", "l40s", "p4", "p100", "gtx_1050"),
+    *(f"rtx_{model}" for model in (3050, 3060, 3070, 3080, 3090, 4060, 4070, 4080, 4090, 6000)),
+    "rtx_a6000",
+)
 
 
 def lookup(name: str) -> InstanceType:
@@ -225,6 +228,12 @@ def lookup(name: str) -> InstanceType:
         raise SpecError(
             f"instance_type: {name!r} is not an instance type known here", hint=_nearest(name)
         ) from None
+
+
+def units_a_chip(accelerator: str) -> int:
+    """Return how many units of a resource type are one device of a machine; above 1 for TPUs."""
+    tpu = _TPUS.get(accelerator)
+    return 1 if tpu is None else tpu.units_a_chip
 
 
 def resource_types() -> tuple[str, ...]:
@@ -288,6 +297,8 @@ def _nearest(name: str) -> str:
         if family in tpu.names:
             sizes = (_chips(each) * tpu.units_a_chip for each in tpu.topologies.split())
             return f"{family} comes in {' '.join(map(str, sizes))}"
+    from difflib import get_close_matches
+
     alike = get_close_matches(name, _by_name(), n=3, cutoff=0.5)
     return (
         f"did you mean {' or '.join(alike)}?" if alike else "for example tpu-v4-32 or p5.48xlarge"

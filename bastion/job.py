@@ -26,6 +26,7 @@ from bastion.spec.launch import MAX_PROCESSES
 from bastion.spec.notify import Notify
 from bastion.spec.request import Request
 from bastion.spec.secret import Secret
+from bastion.utilisation import Utilisation, merged
 from bastion.value import value
 
 
@@ -83,22 +84,6 @@ class OutcomeKind(StrEnum):
     STOPPED = "stopped"
     """Only of an attempt: another job of its launch failed, or a machine was not made."""
     LOST = "lost"
-
-
-_STATE_PHRASES = {
-    OutcomeKind.SUCCEEDED: "succeeded",
-    OutcomeKind.FAILED: "failed",
-    OutcomeKind.CANCELLED: "was cancelled",
-    OutcomeKind.TIMED_OUT: "timed out",
-    OutcomeKind.OUT_OF_MEMORY: "ran out of memory",
-    OutcomeKind.SETUP_FAILED: "could not be set up",
-    OutcomeKind.LOST: "was lost",
-}
-
-
-def state_phrase(state: str) -> str:
-    """A job's state, to follow its name: `is queued`, `failed`, `was cancelled`."""
-    return _STATE_PHRASES[OutcomeKind(state)] if state in _STATE_PHRASES else f"is {state}"
 
 
 FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED})
@@ -195,6 +180,8 @@ class End:
     """Its machine could not start it, nor any other job: a full disk, no memory."""
     dropped_bytes: int = 0
     """Bytes that are in no log, because the disk was full or a log reached its limit."""
+    utilisation: Utilisation | None = None
+    """What it used of its machine; None: it was too short, or nothing was sampled."""
 
     def __post_init__(self) -> None:
         if self.first_failed is not None and not 0 <= self.first_failed < len(self.codes):
@@ -248,6 +235,10 @@ class HostState:
     hold: Hold | None = None
     limit_s: float | None = None
     """The revised `max_runtime` of its last instruction; None while its spec's holds."""
+    ended_at: float | None = None
+    """When its end was applied: since then its devices are free."""
+    borrowed_s: float = 0.0
+    """How long its attempt had been of the class `borrowed` by then."""
 
 
 def initial_hosts(placement: Placement) -> tuple[tuple[HostState, ...], ...]:
@@ -289,6 +280,23 @@ class Attempt:
     stop: Stop | None = None
     first_failure: tuple[int, int] | None = None
     """Replica and host of the first failure that was seen."""
+    borrowed_s: float = 0.0
+    """How long it was of the class `borrowed`, up to `classed_at`."""
+    classed_at: float | None = None
+    """When its class last changed; None: it never did."""
+
+    def borrowed_until(self, now: float) -> float:
+        """Return for how many seconds up to `now` it was of the class `borrowed`."""
+        if self.job_class is not JobClass.BORROWED:
+            return self.borrowed_s
+        since = self.admitted_at if self.classed_at is None else self.classed_at
+        return self.borrowed_s + max(0.0, now - since)
+
+    @property
+    def utilisation(self) -> Utilisation | None:
+        """What its hosts that ended used together; None: nothing was sampled."""
+        ends = (host.end for replica in self.hosts for host in replica if host.end is not None)
+        return merged(end.utilisation for end in ends if end.utilisation is not None)
 
     @property
     def alive(self) -> Placement:
@@ -322,6 +330,8 @@ class PastAttempt:
     """Replica by replica, host by host."""
     failed_on: str = ""
     """The machine of the host that failed first; empty if none failed by itself."""
+    utilisation: Utilisation | None = None
+    """What all its hosts used together; None: nothing was sampled."""
 
 
 @value
@@ -450,6 +460,11 @@ class JobRecord:
         if self.phase is not Phase.RUNNING or self.attempt is None or not kept:
             return False
         return len(kept) == sum(state.end is None for *_, state in self.attempt.each_host())
+
+    @property
+    def replicas(self) -> int:
+        """How many it has now; while it has none, the fewest that it starts with."""
+        return self.request.replicas if self.attempt is None else len(self.attempt.placement)
 
     @property
     def alive(self) -> Placement:

@@ -91,6 +91,10 @@ class Pool:
     """A command that puts load on a new machine's devices, and fails where one does not bear it."""
     orphan_timeout_s: float = 3600.0
     """How long a machine of a cloud lives without instructions and without its bucket."""
+    idle_warning_s: float = 0.0
+    """How long a job may leave its devices on a machine idle before that is told; 0: for ever."""
+    stops_idle: bool = False
+    """Whether such a job is stopped then, and has failed."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Settings for its provider."""
 
@@ -99,6 +103,16 @@ class Pool:
         most = self.machines_per_zone
         count = Counter(taken) if most else Counter[str]()
         return tuple(zone for zone in self.zones if not most or count[zone] < most)
+
+
+@value
+class Warm:
+    """A wish of an admin: some machines of a pool are kept although they are idle."""
+
+    machines: int
+    until: float
+    """In the store's seconds."""
+    by: str
 
 
 @value
@@ -141,6 +155,11 @@ class Machine:
     cordoned: str = ""
     """Why no new job may start here, or empty."""
     draining: bool = False
+    """Whether it is told when the last job here has ended."""
+    drain_by: float | None = None
+    """When the jobs that still run here are preempted; None: they run to their end."""
+    drained_at: float | None = None
+    """When nothing ran here any more, of a machine that is drained."""
     bad_devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unwell: str = ""
     """What is wrong with the whole machine, so that no job starts here; empty if nothing is."""
@@ -154,7 +173,13 @@ class Machine:
     """Batches not yet known to be written."""
     last_bell: int = -1
     """The newest bell of this life that was applied."""
+    build: str = ""
+    """The digest of the wheel that its agent runs; empty if it was started from a folder."""
+    upgrade_asked_at: float | None = None
+    """When its agent was last told to become one of another build."""
     heard_at: float = 0.0
+    heartbeat_s: float = 0.0
+    """Its agent rings at least so often; 0: only when there is news."""
     permit_s: float = 0.0
     """Its pool's; 0: its provider says when it is gone."""
     missing: int = 0
@@ -204,6 +229,10 @@ class Start:
     """Replaces the limit of its spec; None: the spec's limit holds."""
     hold_s: float = 0.0
     """How long it is held for inspection if it fails; 0: not at all."""
+    idle_warning_s: float = 0.0
+    """How long its devices may be idle before that is told; 0: for ever."""
+    stops_idle: bool = False
+    """Whether it is stopped then, and has failed."""
 
 
 @value
@@ -261,8 +290,41 @@ class Exec:
     host: int
     process: int
     """Index of the process whose variables, folder and container it gets."""
-    argv: tuple[str, ...]
+    argv: tuple[str, ...] = ()
+    argv_digest: str = ""
+    """Of the object that holds the arguments, where they are too long for root; else empty."""
     max_runtime_s: float
+
+
+@value
+class Check:
+    """Look at this machine and say what there is, or put a short load on its devices."""
+
+    kind: Literal["check"] = "check"
+    id: str
+    """Of the request: it names the outcome, and no other check has it."""
+    by: Literal["hello", "burn"]
+    until: float
+    """In the store's seconds; nothing is begun later."""
+    command: str = ""
+    """The pool's own load; empty: that of this program."""
+    max_s: float = 60.0
+
+
+@value
+class Build:
+    """A build of Bastion: its wheel in the bucket, and the sha256 of that."""
+
+    wheel: str
+    digest: str
+
+
+@value
+class Upgrade:
+    """Run the agent of another build, once nothing runs here; a new keeper life begins then."""
+
+    kind: Literal["upgrade"] = "upgrade"
+    build: Build
 
 
 @value
@@ -272,4 +334,4 @@ class Leave:
     kind: Literal["leave"] = "leave"
 
 
-Instruction = Start | StopHost | SetLimit | Follow | Exec | Leave
+Instruction = Start | StopHost | SetLimit | Follow | Exec | Check | Upgrade | Leave

@@ -12,6 +12,7 @@ It must not know how records are stored or how actions are performed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import TypedDict
 
 from bastion.job import Attempt, End, HostPlace, HostState, JobRecord, Phase, Stop, StopReason
@@ -25,6 +26,7 @@ from bastion.lifecycle import (
     StopWanted,
 )
 from bastion.machine import Instruction, Machine, MachinePhase, SetLimit, Start, StopHost
+from bastion.machine_name import pool_of
 from bastion.secret_rules import SecretRules
 from bastion.value import value
 
@@ -36,6 +38,19 @@ the limit and the grace period.
 
 
 @value
+class IdleRule:
+    """What becomes of a job that leaves its devices idle, in one pool."""
+
+    warning_s: float
+    stops: bool = False
+
+
+class _IdleFields(TypedDict, total=False):
+    idle_warning_s: float
+    stops_idle: bool
+
+
+@value
 class Options:
     """The settings of the admin that monitors need."""
 
@@ -43,6 +58,15 @@ class Options:
     max_grace_s: float = 300.0
     secrets: SecretRules = SecretRules()
     """Which project may have which secrets."""
+    idle_rules: Mapping[str, IdleRule] = field(default_factory=dict)
+    """By pool; a pool without one does not watch for idle devices."""
+
+    def idle_rule(self, pool: str) -> _IdleFields:
+        """Return the fields of a start instruction that the rule of a pool sets."""
+        rule = self.idle_rules.get(pool)
+        if rule is None:
+            return {}
+        return {"idle_warning_s": rule.warning_s, "stops_idle": rule.stops}
 
 
 @value
@@ -330,6 +354,7 @@ def _start(
         task=job.task,
         max_runtime_s=job.revised_limit_s,
         hold_s=job.hold_on_failure_s if job.is_last_try else 0.0,
+        **options.idle_rule(pool_of(place.machine)),
     )
 
 

@@ -2,9 +2,10 @@
 The reconciler of machines: pure functions that alone decide which to create, keep and delete.
 
 A machine that a committed placement names is created. An idle machine is kept for its pool's
-`idle_timeout_s`, then deleted. A pool that left the configuration keeps its machines, because a
-truncated file must not delete them. A pool with `max_machines = 0` loses each machine once it is
-idle. A machine never leaves `DELETING`.
+`idle_timeout_s`, then deleted, unless the pool would have fewer machines than its least. A cordoned
+machine is replaced where a pool has a least number. A pool that left the configuration keeps its
+machines, because a truncated file must not delete them. A pool with `max_machines = 0` loses each
+machine once it is idle. A machine never leaves `DELETING`.
 
 A slice is one thing: once a host of it is gone or going, the others follow as soon as nothing uses
 them, and only then is any of them deleted.
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 from bastion.machine import Machine, MachinePhase, Pool
@@ -95,7 +97,9 @@ def reconcile(
     *,
     seq: int,
     unmade: Mapping[str, str] | None = None,
+    mute: Collection[str] = (),
     deaf: Collection[str] = (),
+    listed_since: Mapping[str, float] | None = None,
 ) -> Reconciled:
     """
     Return the machines to commit.
@@ -109,12 +113,18 @@ def reconcile(
         now: The store's time.
         seq: The number of the next commit; it goes into the names of new machines.
         unmade: Machines that their provider refused to make -> why.
+        mute: Machines whose agents fail to ring; they are quarantined.
         deaf: Machines whose agents answer nothing; they are deleted, in use or not.
+        listed_since: Pool -> since when every listing of it has succeeded; a pool that is missing
+            cannot be listed now. None: every listing ever has.
     """
     kept: dict[str, Machine] = {}
     shown = {pool: {seen.name: seen for seen in seens} for pool, seens in listings.items()}
     for name, machine in machines.items():
-        with_idle = _update_idle(machine, pools.get(machine.pool), name in in_use, now)
+        since = 0.0 if listed_since is None else listed_since.get(machine.pool, now)
+        with_idle = _update_idle(machine, pools.get(machine.pool), name in in_use, now, since)
+        if name in mute and with_idle.phase is MachinePhase.READY:
+            with_idle = replace(with_idle, phase=MachinePhase.SILENT)
         if name in deaf:
             with_idle = replace(with_idle, phase=MachinePhase.DELETING)
         updated: Machine | None = _apply_silence(with_idle, now)
@@ -132,6 +142,18 @@ def reconcile(
         kept.update((new.name, new) for new in _resize(pool, by_pool[pool.name], now, seq))
     stale = next(_unknown(listings, machines, newer_than=seq - 1), "")
     return Reconciled(machines=kept, given_up=given_up, stale=stale)
+
+
+def left_zones(
+    pools: Mapping[str, Pool], machines: Mapping[str, Machine]
+) -> defaultdict[str, set[str]]:
+    """Return the zones in which `pools` have machines and that they name no more, by pool."""
+    left: defaultdict[str, set[str]] = defaultdict(set)
+    for machine in machines.values():
+        pool = pools.get(machine.pool)
+        if pool is not None and machine.zone and machine.zone not in pool.zones:
+            left[machine.pool].add(machine.zone)
+    return left
 
 
 def machine_actions(
@@ -186,10 +208,12 @@ def _unknown(
                 yield seen.name
 
 
-def _update_idle(machine: Machine, pool: Pool | None, used: bool, now: float) -> Machine:
+def _update_idle(
+    machine: Machine, pool: Pool | None, used: bool, now: float, listed_since: float
+) -> Machine:
     if machine.phase is MachinePhase.DELETING:
         return machine
-    if pool is not None and _is_boot_overdue(machine, pool, now):
+    if pool is not None and _is_boot_overdue(machine, pool, now, listed_since):
         return replace(machine, phase=MachinePhase.DELETING)
     if used:
         return machine if machine.idle_since is None else replace(machine, idle_since=None)
@@ -295,24 +319,31 @@ def _resize(pool: Pool, mine: Sequence[Machine], now: float, seq: int) -> list[M
             surplus += [replace(m, phase=MachinePhase.DELETING) for m in together]
     if surplus:
         return surplus
-    taken = {m.name for m in mine}
+    taken = {m.slice or m.name for m in mine}
     names = (str(MachineName(pool=pool.name, seq=seq, index=index)) for index in count())
     free = (name for name in names if name not in taken)
     zones = pool.zones
-    wanted = max(0, pool.min_machines - len(alive))
+    usable = sum(not machine.cordoned for machine in alive)
+    room = max(pool.max_machines, pool.min_machines) - len(alive)
+    wanted = max(0, min(pool.min_machines - usable, room)) // pool.hosts
     if pool.machines_per_zone:
         zones = pool.free_zones(m.zone for m in mine)
         wanted = min(wanted, len(zones))
     spread = zones if pool.machines_per_zone else zones[:1] * wanted
-    return [_new(pool, next(free), zone, now) for zone in spread[:wanted]]
+    return [new for zone in spread[:wanted] for new in _new(pool, next(free), zone, now)]
 
 
-def _is_boot_overdue(machine: Machine, pool: Pool, now: float) -> bool:
-    """Whether `machine` was created so long ago that its boot must have failed."""
+def _is_boot_overdue(machine: Machine, pool: Pool, now: float, listed_since: float) -> bool:
+    """
+    Whether `machine` was created so long ago that its boot must have failed.
+
+    While its provider cannot be listed, a machine that no listing has shown may not even exist.
+    """
     if machine.phase is not MachinePhase.CREATING or machine.waits:
         return False
     patience_s = max(LEAST_BOOT_S, BOOT_PATIENCE * pool.boot_s)
-    since = machine.created_at if machine.made_at is None else machine.made_at
+    asked_at = max(machine.created_at, listed_since)
+    since = asked_at if machine.made_at is None else machine.made_at
     return now - since > patience_s
 
 
@@ -330,8 +361,9 @@ def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:
     return machine.idle_since is not None and now - machine.idle_since >= patience_s
 
 
-def _new(pool: Pool, name: str, zone: str, now: float) -> Machine:
-    return Machine(
+def _new(pool: Pool, name: str, zone: str, now: float) -> list[Machine]:
+    """A new machine, or all hosts of a new slice."""
+    machine = Machine(
         name=name,
         pool=pool.name,
         resources=pool.resources,
@@ -342,3 +374,7 @@ def _new(pool: Pool, name: str, zone: str, now: float) -> Machine:
         idle_since=now,
         permit_s=pool.permit_s,
     )
+    if pool.hosts == 1:
+        return [machine]
+    host_of = partial(replace, machine, slice=name, batch=name, hosts=pool.hosts)
+    return [host_of(name=f"{name}-h{host}") for host in range(pool.hosts)]

@@ -8,7 +8,14 @@ Profiles are in `$XDG_CONFIG_HOME/bastion/config.toml`:
     root = "gs://bucket/shared-bastion"
     user = "ada"
     project = "project1"
+    code = "."
     image_repo = "europe-docker.pkg.dev/acme/images"
+    zone = "us-central1-a"
+    cloud_project = "acme"
+    identity = "bastion@acme.iam.gserviceaccount.com"
+    bastion_image = "base"
+
+The last four are of `bastion create` and its sisters alone, whose flags override them.
 
 The command line and `Client()` read them here, so that both mean the same bastion.
 """
@@ -17,7 +24,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from bastion.errors import SpecError
@@ -40,6 +47,14 @@ class Profile:
     project: str = ""
     image_repo: str = ""
     """Where images are pushed whose name has no registry."""
+    code: str = ""
+    """The folder whose tree a launch sends that names no code."""
+    zone: str = ""
+    """Of the bastion's own VM, as are the following."""
+    cloud_project: str = ""
+    identity: str = ""
+    bastion_image: str = ""
+    """The image that it runs, as `bastion create --image` takes it."""
 
 
 KEYS = tuple(field.name for field in fields(Profile))
@@ -120,7 +135,8 @@ def surrounding() -> Profile:
 def over_environment(profile: Profile) -> Profile:
     """Return `profile` with the variables of the environment over it, and its root as a URL."""
     environment = {key: os.environ.get(variable, "") for key, variable in ENVIRONMENT.items()}
-    return Profile(
+    return replace(
+        profile,
         root=as_url(environment["root"] or profile.root),
         user=environment["user"] or profile.user,
         project=environment["project"] or profile.project,

@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from bastion.job import Dependency, Outcome, OutcomeKind, state_phrase
+from bastion.job import Dependency, Outcome, OutcomeKind
 from bastion.lifecycle.events import DependencyEnded
+from bastion.lifecycle.phrases import state_phrase
 from bastion.value import value
 
 

@@ -36,6 +36,7 @@ from bastion.job import (
     OutcomeKind,
     StopReason,
 )
+from bastion.spec.quantity import text_of_seconds
 
 _DETAIL_CHARACTERS = 300
 
@@ -165,7 +166,8 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
         return Outcome(kind=OutcomeKind.CANCELLED, text=text)
     if reason is StopReason.TIME_LIMIT:
         limit = job.request.max_runtime_s
-        text = "ran into its time limit" + (f" of {limit:g} s" if limit is not None else "")
+        limit_text = f" of {text_of_seconds(limit)}" if limit is not None else ""
+        text = f"reached its max_runtime{limit_text}"
         return Outcome(kind=OutcomeKind.TIMED_OUT, text=text)
     if reason is StopReason.PREEMPT:
         text = f"preempted for {by}" if by else "preempted"
@@ -173,7 +175,7 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
     if reason is StopReason.SIBLING:
         return Outcome(kind=OutcomeKind.STOPPED, text=f"stopped because {by} failed")
     if reason is StopReason.NO_MACHINES:
-        return Outcome(kind=OutcomeKind.STOPPED, text=f"its machines are not made: {by}")
+        return Outcome(kind=OutcomeKind.STOPPED, text=f"its machines could not be made: {by}")
     text = f"stopped: {reason.value if reason else 'for an unknown reason'}" + (
         f" ({by})" if by else ""
     )
@@ -182,4 +184,5 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
 
 def _succeeded_text(attempt: Attempt) -> str:
     n = len(attempt.placement)
-    return "exited with code 0" if n == 1 else f"all {n} replicas exited with code 0"
+    which = {1: "", 2: "both replicas "}.get(n, f"all {n} replicas ")
+    return f"{which}exited with code 0"

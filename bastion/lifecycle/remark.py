@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 
-from bastion.job import HostPlace, HostState, JobRecord, Phase
+from bastion.job import Attempt, HostPlace, HostState, JobRecord, Phase
 from bastion.lifecycle.outcome import failure_text
-from bastion.machine import Machine
+from bastion.machine import Machine, MachinePhase
 from bastion.spec.quantity import text_of_seconds
 
 SILENT_S = 120.0
@@ -40,21 +41,32 @@ def remark(job: JobRecord) -> str:
         return _setup_remark(hosts) if job.phase is Phase.STARTING else ""
     replica, text = idle[0]
     where = f"replica {replica} shows " if job.request.replicas > 1 else "it shows "
-    return f"{where}{text}; stacks are in its log{_others(len(idle) - 1, 'host')}"
+    return f"{where}{text}{_others(len(idle) - 1, 'host')}"
 
 
-def trouble(job: JobRecord, machines: Mapping[str, Machine], now: float) -> str:
+def trouble(
+    job: JobRecord,
+    machines: Mapping[str, Machine],
+    now: float,
+    unmade: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """
     Return which machine keeps `job` from starting or stopping, and why, or an empty string.
 
-    A machine is reported as silent only while an instruction to it is unanswered.
+    `unmade` are the machines that their provider does not make now -> why. A machine is reported as
+    silent while an instruction to it is unanswered, or once it is quarantined for that.
     """
+    if job.attempt is not None and job.phase is Phase.RUNNING:
+        return _silence(job.attempt, machines, now)
     if job.attempt is None or job.phase not in (Phase.STARTING, Phase.STOPPING):
         return ""
     for _, _, place, state in job.attempt.each_host():
         machine = machines.get(place.machine)
         if machine is not None and machine.waits and job.phase is Phase.STARTING:
-            return f"machine {machine.name} waits at its provider: {machine.waits}"
+            return f"waits for machine {machine.name}, which waits at its provider: {machine.waits}"
+        why = unmade.get(place.machine, "")
+        if why and job.phase is Phase.STARTING:
+            return f"waits for machine {place.machine}, which is not made yet: {why}"
         if machine is None or state.end is not None or not state.instructed:
             continue
         if machine.unwell:
@@ -67,15 +79,26 @@ def trouble(job: JobRecord, machines: Mapping[str, Machine], now: float) -> str:
     return ""
 
 
+def _silence(attempt: Attempt, machines: Mapping[str, Machine], now: float) -> str:
+    for _, _, place, state in attempt.each_host():
+        machine = machines.get(place.machine)
+        is_mute = machine is not None and machine.phase is MachinePhase.SILENT
+        if machine is not None and is_mute and state.end is None:
+            heard = text_of_seconds(float(int(now - machine.heard_at)))
+            return f"runs on machine {machine.name}, whose agent was heard {heard} ago"
+    return ""
+
+
 def _setup_remark(hosts: list[tuple[int, HostPlace, HostState]]) -> str:
     absent = sorted({place.machine for _, place, state in hosts if not state.instructed})
     if absent:
-        return f"machine {absent[0]} is not up yet{_others(len(absent) - 1, 'machine')}"
+        more = _others(len(absent) - 1, "machine")
+        return f"waits for machine {absent[0]}, which is not up yet{more}"
     busy = [(r, state.preparing) for r, _, state in hosts if state.preparing]
     if not busy:
         return ""
     replica, text = busy[0]
-    where = f"replica {replica} is being set up: " if len(hosts) > 1 else "it is being set up: "
+    where = f"replica {replica}: " if len(hosts) > 1 else ""
     return f"{where}{text}{_others(len(busy) - 1, 'host')}"
 
 

@@ -33,6 +33,7 @@ from bastion.job import (
     MAX_PAST,
     UNTOUCHED,
     Attempt,
+    End,
     JobRecord,
     Outcome,
     OutcomeKind,
@@ -119,7 +120,10 @@ def _withdraw(job: JobRecord, event: ev.Withdrawn, now: float) -> JobRecord:
 
 
 def _set_class(job: JobRecord, event: ev.Reclassed, now: float) -> JobRecord:
-    return replace(job, attempt=replace(_attempt(job), job_class=event.job_class))
+    attempt = _attempt(job)
+    borrowed_s = attempt.borrowed_until(now)
+    classed = replace(attempt, job_class=event.job_class, borrowed_s=borrowed_s, classed_at=now)
+    return replace(job, attempt=classed)
 
 
 def _record_start(job: JobRecord, event: ev.Instructed, now: float) -> JobRecord:
@@ -179,8 +183,10 @@ def _end_host(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
         return job
     # An end without log sizes has no agent behind it that could still send logs.
     has_no_logs = end.kind in ("revoked", "lost") and not end.sizes
-    job = _with_host(job, r, h, end=end, drained=has_no_logs)
-    attempt = _attempt(job)
+    borrowed_s = _attempt(job).borrowed_until(now)
+    job = _with_host(job, r, h, end=end, drained=has_no_logs, ended_at=now, borrowed_s=borrowed_s)
+    attempt = replace(_attempt(job), started_at=_started_at(_attempt(job), end, now))
+    job = replace(job, attempt=attempt)
     if attempt.first_failure is None and failed_first(end):
         attempt = replace(attempt, first_failure=(r, h))
         job = replace(job, attempt=attempt)
@@ -192,6 +198,18 @@ def _end_host(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
         last=outcome_of(job, attempt),
         drain_deadline=now + DRAIN_S,
     )
+
+
+def _started_at(attempt: Attempt, end: End, now: float) -> float | None:
+    """
+    When `attempt` started, as its host that ends now knows it better.
+
+    Start and end of a short host arrive together, so only its machine can tell how long it ran.
+    """
+    if end.kind != "exited":
+        return attempt.started_at
+    known = now if attempt.started_at is None else attempt.started_at
+    return max(attempt.admitted_at, min(known, now - end.ran_s))
 
 
 def _drain_host(job: JobRecord, event: ev.HostDrained, now: float) -> JobRecord:
@@ -344,6 +362,7 @@ def _past_attempt(attempt: Attempt, last: Outcome, now: float) -> PastAttempt:
         code=last.code,
         machines=tuple(tuple(host.machine for host in r.hosts) for r in attempt.placement),
         failed_on=_failed_on(attempt) if last.kind in FAILURES else "",
+        utilisation=attempt.utilisation,
     )
 
 

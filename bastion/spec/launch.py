@@ -17,6 +17,7 @@ from bastion.spec.names import check_name, job_id
 from bastion.spec.notify import Notify, notifies
 from bastion.spec.python_env import PythonEnv
 from bastion.spec.quantity import seconds_of, text_of_seconds
+from bastion.spec.replicas import Replicas, range_problems, replicas_of, resume_problems
 from bastion.spec.resources import Resources
 from bastion.spec.secret import MAX_SECRETS, VARIABLE, Secret, secrets_problems
 from bastion.spec.sweep import Sweep
@@ -25,7 +26,6 @@ from bastion.spec.where import ANYWHERE, Where
 from bastion.value import value
 from quota.amounts import Amounts
 
-MAX_REPLICAS = 10_000
 MAX_JOBS = 1_000
 """Per launch: the largest gang."""
 MAX_COMMAND_BYTES = 100_000
@@ -100,13 +100,16 @@ class Job:
     """
     `replicas` identical replicas of one or more processes; admitted together or not at all.
 
+    With a range, as `replicas="2-8"`, it is elastic: it starts with as many as fit, at least the
+    fewest, and every start after a preemption may have another number of them.
+
     An empty `on_failure` means `stop_others` if there is more than one replica. Durations are
     seconds or text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts
     failures only: a job that was preempted or lost its machine is requeued, unless `resume=False`.
-    `priority` is 1 (highest) to 5. With `borrow=False` it is refused where it asks for more than
-    its project's share; the scheduler does not keep it within the share yet. `after` lists its
-    dependencies: a job or a launch by id, or a job of the same launch by name. `secrets` go to
-    every process; `aliases` names other schedulers whose variables its processes also get.
+    `priority` is 1 (highest) to 5. With `borrow=False` it starts only within its project's
+    share, and no other project stops it. `after` lists its dependencies: a job or a launch by id,
+    or a job of the same launch by name. `secrets` go to every process; `aliases` names other
+    schedulers whose variables its processes also get.
 
     A host without any of its `signs_of_life` for `idle_timeout` counts as hung: its stacks go into
     its log, and it fails, or, with `on_idle="report"`, its users are notified. If no retry is left,
@@ -115,7 +118,7 @@ class Job:
     """
 
     name: str = "main"
-    replicas: int = 1
+    replicas: int | str = 1
     processes: Sequence[Process]
     instance_type: str = ""
     on_failure: Literal["", "stop_others", "continue"] = ""
@@ -204,8 +207,11 @@ class Job:
 
     def _count_problems(self) -> list[str]:
         problems = []
-        if not 1 <= self.replicas <= MAX_REPLICAS:
-            problems.append(f"replicas: {self.replicas} is not allowed; 1 to {MAX_REPLICAS}")
+        try:
+            object.__setattr__(self, "replicas", replicas_of(self.replicas).written)
+            problems += resume_problems(self.range, resume=self.resume)
+        except SpecError as error:
+            problems.extend(error.problems)
         if not self.processes:
             problems.append("processes: none given; a replica runs at least one")
         if not 1 <= self.priority <= 5:
@@ -216,6 +222,11 @@ class Job:
         if not 0 <= self.retries <= MAX_RETRIES:
             problems.append(f"retries: {self.retries} is not allowed; 0 to {MAX_RETRIES}")
         return problems
+
+    @property
+    def range(self) -> Replicas:
+        """The fewest and the most replicas that it runs with."""
+        return replicas_of(self.replicas)
 
     @property
     def max_runtime_s(self) -> float | None:
@@ -255,7 +266,7 @@ class Job:
     @property
     def stops_others(self) -> bool:
         """Whether one failed replica stops its siblings."""
-        return self.on_failure == "stop_others" or (not self.on_failure and self.replicas > 1)
+        return self.on_failure == "stop_others" or (not self.on_failure and self.range.most > 1)
 
     @property
     def every_secret(self) -> tuple[Secret, ...]:
@@ -330,6 +341,9 @@ class Launch:
             problems += _array_problems(self)
         elif self.max_failures is not None:
             problems.append("max_failures: without array or sweep there are no tasks to count")
+        ranges = [job.range for job in self.jobs]
+        gang = len(self.jobs) if self.together else 1
+        problems += range_problems(ranges, gang=gang, exclusive=self.where.exclusive)
         if problems:
             raise SpecError(*problems)
 
@@ -391,7 +405,8 @@ def _array_problems(launch: Launch) -> list[str]:
     count = launch.sweep.count
     beyond = [] if launch.array is None else list(launch.array.tasks - Indices([(0, count - 1)]))
     if beyond:
-        problems.append(f"array: {beyond[0]} is no task of the sweep; it has {count}, from 0")
+        tasks = "0 alone" if count == 1 else f"0 to {count - 1}"
+        problems.append(f"array: the sweep has no task {beyond[0]}; its tasks are {tasks}")
     for at, job in enumerate(launch.jobs):
         problems += _sweep_problems(f"jobs.{at}.", job, launch.sweep)
     return problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,61}[A-Za-z0-9])?")
 """A valid name: it is part of keys, file names and machine labels as it is."""
@@ -27,3 +28,12 @@ def check_name(field: str, name: str) -> list[str]:
 def job_id(name: str, ulid: str) -> str:
     """Return the id of the job `name` of the request `ulid`: unique for ever."""
     return f"{name}-{ulid[-SUFFIX_CHARACTERS:].lower()}"
+
+
+def launch_uuid(launch: str) -> str:
+    """Return the UUID of the launch of this id: the same everywhere, and no other launch has it."""
+    digest = bytearray(sha256(f"bastion:launch:{launch}".encode()).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80  # version 8, made from other data: RFC 9562, 5.8
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -17,15 +17,16 @@ from bastion.spec.typed import check_types
 from bastion.spec.written import once_each
 from bastion.value import value
 
-Occasion: TypeAlias = Literal["started", "preempted", "retried", "ended", "failed"]
+Occasion: TypeAlias = Literal["started", "idle", "preempted", "retried", "ended", "failed"]
 """
-`started`: an attempt began to run. `preempted`: it was preempted and is requeued. `retried`: an
+`started`: an attempt began to run. `idle`: it looks hung, or left its devices idle for the time
+that its pool names. `preempted`: it was preempted and is requeued. `retried`: an
 attempt failed or lost its machine, and the job is requeued. `ended`: the job has ended, whatever
 its outcome. `failed`: it has ended and did not succeed.
 """
 WebhookKind: TypeAlias = Literal["", "json", "slack"]
 
-USUAL: tuple[Occasion, ...] = ("preempted", "retried", "ended")
+USUAL: tuple[Occasion, ...] = ("idle", "preempted", "retried", "ended")
 """The occasions when a launch names none."""
 MAX_NOTIFY = 10
 """Per launch: root holds all of them for each of its jobs."""

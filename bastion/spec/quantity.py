@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from bastion.errors import SpecError
+from quota.amounts import Amounts
 from quota.file.duration import SECONDS, seconds_in
 
 _BYTES = {"": 1, "B": 1} | {
@@ -73,3 +75,21 @@ def text_of_bytes(size: int) -> str:
             return f"{amount:.1f}".removesuffix(".0") + f" {unit}"
         amount /= 1024
     raise AssertionError("unreachable")
+
+
+def text_of_amounts(units: Amounts) -> str:
+    """Format `units` for people, devices first: `8 h100 + 4 cpu + 64 GiB memory`, or `nothing`."""
+    return text_of_units(units.items()) or "nothing"
+
+
+def text_of_units(items: Iterable[tuple[str, int]]) -> str:
+    """Format units by type for people, zeros too; empty for none."""
+    told = (
+        f"{text_of_bytes(number)} memory" if kind == "memory" else f"{number} {kind}"
+        for kind, number in sorted(items, key=lambda each: (each[0] in _COUNTED, each[0]))
+    )
+    return " + ".join(told)
+
+
+_COUNTED = ("cpu", "memory")
+"""Types that stand behind devices: most readers look for these first."""

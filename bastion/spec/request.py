@@ -19,6 +19,7 @@ class Request:
     """
 
     replicas: int = 1
+    """Of a job that may grow: the fewest."""
     per_replica: Amounts = NOTHING
     hosts: int = 1
     where: Where = ANYWHERE
@@ -27,6 +28,18 @@ class Request:
     grace_s: float | None = None
     borrow: bool = True
     """Whether it may start beyond its project's share; if not, no other project preempts it."""
+    max_replicas: int = 0
+    """The most that it may grow to; 0: it has the same number at every start."""
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether its attempts may have more replicas than `replicas`."""
+        return self.max_replicas > self.replicas
+
+    @property
+    def most(self) -> int:
+        """The most replicas that an attempt of it may have."""
+        return max(self.replicas, self.max_replicas)
 
     @property
     def takes_whole(self) -> bool:
@@ -35,7 +48,7 @@ class Request:
 
     @property
     def units(self) -> Amounts:
-        """The request of all replicas together."""
+        """The request of all replicas together; of the fewest, where they may grow."""
         return self.replicas * self.per_replica
 
 
@@ -43,7 +56,8 @@ def request_of(launch: Launch, job: Job, *, per_replica: Amounts, hosts: int) ->
     """Return the request of `job`; the caller has looked up its instance type."""
     where = launch.where.with_containers() if is_image(launch.code) else launch.where
     return Request(
-        replicas=job.replicas,
+        replicas=job.range.least,
+        max_replicas=job.range.most if job.range.is_elastic else 0,
         per_replica=per_replica,
         hosts=hosts,
         where=where,

@@ -34,7 +34,7 @@ def test_all_exited_0_before_any_notice(asked: StopReason | None) -> None:
     assert outcome(_job(asked), exited(0, 0)) == (OutcomeKind.SUCCEEDED, "exited with code 0")
     assert outcome(_job(asked, 2), exited(0), exited(0)) == (
         OutcomeKind.SUCCEEDED,
-        "all 2 replicas exited with code 0",
+        "both replicas exited with code 0",
     )
 
 
@@ -84,7 +84,7 @@ def test_after_the_time_limits_notice(asked: StopReason | None) -> None:
     """Exited after the time limit's notice: timed out, though the keeper alone gave it."""
     assert outcome(_job(asked), exited(0, notice="time limit")) == (
         OutcomeKind.TIMED_OUT,
-        "ran into its time limit of 60 s",
+        "reached its max_runtime of 1m",
     )
 
 

@@ -470,21 +470,23 @@ def test_a_remark_names_what_users_must_know() -> None:
     silent = step(
         job_records.running(), ev.HostIdle(replica=0, host=0, text="no output for 9 s"), T0
     )
-    assert remark(silent) == "it shows no output for 9 s; stacks are in its log"
+    assert remark(silent) == "it shows no output for 9 s"
     assert remark(step(silent, ev.HostIdle(replica=0, host=0, text=""), T0)) == ""
     assert remark(job_records.running()) == ""
-    pulls = ev.HostPrepares(replica=1, host=0, text="its image is pulled, 3 of 9 MiB have come")
+    pulls = ev.HostPrepares(replica=1, host=0, text="pulling its image, 3 of 9 MiB so far")
     starting = job_records.starting(replicas=2)
-    assert remark(starting) == "machine m0-0 is not up yet; likewise 1 more machine"
+    assert (
+        remark(starting) == "waits for machine m0-0, which is not up yet; likewise 1 more machine"
+    )
     starting = step(starting, ev.Instructed(replica=0, host=0, life=1), T0)
-    assert remark(starting) == "machine m1-0 is not up yet"
+    assert remark(starting) == "waits for machine m1-0, which is not up yet"
     starting = step(starting, ev.Instructed(replica=1, host=0, life=1), T0)
     assert remark(starting) == ""
     starting = step(starting, pulls, T0)
-    said = "is being set up: its image is pulled, 3 of 9 MiB have come"
-    assert remark(starting) == f"replica 1 {said}"
+    said = "pulling its image, 3 of 9 MiB so far"
+    assert remark(starting) == f"replica 1: {said}"
     both = step(starting, replace(pulls, replica=0), T0)
-    assert remark(both) == f"replica 0 {said}; likewise 1 more host"
+    assert remark(both) == f"replica 0: {said}; likewise 1 more host"
     told = "exited with code 0; its last logs and output go to the bucket"
     assert remark(job_records.draining()) == told
 
@@ -502,3 +504,16 @@ def test_an_attempt_that_an_agent_may_know_is_not_withdrawn() -> None:
     starting = step(job_records.queued(), job_records.admitted(), T0)
     instructed = step(starting, ev.Instructed(replica=0, host=0, life=1), T0)
     assert step(instructed, ev.Withdrawn(text="sold out"), T0 + 1) == instructed
+
+
+def test_a_job_that_starts_and_ends_in_one_commit_ran_as_long_as_its_machine_says() -> None:
+    """Its machine tells how long it ran; it never starts before it was admitted."""
+    short = job_records.running()
+    assert short.attempt is not None
+    at = short.attempt.admitted_at + 9
+    short = replace(short, attempt=replace(short.attempt, started_at=at))
+    for ran_s, started_at in ((4.0, at - 4), (0.0, at), (60.0, short.attempt.admitted_at)):
+        end = ev.HostEnded(replica=0, host=0, end=job_records.exited(0, ran_s=ran_s))
+        over = step(short, end, at)
+        assert over.attempt is not None
+        assert over.attempt.started_at == started_at

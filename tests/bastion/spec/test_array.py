@@ -94,7 +94,7 @@ def test_an_array_picks_tasks_of_a_sweep() -> None:
     job = Job(processes=(Process(["run", "{x}"]),))
     launch = Launch(name="s", jobs=(job,), sweep=sweep, array=Array("1-2%1"))
     assert (str(launch.tasks), launch.at_once) == ("1-2", 1)
-    with pytest.raises(SpecError, match="array: 3 is no task of the sweep; it has 3, from 0"):
+    with pytest.raises(SpecError, match="array: the sweep has no task 3; its tasks are 0 to 2"):
         Launch(name="s", jobs=(job,), sweep=sweep, array=Array("0-3"))
 
 

@@ -232,9 +232,14 @@ def test_ids_are_unique_for_ever() -> None:
 @pytest.mark.parametrize(
     ("make", "given", "problem"),
     [
-        (Job, {"replicas": "3"}, "replicas: '3' is not a whole number"),
-        (Job, {"replicas": 2.5}, "replicas: 2.5 is not a whole number"),
-        (Job, {"replicas": True}, "replicas: True is not a whole number"),
+        (
+            Job,
+            {"replicas": "3"},
+            "replicas: '3' is not a range; allowed: a whole number, or the fewest and the most,"
+            ' as "2-8"',
+        ),
+        (Job, {"replicas": 2.5}, "replicas: 2.5 is not a whole number or text"),
+        (Job, {"replicas": True}, "replicas: True is not a whole number or text"),
         (Job, {"hold": "yes"}, "hold: 'yes' is not True or False"),
         (
             Job,

@@ -1,0 +1,58 @@
+"""A job's state and why it is so, as a sentence about the job."""
+
+from __future__ import annotations
+
+from bastion.job import OutcomeKind, StopReason
+
+_STATE_PHRASES = {
+    OutcomeKind.SUCCEEDED: "succeeded",
+    OutcomeKind.FAILED: "failed",
+    OutcomeKind.CANCELLED: "was cancelled",
+    OutcomeKind.TIMED_OUT: "timed out",
+    OutcomeKind.OUT_OF_MEMORY: "ran out of memory",
+    OutcomeKind.SETUP_FAILED: "could not be set up",
+    OutcomeKind.LOST: "was lost",
+}
+
+
+def state_phrase(state: str) -> str:
+    """A job's state, to follow its name: `is queued`, `failed`, `was cancelled`."""
+    return _STATE_PHRASES[OutcomeKind(state)] if state in _STATE_PHRASES else f"is {state}"
+
+
+def after_phrase(state: str, text: str) -> str:
+    """
+    A job's text, to follow `state_phrase`, without the words that would say its state again.
+
+    `was cancelled` is followed by ` by ann`, `is stopping` by `: preempted; killed in 5s`.
+    """
+    if state == OutcomeKind.CANCELLED and text.startswith("cancelled by "):
+        return text.removeprefix("cancelled")
+    again = "set-up failed: " if state == OutcomeKind.SETUP_FAILED else f"{state}: "
+    rest = text.removeprefix(again).removesuffix(f" {state}")
+    return f": {rest}" if rest else ""
+
+
+_STOPS = {
+    StopReason.PREEMPT: "preempted",
+    StopReason.CANCEL: "cancelled",
+    StopReason.TIME_LIMIT: "its max_runtime is over",
+    StopReason.SIBLING: "another replica failed",
+    StopReason.IDLE: "it shows no sign of life",
+    StopReason.HOST_LOST: "a machine of it is lost",
+    StopReason.NO_MACHINES: "machines for it could not be made",
+    StopReason.LOST_CONTACT: "its machine lost contact",
+}
+
+
+def stop_text(reason: StopReason, by: str = "") -> str:
+    """Why a job is stopped, as `preempted for train-1` or `cancelled by ann`."""
+    if not by:
+        return _STOPS[reason]
+    match reason:
+        case StopReason.PREEMPT:
+            return f"preempted for {by}"
+        case StopReason.CANCEL:
+            return f"cancelled by {by}"
+        case _:
+            return f"{_STOPS[reason]}: {by}"

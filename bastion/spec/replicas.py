@@ -1,0 +1,84 @@
+"""How many replicas a job has: a number, or a range for a job that may grow and shrink."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bastion.errors import SpecError
+
+MAX_REPLICAS = 10_000
+MAX_EXTRA = 256
+"""Most replicas of a job above its least; the scheduler takes and gives each of them alone."""
+
+_RANGE = re.compile(r"\s*(\d{1,6})\s*-\s*(\d{1,6})\s*", re.ASCII)
+
+
+class Replicas(NamedTuple):
+    """The fewest and the most replicas that a job runs with; equal unless it is elastic."""
+
+    least: int
+    most: int
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether it may grow and shrink."""
+        return self.most > self.least
+
+    @property
+    def written(self) -> int | str:
+        """As a spec holds it: `4`, or `2-8`."""
+        return f"{self.least}-{self.most}" if self.is_elastic else self.least
+
+
+def replicas_of(written: int | str) -> Replicas:
+    """
+    Return the range in `written`: `4`, or text such as `2-8`.
+
+    Raises:
+        SpecError: It is neither, or outside of what is allowed.
+    """
+    if isinstance(written, int):
+        found = Replicas(written, written)
+    else:
+        match = _RANGE.fullmatch(written)
+        if match is None:
+            raise SpecError(
+                f"replicas: {reprlib.repr(written)} is not a range;"
+                ' allowed: a whole number, or the fewest and the most, as "2-8"'
+            )
+        found = Replicas(int(match[1]), int(match[2]))
+        if found.least > found.most:
+            right = f"{found.most}-{found.least}"
+            raise SpecError(f'replicas: {written!r} ends before it begins; allowed: "{right}"')
+    for number in found:
+        if not 1 <= number <= MAX_REPLICAS:
+            raise SpecError(f"replicas: {number} is not allowed; 1 to {MAX_REPLICAS}")
+    if found.most - found.least > MAX_EXTRA:
+        largest = f"{found.least}-{found.least + MAX_EXTRA}"
+        raise SpecError(f'replicas: {written!r} is too wide; at most "{largest}"')
+    return found
+
+
+def resume_problems(replicas: Replicas, *, resume: bool) -> list[str]:
+    """Return why a job cannot be elastic by itself."""
+    if not replicas.is_elastic or resume:
+        return []
+    return [
+        f'replicas: "{replicas.written}" needs resume=True: to grow or shrink, a job is stopped'
+        f" and resumed; or replicas={replicas.least}"
+    ]
+
+
+def range_problems(jobs: Sequence[Replicas], *, gang: int, exclusive: bool) -> list[str]:
+    """Return why jobs of a launch cannot be elastic, of whose jobs `gang` start together."""
+    why = f"its launch has {gang - 1} more to start with it; together=False" if gang > 1 else ""
+    if exclusive:
+        why = "it takes whole machines; leave exclusive out"
+    return [
+        f'jobs.{at}.replicas: "{each.written}" is not possible, as {why}; or replicas={each.least}'
+        for at, each in enumerate(jobs)
+        if why and each.is_elastic
+    ]

@@ -1,0 +1,139 @@
+"""The decorator of values: what `dataclasses` promises, made by fewer compilations."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Mapping
+from dataclasses import field
+from typing import ClassVar
+
+import pytest
+
+from bastion.records.codec import decode, encode
+from bastion.value import value
+
+
+@value
+class Place:
+    """A value with each kind of field."""
+
+    name: str = field(kw_only=False)
+    row: int
+    column: int = 7
+    labels: Mapping[str, str] = field(default_factory=dict)
+    note: str = field(default="", compare=False, repr=False)
+    KIND: ClassVar = "place"
+
+
+@value
+class Positive:
+    """A value that checks itself."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number <= 0:
+            raise ValueError("not positive")
+
+
+@value
+class Nothing:
+    """A value without fields."""
+
+
+@value
+class Farther(Place):
+    """A value with inherited fields."""
+
+    far: bool = True
+
+
+@value
+class Named:
+    """A value that says itself how it is shown and compared."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.name.lower() == other.name.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.name.lower())
+
+
+def test_a_value_takes_what_a_dataclass_takes() -> None:
+    """Fields are keyword-only unless they say otherwise, and defaults are made for each value."""
+    place = Place("here", row=1)
+    assert (place.name, place.row, place.column, place.labels) == ("here", 1, 7, {})
+    assert Place("here", row=1).labels is not place.labels
+    assert str(inspect.signature(Place)) == (
+        "(name: 'str', *, row: 'int', column: 'int' = 7,"
+        " labels: 'Mapping[str, str]' = <factory>, note: 'str' = '') -> None"
+    )
+    assert Farther("there", row=1, far=False).far is False
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'row'"):
+        Place("here")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        Place("here", row=1, other=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="takes 2 positional arguments but 3"):
+        Place("here", 1)  # type: ignore[call-arg]
+
+
+def test_a_value_cannot_be_changed() -> None:
+    """Fields are neither set nor deleted, and there is no place for others."""
+    place = Place("here", row=1)
+    with pytest.raises(dataclasses.FrozenInstanceError, match="assign to field 'row'"):
+        place.row = 2  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError, match="delete field 'row'"):
+        del place.row
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        place.other = 2  # type: ignore[attr-defined]
+    assert not hasattr(place, "__dict__")
+
+
+def test_values_are_equal_by_their_compared_fields() -> None:
+    """Equality and hash follow the fields that are compared, within one type."""
+    first, second = Place("here", row=1, note="a"), Place("here", row=1, note="b")
+    assert first == second
+    assert first != Place("here", row=2)
+    assert first != Farther("here", row=1)
+    assert Positive(number=3) == Positive(number=3)
+    assert len({Positive(number=3), Positive(number=3), Positive(number=4)}) == 2
+    assert Nothing() == Nothing()
+    assert hash(Nothing()) == hash(Nothing())
+
+
+def test_a_value_is_shown_with_its_fields() -> None:
+    """The text of a value is the call that makes it."""
+    place = Place("here", row=1, note="left out")
+    assert repr(place) == "Place(name='here', row=1, column=7, labels={})"
+
+
+def test_a_value_checks_itself() -> None:
+    """`__post_init__` runs whenever a value is made, replaced or decoded."""
+    with pytest.raises(ValueError, match="not positive"):
+        Positive(number=0)
+    with pytest.raises(ValueError, match="not positive"):
+        dataclasses.replace(Positive(number=1), number=-1)
+    assert decode(Positive, encode(Positive(number=3)), key="k") == Positive(number=3)
+
+
+def test_own_methods_of_a_value_stay() -> None:
+    """What a class defines is not written over."""
+    assert Named(name="A") == Named(name="a")
+    assert repr(Named(name="a")) == "<a>"
+    assert len({Named(name="A"), Named(name="a")}) == 1
+
+
+def test_a_value_is_copied_and_pickled() -> None:
+    """Copies are equal values, also deep ones and those that went through bytes."""
+    place = Farther("here", row=1, labels={"a": "b"}, note="kept")
+    for same in (copy.copy(place), copy.deepcopy(place), pickle.loads(pickle.dumps(place))):
+        assert same == place
+        assert same.note == "kept"
