@@ -67,6 +67,8 @@ class Hello:
     build: str = ""
     """The digest of the wheel that it runs; empty if it was started from a folder."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    heartbeat_s: float = 0.0
+    """It rings at least so often; 0: only when there is news."""
     steps: tuple[BootStep, ...] = ()
     """Steps since the machine started; only in the first hello after a start."""
 
@@ -78,6 +80,7 @@ class Hello:
             check_whole(f"resources.{kind}", units, most=MAX_UNITS)
         check_count("labels", len(self.labels), most=MAX_LABELS)
         named = (self.address, self.hostname, self.version, self.build)
+        check_seconds("heartbeat_s", self.heartbeat_s, most=MAX_STEP_S)
         for text in (*named, *self.labels, *self.labels.values()):
             check_count("characters of a name", len(text), most=MAX_NAME_CHARACTERS)
 
@@ -235,6 +238,24 @@ class Interruption:
 
 
 @value
+class Checked:
+    """The check that an admin asked for is over; its outcome is in the bucket."""
+
+    kind: Literal["checked"] = "checked"
+    id: str
+    by: Literal["hello", "burn"]
+    problem: str = ""
+    """What is wrong with the machine; empty if nothing is."""
+    undone: str = ""
+    """Why nothing was checked."""
+
+    def __post_init__(self) -> None:
+        check_count("id: characters", len(self.id), most=MAX_NAME_CHARACTERS)
+        object.__setattr__(self, "problem", clipped(self.problem, MAX_TEXT_CHARACTERS))
+        object.__setattr__(self, "undone", clipped(self.undone, MAX_TEXT_CHARACTERS))
+
+
+@value
 class BootFailed:
     """This machine failed to boot at `step`; `text` is the end of the step's output."""
 
@@ -268,6 +289,7 @@ Fact = (
     | Health
     | Interruption
     | BootFailed
+    | Checked
     | Heartbeat
 )
 

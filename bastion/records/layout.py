@@ -6,6 +6,7 @@ Every key in the bucket. No other file builds one.
       project-quotas/project-quotas.config           admins    the quota file (TOML)
       config/bastion.toml                            admins    pools, secrets, webhooks (TOML)
       inbox/<project>/<user>/<ulid>.<verb>.json      users     requests, create-only
+      inbox/_admin/<user>/<ulid>.<verb>.json         admins    the same about machines, create-only
       inbox/_bell/<pool>/<machine>/<life>-<n>.json   agents    facts, create-only
       results/<project>/<user>/<ulid>.json           bastion   the answer to a request, create-only
       state/root.json                                bastion   THE state, compare-and-swapped
@@ -18,25 +19,32 @@ Every key in the bucket. No other file builds one.
       run/<pool>/<project>/<job>/a<k>-<nonce>/r<i>/h<j>/end      write-once: how the host ended
       go/<project>/<job>/a<k>-<nonce>                bastion   write-once: GO | REVOKED
       machines/<pool>/<machine>/life/<n>             agents    a keeper life, create-only
+      machines/<pool>/<machine>/check/<ulid>         agents    what a check found, create-only
       instructions/<pool>/<machine>/<life>/<n>.json  bastion   a batch, create-only
+      instructions/<pool>/<machine>/argv/<ulid>-<digest>   bastion   a long command, create-only
       view/<name>.json                               bastion   published for reading, swapped
       logs/_bastion/<bastion>/all/<n>.log            bastion   segments of its own log
       logs/_bastion/<bastion>/tail                   bastion   the tail of its own log, swapped
+      logs/<name>-bastion                            bastion   the same, of a bastion of such a name
       logs/<project>/<job>/a<k>/r<i>/h<j>/p<l>/<byte offset>.log   agents   log segments
+      logs/<project>/<job>/a<k>/r<i>/h<j>/usage/<n>.json.gz  agents   samples of a host, create-only
       logs/<project>/<job>/x<ulid>/<byte offset>.log         agents   output of a command
       logs/<project>/<job>/x<ulid>/end               agents    write-once: how a command ended
+      usage/<pool>/<machine>.json                    agents    its use now, swapped
       output/<project>/<job>/content/<sha256>        agents    what jobs keep between attempts
       output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json    agents   one host's list of that
       bundles/manifests/<digest>, bundles/packs/<digest>           users    code
       bundles/origins/<digest>                       users     where launches came from, create-only
       wheels/<digest>/<name>.whl                     bastion   Bastion itself, create-only
+      history/<table>/dt=<date>/<first>-<after>.parquet   bastion   the record, a day, create-only
+      history/recent/<table>/<first>-<after>.parquet      bastion   the record, the last days
 
 What an agent writes, apart from logs and outputs, lies below the pool of its machine. Instructions
 lie where no agent may write. So the permissions of a pool's agents can end at that pool.
 
 Numbers in keys are padded with zeros so that names sort as numbers do. No number in a key has more
 than 15 digits.
-A project cannot be named `_bell` or `_bastion`: names begin with a letter or digit.
+A project cannot be named `_admin`, `_bell`, `_bastion` or `x-bastion`: the quota file refuses it.
 """
 
 from __future__ import annotations
@@ -45,13 +53,21 @@ import re
 from hashlib import sha256
 
 from bastion.machine_name import pool_of
-from bastion.value import value
+from bastion.records.key_parts import HistoryFile as HistoryFile
+from bastion.records.key_parts import LogStream as LogStream
+from bastion.records.key_parts import RegisterName as RegisterName
+from bastion.records.key_parts import RequestName as RequestName
+from bastion.records.key_parts import SavedOutputName as SavedOutputName
+from bastion.records.key_parts import UsageName as UsageName
 
 README = "README.md"
 QUOTA = "project-quotas/project-quotas.config"
 CONFIG = "config/bastion.toml"
 INBOX = "inbox/"
 BELLS = "inbox/_bell/"
+ADMIN = "_admin"
+"""Stands for a project in the requests of admins, and in the answers to them."""
+ADMINS = f"inbox/{ADMIN}/"
 ROOT = "state/root.json"
 EVENTS = "state/log/"
 SNAPSHOTS = "state/snap/"
@@ -68,7 +84,10 @@ INSTRUCTIONS = "instructions/"
 ASIDE = "state/aside/"
 PROBES = "state/probe/"
 OUTPUTS = "output/"
+USAGE = "usage/"
 WHEELS = "wheels/"
+HISTORY = "history/"
+RECENT = "history/recent/"
 
 TRACES = (SNAPSHOTS, EVENTS, RESULTS, ANSWERS, SPECS, INSTRUCTIONS, BARRIERS, VIEWS)
 """Prefixes that only a bastion writes: an object below one proves that there was a root."""
@@ -77,40 +96,34 @@ _DIGITS = 12
 """Enough digits for a log of 1 TB by byte offset and for a million years of events."""
 
 _ASIDE_BYTES = 200
-"""
-Longest key that is used whole as a name under `state/aside/`: a part of a key takes 240 bytes.
-"""
+"""Longest key that is a whole name under `state/aside/`: a part of a key takes 240 bytes."""
 
 _N = r"(\d{1,15})"
-"""
-A number in a key. Names are untrusted: Python refuses to parse an integer of thousands of digits,
-and JSON readers keep 15 digits exactly.
-"""
+"""A number in a key. Names are untrusted, and JSON readers keep 15 digits exactly."""
 
 _SEGMENT = re.compile(rf"logs/[^/]+/[^/]+/a{_N}/r{_N}/h{_N}/p{_N}/{_N}\.log", re.ASCII)
-_REGISTER = re.compile(
-    rf"run/([^/]+)/([^/]+)/([^/]+)/a{_N}-([^/]+)/r{_N}/h{_N}/(claim|end)", re.ASCII
+_OF_JOB_LOG = re.compile(
+    rf"logs/([^/]+)/([^/]+)/(?:a{_N}/r{_N}/h{_N}/(?:p{_N}/{_N}\.log|usage/{_N}\.json\.gz)"
+    rf"|x[^/]+/(?:end|{_N}\.log))",
+    re.ASCII,
 )
+_USAGE = re.compile(rf"logs/[^/]+/[^/]+/a{_N}/r{_N}/h{_N}/usage/{_N}\.json\.gz", re.ASCII)
+_MACHINE_USE = re.compile(r"usage/([^/]+)/([^/]+)\.json")
+_HOST = rf"a{_N}-([^/]+)/r{_N}/h{_N}"
+_REGISTER = re.compile(rf"run/([^/]+)/([^/]+)/([^/]+)/{_HOST}/(claim|end)", re.ASCII)
 _BARRIER = re.compile(rf"go/([^/]+)/([^/]+)/a{_N}-([^/]+)", re.ASCII)
 _INSTRUCTIONS = re.compile(rf"instructions/([^/]+)/([^/]+)/{_N}/{_N}\.json", re.ASCII)
 _LIFE = re.compile(rf"machines/([^/]+)/([^/]+)/life/{_N}", re.ASCII)
+_OF_REQUEST = re.compile(r"(instructions/[^/]+/[^/]+/argv|machines/[^/]+/[^/]+/check)/[^/]+")
 _BELL = re.compile(rf"inbox/_bell/([^/]+)/([^/]+)/{_N}-{_N}\.json", re.ASCII)
 _ANSWER = re.compile(r"results/([^/]+)/([^/]+)/([^/]+)\.json")
 _SNAPSHOT = re.compile(rf"state/snap/([^/]+)/{_N}\.json", re.ASCII)
 _EVENTS = re.compile(rf"state/log/{_N}\.jsonl", re.ASCII)
 _RESULT = re.compile(r"jobs/([^/]+)/([^/]+)/result\.json")
 _SPEC = re.compile(r"launches/([^/]+)/([^/]+)/spec\.json")
+_DAY_FILE = re.compile(rf"history/([a-z]+)/dt=(\d{{4}}-\d\d-\d\d)/{_N}-{_N}\.parquet", re.ASCII)
+_RECENT_FILE = re.compile(rf"history/recent/([a-z]+)/{_N}-{_N}\.parquet", re.ASCII)
 _SAVED = re.compile(rf"output/[^/]+/[^/]+/saved/a{_N}/r{_N}/h{_N}/{_N}\.json", re.ASCII)
-
-
-@value
-class RequestName:
-    """The parts of a request's key: its identity is the path, never the body."""
-
-    project: str
-    user: str
-    ulid: str
-    verb: str
 
 
 def folder_of(key: str) -> str:
@@ -177,6 +190,28 @@ def parse_events(key: str) -> int | None:
     """Return the number of a segment's first event, or None if the key is not a segment's."""
     found = _EVENTS.fullmatch(key)
     return None if found is None else int(found[1])
+
+
+def day_file(table: str, date: str, first: int, after: int) -> str:
+    """Return the key of the rows of `table` from events `[first, after)`, all of `date`."""
+    return f"{HISTORY}{table}/dt={date}/{padded(first)}-{padded(after)}.parquet"
+
+
+def recent_file(table: str, first: int, after: int) -> str:
+    """Return the key of the rows of `table` from `[first, after)`, of days that are not over."""
+    return f"{RECENT}{table}/{padded(first)}-{padded(after)}.parquet"
+
+
+def parse_history(key: str) -> HistoryFile | None:
+    """Return what the key of a file of the record says, or None if it is none."""
+    if (found := _DAY_FILE.fullmatch(key)) is not None:
+        table, date, first, after = found.groups()
+    elif (found := _RECENT_FILE.fullmatch(key)) is not None:
+        table, first, after = found.groups()
+        date = ""
+    else:
+        return None
+    return HistoryFile(table=table, date=date, first=int(first), after=int(after))
 
 
 def snapshot(date: str, seq: int) -> str:
@@ -271,21 +306,6 @@ def end_beside(claim: str) -> str:
     return f"{folder_of(claim)}end"
 
 
-@value
-class RegisterName:
-    """What the key of a register says; `go` belongs to no pool and no replica."""
-
-    pool: str = ""
-    project: str
-    job: str
-    attempt: int
-    nonce: str
-    replica: int = 0
-    host: int = 0
-    kind: str
-    """claim, end or go."""
-
-
 def parse_register(key: str) -> RegisterName | None:
     """Which register `key` names, or None when it is none."""
     if (found := _REGISTER.fullmatch(key)) is not None:
@@ -316,6 +336,16 @@ def life(machine: str, number: int) -> str:
     return f"{lives(machine)}{number:06d}"
 
 
+def check(machine: str, ulid: str) -> str:
+    """Return the key of what an agent found when an admin had its machine checked."""
+    return f"{MACHINES}{pool_of(machine)}/{machine}/check/{ulid}"
+
+
+def is_of_request(key: str) -> bool:
+    """Whether `key` is that of a check's outcome or a long command: it serves one request."""
+    return _OF_REQUEST.fullmatch(key) is not None
+
+
 def parse_life(key: str) -> tuple[str, int] | None:
     """(machine, number) of a keeper life's key; None when it is none, or not below its pool."""
     found = _LIFE.fullmatch(key)
@@ -328,6 +358,11 @@ def instructions(machine: str, life: int, number: int) -> str:
     """The `number`-th batch of instructions to one keeper life."""
     batch = f"{life}/{number:0{_DIGITS}d}.json"
     return f"{INSTRUCTIONS}{pool_of(machine)}/{machine}/{batch}"
+
+
+def argv(machine: str, ulid: str, digest: str) -> str:
+    """Return the key of the arguments of a command, which are too long for its instruction."""
+    return f"{INSTRUCTIONS}{pool_of(machine)}/{machine}/argv/{ulid}-{digest}"
 
 
 def parse_instructions(key: str) -> tuple[str, int, int] | None:
@@ -348,6 +383,36 @@ def log(project: str, job: str, number: int, *, replica: int, host: int, process
     return f"{job_logs(project, job)}a{number}/r{replica}/h{host}/p{process}/"
 
 
+def usage(project: str, job: str, number: int, *, replica: int, host: int) -> str:
+    """Return the prefix of the samples of one host of an attempt."""
+    return f"{job_logs(project, job)}a{number}/r{replica}/h{host}/usage/"
+
+
+def usage_segment(prefix: str, number: int) -> str:
+    """Return the key of the `number`-th segment of samples with this prefix."""
+    return f"{prefix}{padded(number)}.json.gz"
+
+
+def parse_usage(key: str) -> UsageName | None:
+    """Return what the key of a segment of samples says, or None if it is none."""
+    found = _USAGE.fullmatch(key)
+    if found is None:
+        return None
+    attempt, replica, host, number = map(int, found.groups())
+    return UsageName(attempt=attempt, replica=replica, host=host, number=number)
+
+
+def machine_use(machine: str) -> str:
+    """Return the key of the use of a machine now; its agent replaces it."""
+    return f"{USAGE}{pool_of(machine)}/{machine}.json"
+
+
+def parse_machine_use(key: str) -> str | None:
+    """Return the machine of such a key; None if it is none, or not below its pool."""
+    found = _MACHINE_USE.fullmatch(key)
+    return found[2] if found is not None and found[1] == pool_of(found[2]) else None
+
+
 def command_log(project: str, job: str, command: str) -> str:
     """Return the prefix of the output of a command that a user ran beside a job's processes."""
     return f"{job_logs(project, job)}x{command}/"
@@ -363,14 +428,10 @@ def job_logs(project: str, job: str) -> str:
     return f"logs/{project}/{job}/"
 
 
-@value
-class LogStream:
-    """The parts of a log segment's key: the process and attempt that printed it."""
-
-    attempt: int
-    replica: int
-    host: int
-    process: int
+def job_of_log(key: str) -> tuple[str, str] | None:
+    """(project, job) of a part of a job's logs or samples; None if the key is of none."""
+    found = _OF_JOB_LOG.fullmatch(key)
+    return None if found is None else (found[1], found[2])
 
 
 def parse_log(key: str) -> LogStream | None:
@@ -383,8 +444,8 @@ def parse_log(key: str) -> LogStream | None:
 
 
 def bastion_log(bastion: str) -> str:
-    """Return the key of the tail of a bastion's own log, apart from a project of that name."""
-    return f"{LOGS}_bastion/{bastion}/tail"
+    """Return the key of the tail of a bastion's own log, where no project has its logs."""
+    return f"{LOGS}{bastion}" if bastion.endswith("-bastion") else f"{LOGS}_bastion/{bastion}/tail"
 
 
 def bastion_log_segments(bastion: str) -> str:
@@ -410,16 +471,6 @@ def output_content(project: str, job: str, digest: str) -> str:
 def saved_outputs(project: str, job: str) -> str:
     """The prefix of the lists of files that a job keeps."""
     return f"{output(project, job)}saved/"
-
-
-@value
-class SavedOutputName:
-    """The parts of the key of a list of kept files."""
-
-    attempt: int
-    replica: int
-    host: int
-    number: int
 
 
 def saved_output(

@@ -53,17 +53,18 @@ def notifications_of(before: JobRecord, after: JobRecord, now: float) -> Iterato
     if occasion is None:
         return
     last = after.outcome or after.last
+    idle = _idle(after) if occasion == "idle" else ""
     for number, notify in enumerate(after.notify):
         if not _is_wanted(notify, occasion, after.outcome):
             continue
         yield Notification(
-            id=f"{after.id}.{after.attempts}.{occasion}.{number}",
+            id=_id(after, occasion, number, now),
             to=notify.to,
             kind=notify.kind,
             occasion=occasion,
             state=state_of(after),
-            text=last.text[:MAX_TEXT_CHARACTERS] if last is not None else "",
-            code=last.code if last is not None else None,
+            text=(idle or (last.text if last is not None else ""))[:MAX_TEXT_CHARACTERS],
+            code=last.code if last is not None and not idle else None,
             job=after.id,
             name=after.name,
             launch=after.launch,
@@ -76,10 +77,24 @@ def notifications_of(before: JobRecord, after: JobRecord, now: float) -> Iterato
         )
 
 
+def _id(job: JobRecord, occasion: Occasion, number: int, now: float) -> str:
+    # An attempt may be idle several times; everything else happens to it once.
+    when = f"-{int(now)}" if occasion == "idle" else ""
+    return f"{job.id}.{job.attempts}.{occasion}{when}.{number}"
+
+
+def _idle(job: JobRecord) -> str:
+    """What the first idle host of a job lacks; empty if none is idle."""
+    hosts = job.attempt.each_host() if job.attempt is not None else ()
+    return next((state.idle for _, _, _, state in hosts if state.idle and state.end is None), "")
+
+
 def _occasion(before: JobRecord, after: JobRecord) -> Occasion | None:
     match before.phase, after.phase:
         case Phase.STARTING, Phase.RUNNING:
             return "started"
+        case Phase.RUNNING, Phase.RUNNING if _idle(after) and not _idle(before):
+            return "idle"
         case Phase.DRAINING, Phase.QUEUED:
             was_preempted = after.last is not None and after.last.kind is OutcomeKind.PREEMPTED
             return "preempted" if was_preempted else "retried"
@@ -134,6 +149,7 @@ def _slack(told: Notification) -> dict[str, str]:
     """
     words = {
         "started": "is running",
+        "idle": "is idle",
         "preempted": "was stopped for another job and waits to resume",
         "retried": "will be tried again",
         "ended": told.state.replace("_", " "),

@@ -28,12 +28,14 @@ def snapshot_of(
     quota_problem: str = "",
     stockouts: Mapping[str, ProviderStockout] | None = None,
     runs: Mapping[str, Runs] | None = None,
+    considered: frozenset[tuple[str, bool]] = frozenset(),
 ) -> Snapshot:
     """
     Return the snapshot for the commit after `root`.
 
-    `jobs`, `arrays`, `machines` and `runs` replace those of `root` if a turn has changed them. Of
-    each array the snapshot has only the tasks for which a cycle could do anything.
+    `jobs`, `arrays`, `machines` and `runs` replace those of `root` if a turn has changed them.
+    `considered` is that of the last plan. Of each array the snapshot has only the tasks
+    for which a cycle could do anything.
     """
     by_user = {
         (key.partition("/")[0], key.partition("/")[2]): used
@@ -59,6 +61,7 @@ def snapshot_of(
         pools=pools,
         promises=root.promises,
         planned=root.planned,
+        considered=considered,
         seq=root.seq + 1,
         decayed=root.decayed,
         decayed_by_user=by_user,

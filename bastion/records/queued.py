@@ -109,5 +109,6 @@ def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]
 
 def _unknown(kind: str, known_types: Collection[str]) -> str:
     nearest = difflib.get_close_matches(kind, sorted(known_types), n=1)
-    meant = f"; did you mean {nearest[0]}?" if nearest else ""
-    return f"resources.{kind}: no pool and no quota knows this type{meant}"
+    has = ", ".join(sorted(known_types))
+    meant = f"; did you mean {nearest[0]}?" if nearest else f"; there are: {has}" if has else ""
+    return f"resources.{kind}: no pool has this type, and the quota file has no total of it{meant}"

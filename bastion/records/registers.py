@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
+from bastion.bounds import clipped
 from bastion.job import Claim, End
 from bastion.value import value
+
+MAX_LINES = 100
+"""Of the outcome of a check."""
+MAX_LINE_CHARACTERS = 500
 
 
 @value
@@ -55,6 +61,35 @@ class CommandEnd:
     """Why it did not run or was cut short; empty if it ended by itself."""
     size_bytes: int = 0
     """Size of its output; all of it is in the bucket."""
+
+
+@value
+class LongCommand:
+    """The arguments of a command, which are too long for its instruction."""
+
+    schema: Literal[1] = 1
+    argv: tuple[str, ...]
+
+
+@value
+class CheckOutcome:
+    """What an agent found when an admin had its machine checked."""
+
+    schema: Literal[1] = 1
+    write_id: str
+    by: Literal["hello", "burn"]
+    lines: tuple[str, ...] = ()
+    """What there is, and what it bore."""
+    problem: str = ""
+    """What is wrong with the machine; empty if nothing is."""
+    undone: str = ""
+    """Why nothing was checked, which says nothing about the machine."""
+
+    def __post_init__(self) -> None:
+        clip = partial(clipped, most=MAX_LINE_CHARACTERS)
+        object.__setattr__(self, "lines", tuple(map(clip, self.lines[:MAX_LINES])))
+        object.__setattr__(self, "problem", clip(self.problem))
+        object.__setattr__(self, "undone", clip(self.undone))
 
 
 @value

@@ -9,6 +9,12 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.job import PastAttempt
+from bastion.records.machine_request import (
+    CheckRequest,
+    DrainRequest,
+    MachinesRequest,
+    WarmRequest,
+)
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.spec.indices import Indices
 from bastion.spec.launch import Launch
@@ -180,7 +186,17 @@ def _check(problems: list[str]) -> None:
         raise SpecError(*problems)
 
 
-Body = LaunchRequest | JobsRequest | UpdateRequest | FollowRequest | ExecRequest
+AdminBody = MachinesRequest | DrainRequest | CheckRequest | WarmRequest
+Body = LaunchRequest | JobsRequest | UpdateRequest | FollowRequest | ExecRequest | AdminBody
+
+ADMIN_BODIES: dict[str, type[AdminBody]] = {
+    "cordon": MachinesRequest,
+    "uncordon": MachinesRequest,
+    "drain": DrainRequest,
+    "check": CheckRequest,
+    "warm": WarmRequest,
+}
+"""By verb, those that come through the inbox of admins alone."""
 
 BODIES: dict[str, type[Body]] = {
     "launch": LaunchRequest,
@@ -190,6 +206,7 @@ BODIES: dict[str, type[Body]] = {
     "update": UpdateRequest,
     "follow": FollowRequest,
     "exec": ExecRequest,
+    **ADMIN_BODIES,
 }
 
 

@@ -28,9 +28,10 @@ from bastion.errors import (
     StoreRefusedError,
 )
 from bastion.job import JobRecord
-from bastion.machine import Machine
+from bastion.machine import Machine, Warm
 from bastion.records import layout, migrate
 from bastion.records.codec import decode, encode, plain
+from bastion.records.history import HistoryRecord
 from bastion.records.notification import Notification
 from bastion.records.request import Answer
 from bastion.scheduler.promise import PlannedStart, Promise
@@ -76,6 +77,8 @@ class Event:
     project: str = ""
     what: str
     text: str = ""
+    record: HistoryRecord | None = None
+    """What ended by it, in full: a row of the history."""
 
 
 @value
@@ -109,6 +112,8 @@ class Root:
     """Active jobs. Tasks of arrays are here from admission until their final record is written."""
     arrays: Mapping[str, ArrayRecord] = field(default_factory=dict)
     machines: Mapping[str, Machine] = field(default_factory=dict)
+    warm: Mapping[str, Warm] = field(default_factory=dict)
+    """By pool: how many of its machines an admin keeps ready."""
     promises: tuple[Promise, ...] = ()
     planned: tuple[PlannedStart, ...] = ()
     answers: Mapping[str, Answer] = field(default_factory=dict)
@@ -293,10 +298,12 @@ class RootWriter:
         machines = self._map("m", root.machines)
         arrays = f',"arrays":{self._map("a", root.arrays)}' if root.arrays else ""
         runs = f',"runs":{self._map("r", root.runs)}' if root.runs else ""
+        events = self._tuple("events", {f"e/{each.n}": each for each in root.events})
+        events += self._tuple("sealed", {f"s/{each.first}": each for each in root.sealed})
         if len(self._encoded) > 2 * _records_in(root) + 10_000:
             self._encoded.clear()
         head = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-        text = f'{head[:-1]},"machines":{machines}{arrays}{runs},"jobs":{jobs}}}\n'
+        text = f'{head[:-1]}{events},"machines":{machines}{arrays}{runs},"jobs":{jobs}}}\n'
         data = text.encode()
         return gzip.compress(data, 1, mtime=0) if self._compress else data
 
@@ -309,6 +316,17 @@ class RootWriter:
                 self._encoded[f"{kind}/{name}"] = known
             parts.append(known[1])
         return "{" + ",\n".join(parts) + "}"
+
+    def _tuple(self, name: str, records: Mapping[str, object]) -> str:
+        """The field `name` of root, a list of `records` by their names here; empty if none."""
+        parts = []
+        for key, record in records.items():
+            known = self._encoded.get(key)
+            if known is None or known[0] is not record:
+                known = (record, encode(record).decode())
+                self._encoded[key] = known
+            parts.append(known[1])
+        return f',"{name}":[{",".join(parts)}]' if parts else ""
 
 
 def lost_root(trace: str = "") -> RecordError:
@@ -349,8 +367,9 @@ def _head(data: bytes) -> dict[str, str]:
 
 
 def _without_maps(root: Root) -> Root:
-    return replace(root, jobs={}, arrays={}, machines={}, runs={})
+    return replace(root, jobs={}, arrays={}, machines={}, runs={}, events=(), sealed=())
 
 
 def _records_in(root: Root) -> int:
-    return len(root.jobs) + len(root.arrays) + len(root.machines) + len(root.runs)
+    named = len(root.jobs) + len(root.arrays) + len(root.machines) + len(root.runs)
+    return named + len(root.events) + len(root.sealed)

@@ -168,3 +168,4 @@ def test_a_bastion_may_be_called_like_a_project() -> None:
     tail, segments = layout.bastion_log("research"), layout.bastion_log_segments("research")
     assert not logs.startswith((f"{tail}/", segments))
     assert not segments.startswith(f"{tail}/")
+    assert layout.bastion_log("research-bastion") == "logs/research-bastion"
